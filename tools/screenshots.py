@@ -1,8 +1,8 @@
 """Takes a screenshot of every page of the web board: `make screenshots`. Look at each after a change of a page.
 
-It starts an embedded Postgres of its own with generated schedules and runs, and writes pictures of light and dark pages
-and of a phone to build/screenshots/<situation>/. Situations: `busy` (a normal day), `outage` (nothing runs), `empty`,
-and `many` (10,000 schedules). `--docs` writes the pictures of docs/board.md to docs/board/.
+It starts an embedded Postgres of its own with generated schedules and runs, and writes pictures of light and dark
+pages, of a phone and of forced colours to build/screenshots/<situation>/. Situations: `busy` (a normal day), `outage`
+(nothing runs), `empty`, and `many` (10,000 schedules). `--docs` writes the pictures of docs/board.md to docs/board/.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ CHROMIUM: Final = Path("/usr/bin/chromium")
 LOOKS: Final[dict[str, dict[str, Any]]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
-    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 800}},
+    "forced": {"forced_colors": "active", "color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
 }
 SITUATIONS: Final[dict[str, dict[str, int]]] = {
     "busy": {"history": 20_000, "live": 25, "schedules": 12},
@@ -60,6 +61,11 @@ PAGES: Final = {
     "limits": "/limits",
     "performance": "/performance",
     "alerts": "/alerts",
+    "backfills": "/backfills",
+    "bulk-actions": "/bulk",
+    "bulk-retry": "/bulk/retry?q=status:dead",
+    "replay": "/runs/{run}/replay",
+    "run-now": "/schedules/1/run",
 }
 IN_DOCS: Final = ("overview", "schedules", "calendar-week", "runs", "run-dead")
 # (namespace, name, cron expression, time zone, job type)
@@ -153,7 +159,7 @@ def _take(browser: Browser, address: str, situation: str, *, for_docs: bool) -> 
     run = numbers.get("history", 0) // 2 or 1
     dead = numbers.get("history", 0) // 500 * 500 or 1
     for look, options in LOOKS.items():
-        if for_docs and look == "phone":
+        if for_docs and look in {"phone", "forced"}:
             continue
         context = browser.new_context(**options, timezone_id="Europe/Lisbon", locale="en-GB")
         page = context.new_page()

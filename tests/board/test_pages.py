@@ -33,6 +33,7 @@ PAGES: Final = [
     "/audit",
     "/audit?action=cancel",
     "/bulk",
+    "/backfills",
 ]
 OTHERS: Final = ["/schedules/1", "/bulk/1", "/limits/set", "/runs/2"]
 OF_COLOURS: Final = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}

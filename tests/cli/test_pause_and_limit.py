@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wakeboard.system_user import system_user
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
@@ -20,10 +22,10 @@ def test_pauses_are_listed_until_they_are_resumed(cli: Cli, sample: SampleStore)
 
     sample.sql("update wakeboard.pauses set paused_at = now() - interval '2 hours'")
     assert cli("pause").cells == [
-        "PAUSED SINCE REASON",
-        "all 2 h ago upgrade",
-        "queue post 2 h ago",
-        "schedule billing/weekly-report 2 h ago",
+        "PAUSED SINCE BY REASON",
+        f"all 2 h ago {system_user()} upgrade",
+        f"queue post 2 h ago {system_user()}",
+        f"schedule billing/weekly-report 2 h ago {system_user()}",
     ]
     assert cli("schedules", "--json").json[0]["state"] == "paused"
 

@@ -173,7 +173,8 @@ def _dead(situation: Situation) -> Iterator[Problem]:
 def _held(situation: Situation) -> Iterator[Problem]:
     for pause in situation.pauses:
         why = f": {one_line(pause.reason)}" if pause.reason else ""
-        text = f"Paused: {one_line(pause.label)}, since {relative(pause.paused_at, situation.now)}{why}"
+        by = f" by {one_line(pause.actor)}" if pause.actor else ""
+        text = f"Paused{by}: {one_line(pause.label)}, since {relative(pause.paused_at, situation.now)}{why}"
         path, parameters = ("/schedules", {"state": "paused"}) if pause.kind == "schedule" else ("/limits", {})
         yield Problem(severity=PAUSES[pause.kind].severity, text=text, path=path, parameters=parameters)
     for removal in situation.removals:

@@ -95,7 +95,10 @@ def print_pauses(as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        columns = (Column("PAUSED"), Column("SINCE"), Column("REASON", shrinks=True))
-        print_table(columns, [[row.label, relative(row.paused_at, now), one_line(row.reason)] for row in rows])
+        columns = (Column("PAUSED"), Column("SINCE"), Column("BY"), Column("REASON", shrinks=True))
+        cells = [
+            [row.label, relative(row.paused_at, now), one_line(row.actor or "-"), one_line(row.reason)] for row in rows
+        ]
+        print_table(columns, cells)
     else:
         print_message("nothing is paused.")

@@ -204,12 +204,16 @@ def _rate(count: int | None, period_s: int | None) -> Rate | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRow:
-    """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule, or null."""
+    """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule, or null.
+
+    `actor`: who paused; null if the audit row is older than its retention.
+    """
 
     kind: str
     name: str | None
     reason: str
     paused_at: datetime
+    actor: str | None = None
 
     @property
     def label(self) -> str:
@@ -426,9 +430,15 @@ select known.key, coalesce(stored.max_running, 1) as max_running, coalesce(store
 _PAUSES: LiteralString = """
 select split_part(pause.scope, ':', 1) as kind,
        coalesce(def.namespace || '/' || def.name, nullif(regexp_replace(pause.scope, '^[a-z]+:?', ''), '')) as name,
-       pause.reason, pause.paused_at
+       pause.reason, pause.paused_at, coalesce(of_schedule.actor, of_others.actor) as actor
   from wakeboard.pauses as pause
   left join wakeboard.job_definitions as def on pause.scope = 'schedule:' || def.id
+  left join lateral (
+    select actor::text from wakeboard.audit_log where definition_id = def.id and action = 'pause'
+     order by id desc limit 1) as of_schedule on true
+  left join lateral (
+    select actor::text from wakeboard.audit_log where def.id is null and action = 'pause' and scope = pause.scope
+     order by id desc limit 1) as of_others on true
  order by pause.scope
 """
 
