@@ -45,7 +45,7 @@ def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Exp
     assert explain(run) == [
         f"run {run} of ping is queued.",
         "It is due since ….",
-        "A worker that is free and allows a timeout of 600 s claims it.",
+        "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it.",
     ]
 
 

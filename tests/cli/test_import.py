@@ -218,12 +218,13 @@ def test_a_crontab_becomes_commands_and_settings_of_the_workers(
     )  # fmt: skip
     settings = read_env_file(tmp_path / "jobs")  # as `wakeboard up` reads it
     assert {name: json.loads(value) for name, value in settings.items()} == {
+        "WAKEBOARD_MAX_TIMEOUT_SECONDS": 86400,
         "WAKEBOARD_COMMANDS": {
             "backup": {
                 "argv": ["/usr/bin/env", "PATH=/usr/bin:/bin", "/bin/sh", "-c", "/srv/backup.sh | awk '{print}'"],
                 "literal": True,
             }
-        }
+        },
     }
 
 
@@ -238,6 +239,13 @@ def test_a_folder_of_crontabs_is_read_as_cron_reads_it(bare_cli: Cli, tmp_path: 
         ("cron.d/a:1", "default/one", []),
         ("cron.d/b:1", "default/one-2", []),
     ]
+
+
+def test_a_crontab_without_its_option_is_recognised(bare_cli: Cli, tmp_path: Path):
+    (tmp_path / "crontab").write_text("0 1 * * * one\n")
+    result = bare_cli("import", "crontab")
+    assert "crontab has no CronJob; if it is a crontab, add --crontab" in result.err
+    assert "There is nothing to import." in result.out
 
 
 @pytest.mark.parametrize(

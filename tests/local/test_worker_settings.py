@@ -6,6 +6,7 @@ import pytest
 
 from wakeboard.errors import InvalidSettings
 from wakeboard.local.worker_settings import WorkerSettings, read_env_file, redacted
+from wakeboard.rules.import_options import LONGEST_TIMEOUT_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,7 @@ def test_the_environment_overrides_the_file_and_the_file_the_local_defaults(
     monkeypatch.setenv("WAKEBOARD_CONCURRENCY", "3")
     settings(tmp_path, "WAKEBOARD_CONCURRENCY=2\nWAKEBOARD_GRACE_SECONDS=1\n")
     worker = WorkerSettings(tmp_path, "dsn")
+    assert worker.settings.max_timeout_seconds == LONGEST_TIMEOUT_S
     assert (worker.settings.concurrency, worker.settings.grace_seconds, worker.settings.lease_seconds) == (3, 1, 8)
     environment = worker.environment(["default"])
     assert environment["WAKEBOARD_CONCURRENCY"] == "3"

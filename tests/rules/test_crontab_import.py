@@ -175,6 +175,7 @@ def test_what_cannot_be_imported_has_a_reason(text: str, says: str):
         ("0 5 * * * run", "not to mail"),
         ("0 5 * * * run", "is dead, stays and waits"),
         ("0 5 * * * run", "which a crontab does not name; the JobSchedule has Etc/UTC"),
+        ("0 5 * * * run", "one hour by default: it must be at least 86400."),
         ("TOKEN=x\n0 5 * * * run", "move passwords"),
         ("0 5 * * * cat%x", "standard input"),
         ("~ 5 * * * run", "H is a value that stays"),

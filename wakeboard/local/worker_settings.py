@@ -33,6 +33,7 @@ HANDLER_MODULE: Final = "handlers"  # FOLDER/handlers.py
 LOCAL_DEFAULTS: Final = {
     "WAKEBOARD_LEASE_SECONDS": "8",  # runs of a killed worker are soon queued again; progress is written every 2 s
     "WAKEBOARD_GRACE_SECONDS": "5",  # Ctrl-C takes no longer
+    "WAKEBOARD_MAX_TIMEOUT_SECONDS": "2678400",  # 31 days: no other pool could take runs with a long timeout
     "WAKEBOARD_POLL_SECONDS": "0.2",  # a manual retry starts at once, even while a worker is about to exit
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

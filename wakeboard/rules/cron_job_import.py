@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.humanize import counted
-from wakeboard.rules.import_options import LONGEST_TIMEOUT_S
+from wakeboard.rules.import_options import LONGEST_TIMEOUT_S, POOL_TIMEOUT_S
 from wakeboard.rules.imported_schedule import (
     ImportedSchedule,
     Mapped,
@@ -36,7 +36,6 @@ _FIRST_PAUSE_S: Final = 10
 _LONGEST_PAUSE_S: Final = 600
 _MOST_ATTEMPTS: Final = 1000
 _YEAR_S: Final = 365 * 86_400
-_POOL_TIMEOUT_S: Final = 3600  # WAKEBOARD_MAX_TIMEOUT_SECONDS of a pool that sets none
 _SHORT_DEADLINE_S: Final = 120  # a waking pool may start a run a minute after its tick
 
 _SHOWN: Final = 60  # characters of a value
@@ -267,7 +266,7 @@ def _limits(job: Mapping[str, Any], options: ImportOptions) -> _Part:
         ),
     ]
     changes = [_ATTEMPTS, _ONE_DEADLINE if deadline is not None else _NO_DEADLINE.format(timeout=timeout)]
-    if timeout > _POOL_TIMEOUT_S:
+    if timeout > POOL_TIMEOUT_S:
         changes.append(_LONG_TIMEOUT)
     return fields, maps, changes
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.import_options import POOL_TIMEOUT_S
 from wakeboard.rules.imported_schedule import ImportedSchedule, Mapped, clock_changes_matter, equal_expression
 from wakeboard.rules.kubernetes_cron import parse_kubernetes_cron
 from wakeboard.rules.sanitize import json_text
@@ -49,6 +50,10 @@ _DEAD = "A command that fails is not repeated, as under cron; its run is dead, s
 _NO_TIMEOUT = (
     "Under cron a command may run for ever; the JobSchedule stops it after {timeout} seconds, and --timeout sets "
     "another limit."
+)
+_LONG_TIMEOUT = (
+    "A pool claims only runs with a timeout up to its maxTimeoutSeconds (WAKEBOARD_MAX_TIMEOUT_SECONDS), one hour by "
+    "default: it must be at least {timeout}."
 )
 _MISSED = "Ticks that are missed by more than five minutes do not run, as under cron, and are recorded as skipped."
 _NO_ZONE = (
@@ -89,6 +94,7 @@ def import_crontab_line(
     }
     fields = parse_cron(schedule, name=f"{namespace or 'default'}/{name}")
     changes = [_WORKER, _MAIL, _DEAD, _MISSED, _NO_TIMEOUT.format(timeout=timeout)]
+    changes += [_LONG_TIMEOUT.format(timeout=timeout)] if timeout > POOL_TIMEOUT_S else []
     changes += [_USER] if line.user else []
     changes += [_NO_ZONE.format(zone=zone)] if "CRON_TZ" not in line.settings else []
     changes += [_VARIABLES] if line.settings.keys() - _OF_CRON - {"PATH"} else []

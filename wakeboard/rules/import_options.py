@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_S: Final = 86_400
 LONGEST_TIMEOUT_S: Final = 31 * 86_400
+POOL_TIMEOUT_S: Final = 3600  # WAKEBOARD_MAX_TIMEOUT_SECONDS of a pool that sets none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,7 +222,8 @@ class JobScheduleSpec(Declared):
         default=600,
         ge=1,
         le=_LONGEST,
-        description="Maximum seconds of one attempt, from the start of its handler.",
+        description="Maximum seconds of one attempt, from the start of its handler. A pool of workers claims only runs"
+        " with at most its maxTimeoutSeconds, 3600 unless set.",
     )
 
     suspend_after_dead: Annotated[int, Field(ge=1, le=100)] | None = Field(

@@ -174,7 +174,8 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
     if due and not ahead:
         yield Fact("due", "It is due since", run.run_at, ".")
         if not (found or unserved or missed):
-            yield Fact("claimable", f"A worker that is free and allows a timeout of {run.timeout_s:,} s claims it.")
+            allowed = f"a timeout of {run.timeout_s:,} s (WAKEBOARD_MAX_TIMEOUT_SECONDS)"
+            yield Fact("claimable", f"A worker that is free and allows {allowed} claims it.")
 
 
 def _pauses(obstacles: Obstacles) -> Iterator[Fact]:

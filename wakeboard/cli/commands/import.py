@@ -175,6 +175,9 @@ def _from_cron_jobs(
     problems += read.problems
     if read.others:
         print_error(f"note: {counted(read.others, 'other object')} passed by")
+    if path is not None and not read.found:
+        where = "standard input" if str(path) == STANDARD_INPUT else path
+        print_error(f"note: {where} has no CronJob; if it is a crontab, add --crontab")
     return cron_job_candidates(read.found, namespaces, options)
 
 
@@ -223,7 +226,10 @@ def _crontab_texts(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]
 
 def _print(candidates: Sequence[Candidate]) -> None:
     imported = [candidate for candidate in candidates if candidate.imported]
-    print_message(f"{len(imported)} of {len(candidates)} can be imported.")
+    if candidates:
+        print_message(f"{len(imported)} of {len(candidates)} can be imported.")
+    else:
+        print_message("There is nothing to import.")
     for candidate in imported:
         _print_schedule(candidate)
     _print_changes(imported)

@@ -14,6 +14,7 @@ from wakeboard.errors import InvalidSchedule, Refused
 from wakeboard.rules.cron_job_import import import_cron_job, suspended_cron_job
 from wakeboard.rules.crontab_import import import_crontab_line
 from wakeboard.rules.import_check import compare_ticks
+from wakeboard.rules.import_options import POOL_TIMEOUT_S
 from wakeboard.rules.spec_document import yaml_text
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def planned_files(candidates: Sequence[Candidate]) -> dict[Path, str]:
     """The files by their path in the folder: two for each CronJob, or one for each line and the workers' settings."""
     files: dict[Path, str] = {}
     commands: dict[str, Any] = {}
+    longest_s = 0
     for candidate in candidates:
         imported = candidate.imported
         if imported is None:
@@ -154,10 +156,12 @@ def planned_files(candidates: Sequence[Candidate]) -> dict[Path, str]:
             own = {place / f"{imported.name}.cronjob.yaml": candidate.source_text or "", **own}
         else:
             commands[imported.name] = imported.command
+            longest_s = max(longest_s, imported.spec["timeoutSeconds"])
         candidate.files = [str(path) for path in own]
         files |= own
     if commands:
-        files[Path(SETTINGS_FILE)] = f"WAKEBOARD_COMMANDS={json.dumps(commands)}\n"
+        longest = f"WAKEBOARD_MAX_TIMEOUT_SECONDS={longest_s}\n" if longest_s > POOL_TIMEOUT_S else ""
+        files[Path(SETTINGS_FILE)] = f"WAKEBOARD_COMMANDS={json.dumps(commands)}\n{longest}"
     return files
 
 
