@@ -11,11 +11,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from bench.backfills import measure_backfills
 from bench.board_pages import measure_board
 from bench.board_viewers import measure_viewers
 from bench.claims import measure_claims
 from bench.container_jobs import measure_container_jobs
 from bench.database import running_server
+from bench.dependencies import measure_dependencies
 from bench.drains import measure_drains
 from bench.due_ticks import measure_ticking
 from bench.enqueue import measure_enqueues
@@ -27,6 +29,7 @@ from bench.operator_at_scale import measure_operator
 from bench.page import write_section
 from bench.pinned_snapshot import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
+from bench.rate_limits import measure_rate_limits
 from bench.servers import measure_servers
 from bench.tables import thresholds_table
 from bench.wake import measure_wakes
@@ -51,6 +54,9 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "wake": measure_wakes,
     "lateness": measure_lateness,
     "ticks": measure_ticking,
+    "dependencies": measure_dependencies,
+    "rate_limits": measure_rate_limits,
+    "backfills": measure_backfills,
     "operator": measure_operator,
     "containers": measure_container_jobs,
     "pods": measure_pods,

@@ -38,6 +38,9 @@ class Plan:
     resources: int = 10_000  # JobSchedules in a cluster
     jobs: int = 1_000  # Kubernetes Jobs that run at the same time
     lags: int = 40  # edits and transitions, one after another
+    graph: int = 10_000  # schedules that run after others
+    throttled: int = 100_000  # runs behind one rate limit
+    backfill: int = 10_000  # ticks
 
 
 QUICK: Final = Plan(
@@ -56,6 +59,9 @@ QUICK: Final = Plan(
     resources=500,
     jobs=100,
     lags=10,
+    graph=1_000,
+    throttled=20_000,
+    backfill=2_000,
 )
 LARGE: Final = replace(
     Plan(),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.maintenance.schedules import HOUR, MISFIRE_GRACE, claim, declared, make_due, put, rows
+from wakeboard.maintenance import dependents
 from wakeboard.maintenance.dependents import enqueue_dependents
 from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.rules.cron_parser import parse_cron
@@ -71,6 +72,19 @@ async def test_a_tick_flows_from_a_cron_expression_to_the_end_of_a_pipeline(stor
     await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
     await drain(store)
     assert [await ticks_of(store, name) for name in ("extract", "transform", "report")] == [[tick]] * 3
+
+
+async def test_one_end_may_create_more_runs_than_a_batch_holds(
+    store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dependents, "BATCH", 2)
+    await put(store, declared("extract"), *[following(f"part-{part}", "extract") for part in range(5)])
+    await make_due(store, "extract")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await succeed(store)
+    first = await enqueue_dependents(store, one_batch=True)
+    assert (first.runs, dependents.may_have_more(first)) == (2, True)
+    assert (await enqueue_dependents(store)).runs == 3
 
 
 async def test_a_child_may_be_declared_before_its_parent(store: MaintenanceStore) -> None:

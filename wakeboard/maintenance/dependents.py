@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     from wakeboard.rules.dst_ticks import DstTicks
     from wakeboard.store.maintenance_api import JoinToCheck, MaintenanceStore
 
-ENDS_PER_CALL: Final = 1000
+BATCH: Final = 250  # ends, and runs that they create; workers execute those of one batch while the next one is created
 JOINS_PER_CALL: Final = 100
 NOTHING: Final = EnqueuedDependents(0, 0, 0, 0, has_joins=False)
 
 
-async def enqueue_dependents(store: MaintenanceStore) -> EnqueuedDependents:
-    """Consumes the ends of runs until none is left, or other processes work on the others. Returns the counts."""
+async def enqueue_dependents(store: MaintenanceStore, *, one_batch: bool = False) -> EnqueuedDependents:
+    """Consumes the ends of runs until none is left, or other processes work on the others. Returns the counts.
+
+    `one_batch`: only one batch of them. `may_have_more` says whether there may be others.
+    """
     total = NOTHING
     while True:
-        done = await with_partition(store, lambda: store.enqueue_dependents(ENDS_PER_CALL))
+        done = await with_partition(store, lambda: store.enqueue_dependents(BATCH))
         runs = done.runs + (await _join(store) if done.has_joins else 0)
         total = EnqueuedDependents(
             total.ended + done.ended,
@@ -38,8 +41,13 @@ async def enqueue_dependents(store: MaintenanceStore) -> EnqueuedDependents:
             total.started + done.started,
             has_joins=False,
         )
-        if done.ended < ENDS_PER_CALL:
+        if one_batch or not may_have_more(done):
             return total
+
+
+def may_have_more(done: EnqueuedDependents) -> bool:
+    """Whether a batch was full. The end of one run may create many."""
+    return done.ended >= BATCH or done.runs + done.skipped >= BATCH
 
 
 async def _join(store: MaintenanceStore) -> int:

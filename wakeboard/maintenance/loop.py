@@ -65,7 +65,8 @@ class MaintenanceLoop:
 
     `sets_retention`: this process decides the retention of the installation. Workers do not. `alerts` returns the alert
     rules that this process evaluates; None: it evaluates none. `limits` returns the limits that `source` declares, or
-    None while they are not known.
+    None while they are not known. `between_claims`: this process claims runs between two passes, so a pass
+    consumes only one batch of the ends of runs.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class MaintenanceLoop:
         alerts: Callable[[], AlertSpec | None] | None = None,
         limits: Callable[[], Limits | None] | None = None,
         source: str = "",
+        between_claims: bool = False,
     ) -> None:
         self._misfire_grace = misfire_grace
+        self._between_claims = between_claims
         self._retention = retention
         self._sets_retention = sets_retention
         self._alerts = alerts
@@ -136,7 +139,7 @@ class MaintenanceLoop:
         return False
 
     async def _enqueue_dependents(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
-        done.dependents = await enqueue_dependents(store)
+        done.dependents = await enqueue_dependents(store, one_batch=self._between_claims)
         return False
 
     async def _reap(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
 from wakeboard.handlers import load_handlers
+from wakeboard.maintenance.dependents import may_have_more
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.humanize import counted
@@ -246,7 +247,7 @@ class _WorkerTasks:
         self._completer = Completer(in_flight, outcomes, blocked, self._heartbeat, settings.lease_seconds)
         retention = Retention.from_settings(settings)
         self._maintenance = MaintenanceLoop(
-            misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings)
+            misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings), between_claims=True
         )
         self._maintain_at = 0.0
         self._runs_ended = False  # other runs may have waited for them
@@ -375,6 +376,7 @@ class _WorkerTasks:
                 await spans.observe(conn, self._worker, self._in_flight.counts)
             await self._reap_orphaned_leases(MaintenanceStore(conn), now)
         done = await self._maintenance.run_due(MaintenanceStore(conn), now, only_dependencies=not all_due)
+        self._runs_ended |= may_have_more(done.dependents)
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
             log.info("scheduled %s, skipped %s", runs, skipped)

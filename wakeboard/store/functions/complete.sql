@@ -67,9 +67,9 @@ end loop;
     return query
     select missing
       from unnest(ids) as missing
-     where not exists (
-       select from job_run_history as past
-        where past.id = missing and past.locked_by = worker and past.lease_epoch = epoch and past.status = 'succeeded');
+     where accepted + cardinality(awaited) < cardinality(ids)
+       and (select id from job_run_history as past           -- not a join, which may read the whole history for each
+             where past.id = missing and past.locked_by = worker and past.lease_epoch = epoch and past.status = 'succeeded' limit 1) is null;
   end if;
 end
 $$;

@@ -53,24 +53,27 @@ begin
 
   with tick as materialized (          -- still waiting: another caller may have been first
     select tick.definition_id, tick.scheduled_for, tick.since, def.concurrency_policy,
-           row_number() over older as place, lead(1) over older is null as is_last
+           lag(tick.definition_id) over older is not distinct from tick.definition_id as follows_another,
+           lead(tick.definition_id) over older is not distinct from tick.definition_id as has_a_later_one
       from unnest(definitions, ticks) as ready (definition_id, scheduled_for)
-      join schedule_ticks as tick using (definition_id, scheduled_for)
+     cross join lateral (               -- limit and offset here: otherwise it may read whole tables, if the statistics are old
+       select * from schedule_ticks as known
+        where known.definition_id = ready.definition_id and known.scheduled_for = ready.scheduled_for limit 1) as tick
       join job_definitions as def on def.id = tick.definition_id
      where tick.waits_for = 'run' and tick.definition_id = any (mine)
-    window older as (partition by tick.definition_id order by tick.scheduled_for)
+    window older as (order by tick.definition_id, tick.scheduled_for)
   ), fate as materialized (
     select tick.definition_id, tick.scheduled_for, tick.since, nextval('job_runs_id_seq') as run_id,
            case when tick.scheduled_for <= def.last_tick_at      -- it had a cron expression then
-                     and (exists (select from job_runs as run where run.definition_id = def.id and run.scheduled_for = tick.scheduled_for)
-                          or exists (select from job_run_history as past
-                                      where past.definition_id = def.id and past.finished_at >= tick.scheduled_for
-                                        and past.scheduled_for = tick.scheduled_for and past.status <> 'skipped')) then 'done'
-                when tick.concurrency_policy = 'Forbid' and (tick.place > 1 or exists (
-                       select from job_runs as run
+                     and ((select id from job_runs as run where run.definition_id = def.id and run.scheduled_for = tick.scheduled_for limit 1) is not null
+                          or (select id from job_run_history as past
+                               where past.definition_id = def.id and past.finished_at >= tick.scheduled_for
+                                 and past.scheduled_for = tick.scheduled_for and past.status <> 'skipped' limit 1) is not null) then 'done'
+                when tick.concurrency_policy = 'Forbid' and (tick.follows_another or (
+                       select id from job_runs as run
                         where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')
-                          and run.trigger <> 'backfill')) then 'Forbidden'
-                when tick.concurrency_policy = 'Replace' and not tick.is_last then 'Replaced' end as reason
+                          and run.trigger <> 'backfill' limit 1) is not null) then 'Forbidden'
+                when tick.concurrency_policy = 'Replace' and tick.has_a_later_one then 'Replaced' end as reason
       from tick join job_definitions as def on def.id = tick.definition_id
   ), run as (
     insert into job_runs (
@@ -86,7 +89,7 @@ begin
       from fate join job_definitions as def on def.id = fate.definition_id
      where fate.reason is null
     on conflict do nothing
-    returning id, definition_id
+    returning id, definition_id, scheduled_for
   ), not_run as (
     insert into job_run_history (
       id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
@@ -102,11 +105,16 @@ begin
   ), parents as (
     insert into run_dependencies (run_id, place, parent_id, succeeded)
     select run.id, edge.place, past.run_id, true
-      from run join fate on fate.run_id = run.id
+      from run
+      join schedule_ticks as own on own.definition_id = run.definition_id and own.scheduled_for = run.scheduled_for
       join schedule_dependencies as edge on edge.definition_id = run.definition_id
-      join schedule_ticks as past on past.definition_id = edge.parent_id and past.run_id is not null
-       and case edge.ticks when 'Same' then past.scheduled_for = fate.scheduled_for
-                           else past.scheduled_for > fate.since and past.scheduled_for <= fate.scheduled_for end
+     cross join lateral (
+       select known.run_id from schedule_ticks as known
+        where known.definition_id = edge.parent_id and known.run_id is not null
+          and known.scheduled_for <= run.scheduled_for
+          and known.scheduled_for >= case edge.ticks when 'Same' then run.scheduled_for else own.since end
+          and (edge.ticks = 'Same' or known.scheduled_for > own.since)
+       offset 0) as past
     on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id)

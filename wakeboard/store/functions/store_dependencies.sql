@@ -33,10 +33,15 @@ begin
      set parent_name = excluded.parent_name, outcome = excluded.outcome, ticks = excluded.ticks,
          parent_id = case when edge.parent_name = excluded.parent_name then edge.parent_id end
    where (edge.parent_name, edge.outcome, edge.ticks) is distinct from (excluded.parent_name, excluded.outcome, excluded.ticks);
-  update schedule_dependencies as edge set parent_id = parent.id
-    from job_definitions as child, job_definitions as parent
-   where edge.parent_id is null and child.id = edge.definition_id
-     and parent.source = child.source and parent.namespace = child.namespace and parent.name = edge.parent_name;
+  -- A subquery, because a join may read all schedules of the namespace for each entry, if the statistics are old.
+  update schedule_dependencies as edge set parent_id = found.parent_id
+    from (select missing.definition_id, missing.place,
+                 (select parent.id from job_definitions as parent
+                   where parent.source = child.source and parent.namespace = child.namespace and parent.name = missing.parent_name)
+                   as parent_id
+            from schedule_dependencies as missing join job_definitions as child on child.id = missing.definition_id
+           where missing.parent_id is null) as found
+   where edge.definition_id = found.definition_id and edge.place = found.place and found.parent_id is not null;
   -- Live runs count, too. After the parents are locked, none of them gets a run without the mark.
   newly := array(
     select def.id from job_definitions as def
