@@ -7,16 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from testbed.processes import OUR_PACKAGES, inherited_environment, wait_for
 from wakeboard.conformance.worker_output import WorkerOutput
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 COMMAND = [sys.executable, "-c", "import sys; from wakeboard.cli import main; sys.exit(main())", "conformance"]
 
@@ -54,26 +50,39 @@ def test_a_program_or_a_scenario_that_does_not_exist_is_refused_before_anything_
     assert "there is no scenario 'resullt'" in unknown.stderr
 
 
+# A worker that ignores signals, and a process of it that has left its session.
 STUBBORN = """
 import os, pathlib, signal, sys, time
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
-pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+name = "worker" if os.fork() else "detached"
+if name == "detached":
+    os.setsid()
+pathlib.Path(sys.argv[1], name).write_text(str(os.getpid()))
 time.sleep(600)
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_no_worker_and_no_files(tmp_path: Path, number: signal.Signals):
-    pid = tmp_path / "pid"
-    words = ["--only", "cancel", "--", sys.executable, "-c", STUBBORN, str(pid)]
+def test_a_signal_leaves_no_process_of_the_worker_and_no_files(tmp_path: Path, number: signal.Signals):
+    (pids := tmp_path / "pids").mkdir()
+    words = ["--only", "cancel", "--", sys.executable, "-c", STUBBORN, str(pids)]
     with subprocess.Popen([*COMMAND, *words], env={**environment(), "TMPDIR": str(tmp_path)}) as process:
-        worker = int(wait_for(lambda: pid.exists() and pid.read_text()))
+        files = [pids / "worker", pids / "detached"]
+        started = [int(wait_for(lambda file=file: file.exists() and file.read_text())) for file in files]
         process.send_signal(number)
         assert process.wait(60) == 128 + number
-    with pytest.raises(ProcessLookupError):
-        os.kill(worker, 0)
-    assert list(tmp_path.iterdir()) == [pid]
+    assert [pid for pid in started if runs(pid)] == []
+    assert list(tmp_path.iterdir()) == [pids]
+
+
+def runs(pid: int) -> bool:
+    """Whether a process executes. One that has ended stays in the process table until its parent has waited for it."""
+    try:
+        os.kill(pid, 0)
+        return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 def test_only_the_end_of_an_endless_output_is_kept():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,7 @@ CONCURRENCY: Final = 20
 POLL_S: Final = 0.05
 REAP_EVERY_S: Final = 1.0
 OUTPUT_LINES: Final = 20  # of the worker, shown with a failure
+MARK: Final = "CONFORMANCE_PROCESS"  # the variable by which processes of a worker are found
 
 NOTES: Final = b"""
 create schema conformance;
@@ -71,7 +73,7 @@ class Subject:
 
 
 class Harness:
-    """One execution of a scenario. Use it as a context manager: it ends the worker and the proxy.
+    """One execution of a scenario. Use it as a context manager: it ends the worker, what it started, and the proxy.
 
     `owner`: the owner's DSN of a database with the schema and NOTES. `user`, `password`: the worker's.
     """
@@ -89,6 +91,7 @@ class Harness:
         self.proxy = TcpProxy(self._socket)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._outputs: list[WorkerOutput] = []
+        self._mark = secrets.token_hex(16)
         self._done = threading.Event()
         self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
         self.reaps = True
@@ -106,6 +109,7 @@ class Harness:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        _end_processes(f"{MARK}={self._mark}")
         self._reaper.join()
         self.proxy.stop()
         self._direct.stop()
@@ -123,6 +127,7 @@ class Harness:
             **self._subject.environment,
             **{f"WAKEBOARD_{name.upper()}": str(value) for name, value in given.items()},
             "CONFORMANCE_DSN": self._dsn(self._direct),
+            MARK: self._mark,
         }
         program = shutil.which(self._subject.command[0])
         assert program, "Suite has checked it"
@@ -259,6 +264,25 @@ class Harness:
                 with suppress(WakeboardError):
                     conn.execute(b"select * from wakeboard.reap(always => true)")
         conn.close()
+
+
+def _end_processes(variable: str) -> None:
+    """Kill the processes of this user that have `variable` in their environment: those that left the worker's session.
+
+    Repeats that until there are none, because one may start another meanwhile. Only Linux has /proc.
+    """
+    while found := [folder for folder in Path("/proc").glob("[0-9]*") if variable in _environment(folder)]:
+        for folder in found:
+            with suppress(ProcessLookupError):
+                os.kill(int(folder.name), signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+def _environment(folder: Path) -> list[str]:
+    try:
+        return (folder / "environ").read_text(errors="replace").split("\0")
+    except OSError:  # it has ended, or belongs to another user
+        return []
 
 
 def demand(condition: object, otherwise: str) -> None:
