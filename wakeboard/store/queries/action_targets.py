@@ -60,13 +60,14 @@ select def.id, def.namespace, def.name, def.queue::text, def.removed_at is not n
  where def.id = any (%(ids)s) and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
  order by def.namespace, def.name, def.id
 """
-_RUN_PAYLOAD: LiteralString = """
-select jsonb_pretty(payload) from wakeboard.job_runs where id = %(id)s
+_INDENTED: LiteralString = "case when payload in ('{}', '[]') then payload::text else jsonb_pretty(payload) end"
+_RUN_PAYLOAD: LiteralString = f"""
+select {_INDENTED} from wakeboard.job_runs where id = %(id)s
 union all
-select jsonb_pretty(payload) from wakeboard.job_run_history where id = %(id)s
+select {_INDENTED} from wakeboard.job_run_history where id = %(id)s
  limit 1
 """
-_SCHEDULE_PAYLOAD: LiteralString = "select jsonb_pretty(payload) from wakeboard.job_definitions where id = %(id)s"
+_SCHEDULE_PAYLOAD: LiteralString = f"select {_INDENTED} from wakeboard.job_definitions where id = %(id)s"
 
 
 async def run_targets(
