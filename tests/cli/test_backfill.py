@@ -25,6 +25,8 @@ def test_a_month_of_daily_ticks_is_declared_and_listed(cli: Cli, sample: SampleS
         "backfill 1: 31 ticks of billing/close-day. `wakeboard backfill 1 --watch` shows how far it is.\n"
     )
     assert sample.value("select count(*) from wakeboard.job_runs where trigger = 'backfill'") == 31
+    (row,) = [line for line in cli("runs", "-n", "40").lines if "tick 2026-01-03" in line]
+    assert "tick of 2026-01-03" in cli("run", row.split()[0]).out
     assert (
         cli("backfill")
         .cells[1]

@@ -44,7 +44,7 @@ def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Exp
     run = served.enqueue()
     assert explain(run) == [
         f"run {run} of ping is queued.",
-        "It is due since ….",
+        "It has been due since ….",
         "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it.",
     ]
 
@@ -53,13 +53,13 @@ def test_a_run_that_is_not_due_says_when_it_is(served: SampleStore, explain: Exp
     assert explain(served.enqueue(run_at="2999-01-01"))[1:] == ["It is due …."]
     failed = served.enqueue()
     served.fail(failed)
-    assert explain(failed) == [f"run {failed} of ping is failed.", "It is retried …."]
+    assert explain(failed) == [f"run {failed} of ping has failed and is retried.", "It is retried …."]
 
 
 def test_a_run_past_its_deadline_says_that_it_is_skipped(served: SampleStore, explain: Explain):
     run = served.enqueue()
     served.sql("update wakeboard.job_runs set start_before = now() - interval '1 min' where id = %s", run)
-    assert explain(run)[1:] == ["It is skipped: it had to start before ….", "It is due since …."]
+    assert explain(run)[1:] == ["It is skipped: it had to start before ….", "It has been due since …."]
 
 
 def test_a_pause_says_what_it_holds_who_paused_and_why(served: SampleStore, explain: Explain):
@@ -88,6 +88,12 @@ def test_a_run_behind_a_full_limit_names_the_runs_that_hold_it(served: SampleSto
     assert waiting[1] == (
         f"The limit key openai allows 2 runs at a time, and 2 are running: runs {holders[0]}, {holders[1]}."
     )
+
+
+def test_a_limit_of_none_says_that_no_run_starts(served: SampleStore, explain: Explain):
+    served.sql("select wakeboard.set_limit('openai', 0)")
+    line = explain(served.enqueue(limit_key="openai"))[1]
+    assert line == "The limit key openai allows no run to start: `wakeboard limit openai --at-once N` changes that."
 
 
 def test_a_limit_that_many_runs_hold_names_a_few_of_them(served: SampleStore, explain: Explain):
@@ -387,7 +393,8 @@ def test_an_open_circuit_is_named_by_explain_schedules_and_check(cli: Cli, sampl
         f" circuit_probe_at = now() + interval '1 h' where id = {definition}"
     )
     explained = cli("explain", "billing/weekly-report").out
-    assert "Its circuit is open, because 3 runs of its ticks died one after another" in explained
+    assert "because 3 runs of its ticks died one after another: its ticks are skipped." in explained
+    assert "schedule billing/weekly-report has an open circuit.\n" in explained
     assert "`wakeboard resume schedule billing/weekly-report` continues now." in explained
     assert "circuit open" in cli("schedules").out
     assert "1 schedule stopped after dead runs, for example billing/weekly-report" in cli("check").out
@@ -411,6 +418,7 @@ def test_a_run_that_waits_for_others_names_them(served: SampleStore, explain: Ex
     pay = served.enqueue()
     ship = served.enqueue(after=[pay])
     assert "due after other runs" in cli("runs").out
+    assert "2999" not in cli("run", str(ship)).out
     assert explain(ship) == [
         f"run {ship} of ping is queued.",
         f"It waits for run {pay} of ping, which is queued.",
@@ -446,6 +454,21 @@ def test_a_schedule_that_runs_after_others_says_what_it_waits_for(served: Sample
     tree = cli("graph").lines
     assert tree[0].startswith("billing/extract [")
     assert tree[1] == "└─ billing/transform: It waits for rates, which does not exist in its namespace."
+
+
+def test_a_tick_that_waits_for_ticks_without_a_run_is_named(served: SampleStore, explain: Explain):
+    hourly, daily = served.add_schedule("hourly"), served.add_schedule("daily", schedule=None)
+    declare_after(served, daily, hourly, "hourly")
+    served.sql("update wakeboard.schedule_dependencies set ticks = 'All' where definition_id = %s", daily)
+    served.sql(
+        "insert into wakeboard.schedule_ticks (definition_id, scheduled_for, waits_for)"
+        " select %s, at, 'ticks' from unnest('{2026-01-06, 2026-01-05}'::timestamptz[]) as at",
+        daily,
+    )
+    assert explain("billing/daily")[1:3] == [
+        "It runs after hourly (all ticks), at the same ticks.",
+        "2 ticks of it wait for ticks of hourly; a backfill runs those without a run. The oldest is of ….",
+    ]
 
 
 def test_a_cycle_is_shown(served: SampleStore, explain: Explain, cli: Cli):

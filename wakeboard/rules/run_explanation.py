@@ -172,7 +172,7 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
         if pause.scope.startswith("schedule:"):
             yield pause_fact(pause, "Its schedule, which creates no further runs meanwhile,")
     if due and not ahead:
-        yield Fact("due", "It is due since", run.run_at, ".")
+        yield Fact("due", "It has been due since", run.run_at, ".")
         if not (found or unserved or missed):
             allowed = f"a timeout of {run.timeout_s:,} s (WAKEBOARD_MAX_TIMEOUT_SECONDS)"
             yield Fact("claimable", f"A worker that is free and allows {allowed} claims it.")
@@ -195,6 +195,12 @@ def _full_limits(obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
                 if limit.schedule_policy
                 else f"{key} allows {counted(limit.max_running, 'run')} at a time"
             )
+            if not limit.max_running and not number:
+                allowed = (
+                    f"{key} allows no run to start: `wakeboard limit {one_line(limit.key)} --at-once N` changes that."
+                )
+                yield Fact("limit_full", allowed)
+                continue
             holders = f"{limit.running:,} {'is' if limit.running == 1 else 'are'} running"
             held = f"{holders}: {listed_runs(limit.holders, limit.running)}" if with_counts else "as many are running"
             if number and not limit.max_running:

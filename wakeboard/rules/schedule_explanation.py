@@ -47,7 +47,8 @@ class ScheduleSituation:
     `removal_at`: the schedules of its source whose removal waits, and since when. `unfinished`, `dead`: ids of some of
     its runs; their numbers are of at most 10,000 live runs. `last_*`: of its newest finished runs, the last one that
     was not skipped. `last_worker`: when any worker was seen last. `operator_leads`: some operator has a lease.
-    `last_maintenance`: when expired leases were last looked for.
+    `last_maintenance`: when expired leases were last looked for. `waiting_ticks`: those that wait for other ticks of a
+    parent with `ticks: All`, at most 10,000.
     """
 
     now: datetime
@@ -85,6 +86,8 @@ class ScheduleSituation:
     circuit_opened_at: datetime | None = None
     circuit_probe_at: datetime | None = None
     circuit_probe_id: int | None = None
+    waiting_ticks: int = 0
+    oldest_waiting_tick: datetime | None = None
 
     @property
     def state(self) -> State:
@@ -150,14 +153,14 @@ def _circuit(schedule: ScheduleSituation) -> Iterator[Fact]:
     died = f"{counted(schedule.suspend_after_dead or 1, 'run')} of its ticks died one after another"
     yield Fact(
         "circuit_open",
-        f"Its circuit is open, because {died}: no tick becomes a run since",
+        "Its circuit has been open since",
         schedule.circuit_opened_at,
-        ".",
+        f", because {died}: its ticks are skipped.",
     )
     if schedule.circuit_probe_id is not None:
         yield Fact("probe", f"Its run {schedule.circuit_probe_id} is a probe: if it succeeds, the schedule continues.")
     else:
-        yield Fact("probe", "The first tick is a probe from", schedule.circuit_probe_at, " on.")
+        yield Fact("probe", "The first tick from", schedule.circuit_probe_at, " on is a probe.")
     name = one_line(f"{schedule.namespace}/{schedule.name}")
     yield Fact("resume", f"`wakeboard resume schedule {name}` continues now.")
 
@@ -169,6 +172,7 @@ def _error(schedule: ScheduleSituation) -> str:
 def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
     if schedule.parents:
         yield from parent_facts(schedule.parents)
+        yield from _waiting_ticks(schedule)
     elif schedule.cron is None:
         name = one_line(f"{schedule.namespace}/{schedule.name}")
         yield Fact("on_demand", f"It has no cron expression: `wakeboard run-now {name}` starts it.")
@@ -182,6 +186,20 @@ def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
         name = "late" if schedule.next_run_at < schedule.now - OVERDUE_SCHEDULE.after else "due"
         yield Fact(name, "Its tick of", schedule.next_run_at, " has not become a run yet.")
         yield from _maintenance(schedule)
+
+
+def _waiting_ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
+    """The ticks for which `ticks: All` is not complete yet, also because a parent's tick has no run at all."""
+    if schedule.waiting_ticks:
+        parents = " and ".join(one_line(parent.name) for parent in schedule.parents if parent.ticks == "All")
+        waiting = counted(schedule.waiting_ticks, "tick")
+        wait = "waits" if schedule.waiting_ticks == 1 else "wait"
+        yield Fact(
+            "waits_for_ticks",
+            f"{waiting} of it {wait} for ticks of {parents}; a backfill runs those without a run. The oldest is of",
+            schedule.oldest_waiting_tick,
+            ".",
+        )
 
 
 def _maintenance(schedule: ScheduleSituation) -> Iterator[Fact]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wakeboard.rules.run_explanation import RunSituation
     from wakeboard.rules.schedule_explanation import ScheduleSituation
 
+_IN_WORDS = {"succeeded": "has succeeded", "failed": "has failed and is retried", "circuit open": "has an open circuit"}
 EXAMPLES = ("wakeboard explain 1042", "wakeboard explain billing/close-day", "wakeboard explain 1042 --json")
 
 
@@ -49,10 +50,10 @@ def command(
     found, now = query_store(lambda session: _read(session, text))
     if isinstance(found, RunSituation):
         kind, name, state, facts = "run", found.schedule, found.status, explain_run(found)
-        title = f"run {found.id} of {found.schedule or found.job_type} is {state}."
+        title = f"run {found.id} of {found.schedule or found.job_type} {_IN_WORDS.get(state, f'is {state}')}."
     else:
         kind, name, state, facts = "schedule", f"{found.namespace}/{found.name}", found.state, explain_schedule(found)
-        title = f"schedule {name} is {state}."
+        title = f"schedule {name} {_IN_WORDS.get(state, f'is {state}')}."
     if as_json:
         answer: dict[str, Any] = {"kind": kind, "id": found.id, "name": name, "state": state}
         print_json({**answer, "facts": [_json_fact(fact) for fact in facts]})

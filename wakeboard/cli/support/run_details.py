@@ -14,7 +14,7 @@ from wakeboard.cli.support.run_table import error_line, run_notes, run_of, run_w
 from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
 from wakeboard.cli.support.time_args import in_display_zone, with_offset
 from wakeboard.display_zone import zone_label
-from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative, times
+from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL, counted, lasted, reason_in_words, relative, times
 from wakeboard.rules.sanitize import one_line, printable
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _title(run: RunDetails, now: datetime) -> Text:
 
 
 def _facts(run: RunDetails) -> Iterator[Text]:
-    tick = f", tick of {with_offset(run.scheduled_for)}" if run.trigger == "tick" else ""
+    tick = f", tick of {with_offset(run.scheduled_for)}" if run.trigger in {"tick", "backfill"} else ""
     facts = {
         "schedule": f"{one_line(run_of(run))}{tick}" if run.schedule else "",
         "spec": _spec(run),
@@ -228,7 +228,8 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
         yield run.cancel_requested_at, "cancel requested"
     if run.dead_at:
         yield run.dead_at, f"dead: {run.error_type or 'no further attempts'}"
-    if run.status == "failed" or (run.status == "queued" and run.run_at > run.created_at):
+    will_start = run.status == "queued" and run.created_at < run.run_at < WAITS_FOR_RUNS_UNTIL
+    if run.status == "failed" or will_start:
         yield run.run_at, "due for the next attempt" if run.attempts else "due"
     if run.finished_at:
         reason = reason_in_words(run.reason, run.status)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from wakeboard.cli.support.tables import Column, styled
+from wakeboard.display_zone import in_zone
 from wakeboard.rules.humanize import counted, due, reason_in_words, relative
 from wakeboard.rules.sanitize import one_line
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from wakeboard.store.queries.listings import RunRow
 
+LATE_AFTER: Final = timedelta(minutes=10)  # then a run names its tick
 RUN_COLUMNS = (
     Column("ID", right=True),
     Column("STATUS"),
@@ -28,7 +31,14 @@ RUN_COLUMNS = (
 def run_cells(run: RunRow, now: datetime) -> list[str | Text]:
     """The cells of one run."""
     tries = f"{run.attempts}/{run.max_attempts}" if run.attempts else "-"
-    return [str(run.id), styled(run.status), one_line(run_of(run)), run_when(run, now), tries, run_notes(run)]
+    notes = ", ".join(part for part in (_late_tick(run), run_notes(run)) if part)
+    return [str(run.id), styled(run.status), one_line(run_of(run)), run_when(run, now), tries, notes]
+
+
+def _late_tick(run: RunRow) -> str:
+    """The tick of a run that was created long after it, by a backfill for example; "" for other runs."""
+    is_late = run.trigger in {"tick", "backfill"} and run.created_at - run.scheduled_for > LATE_AFTER
+    return f"tick {in_zone(run.scheduled_for):%Y-%m-%d %H:%M}" if is_late and run.status != "skipped" else ""
 
 
 def run_of(run: RunRow) -> str:

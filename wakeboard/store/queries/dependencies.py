@@ -59,6 +59,7 @@ select def.id, def.namespace || '/' || def.name as name, def.schedule,
             when def.suspended then 'suspended'
             when exists (select from wakeboard.pauses
                           where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
+            when def.circuit_opened_at is not null then 'circuit open'
             else 'active' end as state
   from wakeboard.job_definitions as def
  where def.removed_at is null

@@ -49,6 +49,11 @@ select coalesce((array_agg(id order by id) filter (where dead_at is null))[:%(sh
        count(*) filter (where dead_at is not null) as dead_count
   from (select id, dead_at from wakeboard.job_runs where definition_id = %(id)s limit %(most)s) as run
 """
+WAITING_TICKS: LiteralString = """
+select count(*) as waiting_ticks, min(scheduled_for) as oldest_waiting_tick
+  from (select scheduled_for from wakeboard.schedule_ticks
+         where waits_for = 'ticks' and definition_id = %(id)s limit %(most)s) as tick
+"""
 PAST_RUNS: LiteralString = """
 select id, case status when 'dead' then 'discarded' else status::text end as status, finished_at
   from (select id, status, finished_at from wakeboard.job_run_history
@@ -81,6 +86,7 @@ async def read_schedule_situation(conn: psycopg.AsyncConnection[Any], definition
     return ScheduleSituation(
         **row,
         **(await read(conn, dict_row, LIVE_RUNS, live))[0],
+        **(await read(conn, dict_row, WAITING_TICKS, live))[0],
         last_id=last.get("id"),
         last_status=last.get("status"),
         last_finished_at=last.get("finished_at"),
