@@ -20,6 +20,7 @@ from testbed.cluster.images import IMAGES, ImageMissing, build_without_cache, fi
 from tests.chaos.processes import Watcher, wait_until
 from tests.cluster.mounted_image import MountedImage, pid1, second_process
 from wakeboard import __version__
+from wakeboard.cli.support.new_project import project_files, write_project
 
 if TYPE_CHECKING:
     import subprocess
@@ -206,6 +207,15 @@ def test_the_simple_example_runs_its_handlers(builder: Buildah, store: Watcher, 
     assert _greeting(MountedImage(builder, "localhost/simple:dev"), store, database) == "Hello, Ada!"
 
 
+def test_the_image_of_a_new_project_runs_its_handlers(
+    builder: Buildah, store: Watcher, database: str, tmp_path: Path
+) -> None:
+    write_project(project := tmp_path / "shop-jobs", project_files("shop-jobs"))
+    builder.build("localhost/shop-jobs-worker:dev", project, arguments={"WORKER": IMAGES[WORKER].reference})
+    image = MountedImage(builder, "localhost/shop-jobs-worker:dev")
+    assert _result(image, store, database, "clean_up", {"days": 30}) == {"removed": 30}
+
+
 def test_the_guide_shows_the_examples_as_they_are() -> None:
     guide = (ROOT / "docs" / "worker-image.md").read_text()
     shown = re.findall(r"^`(examples/image/\S+)`:\n\n```\w+\n(.*?)```$", guide, re.MULTILINE | re.DOTALL)
@@ -266,7 +276,11 @@ class Volume:
 
 
 def _greeting(image: MountedImage, store: Watcher, database: str) -> str:
-    (run,) = store.enqueue("greet", payload=json.dumps({"name": "Ada", "visit": 3}))
+    return _result(image, store, database, "greet", {"name": "Ada", "visit": 3})
+
+
+def _result(image: MountedImage, store: Watcher, database: str, job_type: str, payload: dict[str, Any]) -> Any:
+    (run,) = store.enqueue(job_type, payload=json.dumps(payload))
     code, output = image.run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
     assert code == 0, output
     return store.ask("select result from wakeboard.all_runs where id = %s", run)
