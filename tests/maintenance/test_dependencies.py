@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.maintenance.schedules import HOUR, MISFIRE_GRACE, claim, declared, make_due, put, rows
-from wakeboard.maintenance import dependents
-from wakeboard.maintenance.dependents import enqueue_dependents
+from tests.maintenance.schedules import HOUR, MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
+from wakeboard.maintenance import dependents, sync
+from wakeboard.maintenance.dependents import JOINS_PER_CALL, enqueue_dependents
 from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import dst_ticks_for
@@ -185,3 +185,64 @@ def test_a_day_has_the_hours_that_its_clock_shows(day: str, hours: int) -> None:
     found = ticks_between(hourly, since, tick)
     assert found is not None
     assert len(found) == hours
+
+
+# -- locks of other transactions
+
+
+async def test_a_locked_run_of_a_new_parent_delays_only_the_schedule_that_shall_run_after_it(
+    store: MaintenanceStore, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "TRIES", 1)  # each waits for two seconds
+    await put(store, declared("extract"), declared("other"))
+    await make_due(store, "extract")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    wanted = [declared("extract"), following("transform", "extract"), declared("other", timeoutSeconds=77)]
+    async with connected(database) as holder, holder.conn.transaction():
+        await rows(holder, "select from job_runs for no key update")
+        report = await put(store, *wanted)
+        assert (report.updated, report.contended) == (["team/other"], ["team/transform"])
+    assert (await put(store, *wanted)).created == ["team/transform"]
+    await drain(store)
+    assert len(await ticks_of(store, "transform")) == 1
+
+
+async def test_ticks_to_check_of_a_locked_schedule_hold_up_no_other_one(store: MaintenanceStore, database: str) -> None:
+    daily = (declared("daily", schedule="0 0 * * *"), declared("hourly", schedule="0 0 * * *"))
+    entries = ("daily", {"schedule": "hourly", "ticks": "All"})
+    await put(store, *daily, following("locked", *entries), following("neighbour", *entries))
+    midnights = [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(JOINS_PER_CALL + 1)]
+    await insert_ticks(store, "daily", midnights)
+    await rows(store, "select pause('queue:default')")
+    async with connected(database) as holder:
+        async with holder.conn.transaction():
+            await rows(
+                holder,
+                "insert into schedule_ticks (definition_id, scheduled_for, waits_for)"
+                " select id, tick, 'check' from job_definitions, unnest(%s::timestamptz[]) as tick"
+                "  where name in ('locked', 'neighbour')",
+                midnights,
+            )
+        async with holder.conn.transaction():
+            await rows(holder, "select from job_definitions where name = 'locked' for update")
+            await enqueue_dependents(store)
+            left = await rows(
+                store,
+                "select name from schedule_ticks join job_definitions on id = definition_id where waits_for = 'check'"
+                " group by name",
+            )
+            assert left == [("locked",)]
+    await enqueue_dependents(store)
+    assert await rows(store, "select true from schedule_ticks where waits_for = 'check'") == []
+
+
+async def test_a_tick_waits_no_longer_for_a_parent_that_was_removed_from_after(store: MaintenanceStore) -> None:
+    daily = (declared("daily", schedule="0 0 * * *"), declared("hourly", schedule="0 * * * *"))
+    await put(store, *daily, following("report", "daily", {"schedule": "hourly", "ticks": "All"}))
+    midnight = datetime(2026, 1, 6, tzinfo=UTC)
+    await insert_ticks(store, "daily", [midnight])
+    await drain(store)
+    assert await ticks_of(store, "report") == []
+    await put(store, *daily, following("report", "daily"))
+    await enqueue_dependents(store)
+    assert await ticks_of(store, "report") == [midnight]

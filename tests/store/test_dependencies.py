@@ -299,6 +299,46 @@ def test_two_callers_at_the_ends_of_two_parents_create_the_run(
     assert days(admin, transform) == ["Mon"]
 
 
+def test_a_locked_schedule_stops_no_other_schedule(admin: SqlClient, worker: SqlClient, other: SqlClient):
+    """Neither one that runs after the same parent, nor one of which the ends of parents are behind many others."""
+    extract, rates = admin.define("extract"), admin.define("rates")
+    locked, sibling, neighbour = admin.define("locked"), admin.define("sibling"), admin.define("neighbour")
+    for child, parent in ((locked, "extract"), (sibling, "extract"), (neighbour, "rates")):
+        after(admin, child, parent)
+    ticks = [f"2026-01-{day:02} 00:00+00" for day in range(1, 11)]
+    succeed(worker, *[tick(admin, extract, at) for at in ticks])
+    succeed(worker, tick(admin, rates))
+    with other.conn.transaction():
+        other.sql("select run_now(%s)", locked)
+        for _ in range(200):  # with a few rows in each call; the one that is behind them is found by chance
+            admin.sql("select * from enqueue_dependents(3)")
+            if days(admin, neighbour):
+                break
+        pass_on(worker)
+        assert (days(admin, neighbour), len(days(admin, sibling)), days(admin, locked)) == (["Mon"], 10, [])
+    pass_on(worker)
+    assert len(days(admin, locked)) == 11
+    assert admin.column("select run_id from ended_runs") == []
+
+
+def test_ticks_that_wait_for_a_locked_schedule_stop_no_other_ones(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+):
+    extract, first, second = admin.define("extract"), admin.define("first"), admin.define("second")
+    for child in (first, second):
+        after(admin, child, "extract")
+        admin.sql("select pause(%s)", f"schedule:{child}")
+    succeed(worker, tick(admin, extract, MONDAY), tick(admin, extract, TUESDAY))
+    pass_on(worker)
+    for child in (first, second):
+        admin.sql("select resume(%s)", f"schedule:{child}")
+    with other.conn.transaction():
+        other.sql("select from job_definitions where id = %s for update", first)
+        assert [admin.value("select runs from enqueue_dependents(1)") for _ in range(3)] == [1, 1, 0]
+    assert [admin.value("select runs from enqueue_dependents(2)") for _ in range(2)] == [2, 0]
+    assert days(admin, first) == days(admin, second) == ["Mon", "Tue"]
+
+
 def test_a_paused_or_suspended_schedule_gets_its_runs_later(admin: SqlClient, worker: SqlClient):
     extract, transform = admin.define("extract"), admin.define("transform")
     after(admin, transform, "extract")
@@ -410,6 +450,22 @@ def test_a_replay_of_a_parent_that_succeeded_does_not_stop_the_run_that_waited_f
         other.sql("select replay(%s)", [pay])
         assert pass_on(worker).started == 1
     assert admin.run(ship).run_at.year < 2999
+
+
+def test_a_locked_run_stops_no_other_run_that_waits(admin: SqlClient, worker: SqlClient, other: SqlClient):
+    """And idle workers do not look for it again and again."""
+    due = "select next_due('{default}', '{ping}', 60)"
+    pay = admin.enqueue()
+    ships = [admin.enqueue(after=[pay]) for _ in range(3)]
+    succeed(worker, pay)
+    with other.conn.transaction():
+        other.sql("select from job_runs where id = %s for update", ships[1])
+        assert pass_on(worker).started == 2
+        for age, answer in ((0, 0), (30, 1), (3600, None)):
+            admin.sql("update ended_runs set ended_at = now() - make_interval(secs => %s)", age)
+            assert admin.value(due) == answer or (age == 0 and admin.value(due) == 1)  # on a slow machine
+    assert pass_on(worker).started == 1
+    assert {one.id for one in lease(worker, *ships)} == set(ships)
 
 
 def test_a_run_cannot_wait_for_itself(admin: SqlClient):

@@ -52,14 +52,15 @@ def may_have_more(done: EnqueuedDependents) -> bool:
 
 async def _join(store: MaintenanceStore) -> int:
     runs = 0
-    while True:
-        joins = await store.joins_to_check(JOINS_PER_CALL)
-        if not joins:
-            return runs
-        joined = joined_ticks(joins)
+    joined: list[JoinedTick] = []
+    while joins := await store.joins_to_check(JOINS_PER_CALL):
+        before, joined = joined, joined_ticks(joins)
+        if joined == before:  # another transaction has locked their schedules meanwhile
+            break
         runs += await with_partition(store, lambda joined=joined: store.enqueue_joined_ticks(joined))
-        if len(joined) < JOINS_PER_CALL:  # what is left is locked by others
-            return runs
+        if len(joined) < JOINS_PER_CALL:
+            break
+    return runs
 
 
 def joined_ticks(joins: Sequence[JoinToCheck]) -> list[JoinedTick]:

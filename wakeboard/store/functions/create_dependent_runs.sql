@@ -19,19 +19,24 @@ declare
   made integer;
   not_made integer;
 begin
+  mine := array(
+    select def.id from job_definitions as def
+     where def.id = any (array(select distinct tick.definition_id from schedule_ticks as tick where tick.waits_for = 'run'))
+       and def.removed_at is null and not def.suspended
+       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+     order by def.id for no key update skip locked);
+  -- Of each schedule the oldest ticks first, so that none takes all places.
   select array_agg(definition_id), array_agg(scheduled_for) into definitions, ticks
     from (select tick.definition_id, tick.scheduled_for
-            from schedule_ticks as tick join job_definitions as def on def.id = tick.definition_id
-           where tick.waits_for = 'run' and def.removed_at is null and not def.suspended
-             and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
-           order by tick.definition_id, tick.scheduled_for
+            from schedule_ticks as tick
+           where tick.waits_for = 'run' and tick.definition_id = any (mine)
+           order by row_number() over (partition by tick.definition_id order by tick.scheduled_for), tick.definition_id
            limit create_dependent_runs.count) as ready;
   if ticks is null then
     return query select 0, 0;
     return;
   end if;
-  mine := array(select def.id from job_definitions as def
-                 where def.id = any (definitions) order by def.id for no key update skip locked);
+  mine := array(select distinct definition_id from unnest(definitions) as definition_id);
 
   -- Replace: as in enqueue_due_ticks.
   old := array(

@@ -1,8 +1,8 @@
 -- for: worker, operator
 -- Creates the runs of schedules whose dependencies have ended, and lets runs start whose parents have succeeded. It consumes up to `count`
--- rows of `ended_runs`. A row is left to the next call while another transaction has locked a schedule or run that waits for it. Of a tick, a
--- schedule gets one run, whatever is retried, replayed or edited; its concurrencyPolicy applies. While a schedule is paused or suspended,
--- its ticks wait. It waits for no lock.
+-- rows of `ended_runs`. A row stays for the next call while another transaction has locked a schedule or run that waits for it; the others
+-- that wait for it, and other rows, do not. Of a tick, a schedule gets one run, whatever is retried, replayed or edited; its
+-- concurrencyPolicy applies. While a schedule is paused or suspended, its ticks wait. It waits for no lock.
 -- Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbid) and of runs that may start now; and whether ticks of
 -- schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
 -- Example:
@@ -16,60 +16,51 @@ set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
+  start tid := '(0,0)';
   rows tid[];
   children bigint[];                   -- schedules
   dependents bigint[];                 -- runs
   mine bigint[];
   my_runs bigint[];
-  busy bigint[];
+  busy bigint[];                       -- schedules, and runs, that other transactions have locked
+  busy_runs bigint[];
+  left_schedules bigint[];             -- parents of these
+  left_runs bigint[];
   ids bigint[]; definitions bigint[]; ticks timestamptz[]; outcomes text[];
+  found_count integer;
+  ended_count integer := 0;
+  freed_now integer;
   freed integer := 0;
 begin
   perform require_read_committed('enqueue_dependents');
-  select array_agg(place), array_agg(run_id), array_agg(definition_id) into rows, ids, definitions
-    from (select ctid as place, run_id, definition_id from ended_runs limit enqueue_dependents.count for update skip locked) as locked;
-  if rows is not null then
+  for part in 1..2 loop
+    select array_agg(place), array_agg(run_id), array_agg(definition_id), array_agg(scheduled_for), array_agg(outcome), count(*)
+      into rows, ids, definitions, ticks, outcomes, found_count
+      from (select ctid as place, run_id, definition_id, scheduled_for, outcome from ended_runs
+             where ctid > start limit enqueue_dependents.count for update skip locked) as locked;
+    exit when rows is null;
     -- Of two callers at the ends of two parents, the second to lock a child sees what the first has recorded.
     children := array(select distinct edge.definition_id from schedule_dependencies as edge where edge.parent_id = any (definitions));
     mine := array(select def.id from job_definitions as def where def.id = any (children) order by def.id for no key update skip locked);
+    busy := array(select def.id from job_definitions as def where def.id = any (children) and def.id <> all (mine));
     dependents := array(select distinct edge.run_id from run_dependencies as edge where edge.parent_id = any (ids) and not edge.succeeded);
     my_runs := array(select run.id from job_runs as run where run.id = any (dependents) order by run.id for no key update skip locked);
-    busy := array(select def.id from job_definitions as def where def.id = any (children) and def.id <> all (mine));
-    if busy <> '{}' then
-      rows := array(
-        select row.ctid from ended_runs as row
-         where row.ctid = any (rows)
-           and not exists (select from schedule_dependencies as edge
-                            where edge.parent_id = row.definition_id and edge.definition_id = any (busy)));
-    end if;
-    busy := array(select run.id from job_runs as run where run.id = any (dependents) and run.id <> all (my_runs));
-    if busy <> '{}' then
-      rows := array(
-        select row.ctid from ended_runs as row
-         where row.ctid = any (rows)
-           and not exists (select from run_dependencies as edge where edge.parent_id = row.run_id and edge.run_id = any (busy)));
-    end if;
-
-    with gone as (
-      delete from ended_runs where ctid = any (rows) returning run_id, definition_id, scheduled_for, outcome
-    )
-    select array_agg(run_id), array_agg(definition_id), array_agg(scheduled_for), array_agg(outcome)
-      into ids, definitions, ticks, outcomes from gone;
+    busy_runs := array(select run.id from job_runs as run where run.id = any (dependents) and run.id <> all (my_runs));
 
     -- Runs that wait for runs.
     update run_dependencies set succeeded = true
-     where not succeeded and parent_id = any (array(select id from unnest(ids, outcomes) as end_of (id, outcome) where outcome = 'succeeded'));
+     where not succeeded and run_id <> all (busy_runs)
+       and parent_id = any (array(select id from unnest(ids, outcomes) as end_of (id, outcome) where outcome = 'succeeded'));
     update job_runs as run set run_at = greatest(run.scheduled_for, statement_timestamp())
      where run.id = any (my_runs) and run.run_at = '2999-12-31 00:00+00'
        and not exists (select from run_dependencies as edge where edge.run_id = run.id and not edge.succeeded);
-    get diagnostics freed = row_count;
-    if freed > 0 then
+    get diagnostics freed_now = row_count;
+    freed := freed + freed_now;
+    if freed_now > 0 then
       perform pg_notify('wakeboard', '');
     end if;
 
     -- Schedules.
-    insert into definition_changes (definition_id)
-    select distinct edge.definition_id from schedule_dependencies as edge where edge.parent_id = any (definitions);
     insert into schedule_ticks as known (definition_id, scheduled_for, run_id, outcome)
     select distinct on (definition_id, tick) definition_id, tick, id, outcome
       from unnest(ids, definitions, ticks, outcomes) as end_of (id, definition_id, tick, outcome)
@@ -85,7 +76,8 @@ begin
       from (select distinct edge.definition_id as id, end_of.tick
               from unnest(definitions, ticks) as end_of (definition_id, tick)
               join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
-              join job_definitions as def on def.id = edge.definition_id and def.removed_at is null and not def.suspended) as candidate
+              join job_definitions as def on def.id = edge.definition_id and def.removed_at is null and not def.suspended
+             where def.id = any (mine)) as candidate
      where not exists (
        select from schedule_dependencies as edge
         where edge.definition_id = candidate.id and edge.ticks = 'Same'
@@ -95,12 +87,33 @@ begin
     on conflict on constraint a_schedule_has_each_tick_once do nothing;
     update schedule_ticks as known set waits_for = 'check'
       from schedule_dependencies as edge
-     where edge.parent_id = any (definitions) and edge.ticks = 'All'
+     where edge.parent_id = any (definitions) and edge.ticks = 'All' and edge.definition_id = any (mine)
        and known.definition_id = edge.definition_id and known.waits_for = 'ticks';
-  end if;
+
+    left_schedules := array(
+      select distinct edge.parent_id from schedule_dependencies as edge
+       where edge.definition_id = any (busy) and edge.parent_id = any (definitions));
+    left_runs := array(
+      select distinct edge.parent_id from run_dependencies as edge
+       where edge.run_id = any (busy_runs) and edge.parent_id = any (ids) and not edge.succeeded);
+    with gone as (
+      delete from ended_runs as row
+       where row.ctid = any (rows) and row.run_id <> all (left_runs)
+         and (row.definition_id is null or row.definition_id <> all (left_schedules))
+      returning definition_id
+    ), noted as (
+      insert into definition_changes (definition_id)
+      select distinct edge.definition_id from gone join schedule_dependencies as edge on edge.parent_id = gone.definition_id
+    )
+    select count(*) into ended_count from gone;
+    exit when ended_count > 0 or found_count < enqueue_dependents.count;
+    -- All of them must wait. Others are behind them, perhaps far behind.
+    start := case when random() < 0.5 then (select max(place) from unnest(rows) as place) else
+      format('(%s,0)', floor(random() * pg_relation_size('ended_runs') / current_setting('block_size')::integer))::tid end;
+  end loop;
 
   return query
-  select coalesce(cardinality(ids), 0), made.runs, made.skipped, freed,
+  select ended_count, made.runs, made.skipped, freed,
          exists (select from schedule_ticks where waits_for = 'check')
     from create_dependent_runs(enqueue_dependents.count) as made;
 end

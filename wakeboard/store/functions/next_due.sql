@@ -18,7 +18,8 @@ declare
   horizon timestamptz := statement_timestamp() + make_interval(secs => within_s);
   soonest double precision;
 begin
-  if exists (select from ended_runs) then    -- a maintenance pass may create or free runs
+  -- A maintenance pass may create or free runs. An older row waits for the end of a transaction that has locked a schedule or a run.
+  if exists (select from ended_runs where ended_at between statement_timestamp() - interval '1 second' and statement_timestamp()) then
     return 0;
   end if;
   soonest := (
@@ -88,6 +89,10 @@ begin
                  limit scan_limit) as next
          where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
       ) as soon);
+  if within_s >= 1 and coalesce(soonest, 1e9) > 1 and exists (
+       select from ended_runs where ended_at between statement_timestamp() - interval '1 minute' and statement_timestamp()) then
+    soonest := 1;
+  end if;
   if within_s >= 1 and exists (select from backfills where finished_at is null) then
     if coalesce(soonest, 1e9) > 1 and exists (        -- `continue_backfills` will create runs, or a rate limit will have a unit
          select from backfills as job join job_definitions as def on def.id = job.definition_id

@@ -42,6 +42,15 @@ begin
             from schedule_dependencies as missing join job_definitions as child on child.id = missing.definition_id
            where missing.parent_id is null) as found
    where edge.definition_id = found.definition_id and edge.place = found.place and found.parent_id is not null;
+  -- Ticks that waited for the ticks of a parent with `ticks: All` that is no longer one.
+  update schedule_ticks as known
+     set waits_for = case when exists (select from schedule_dependencies as edge where edge.definition_id = known.definition_id) then 'run' end
+   where known.waits_for in ('check', 'ticks')
+     and known.definition_id = any (array(
+       select def.id from jsonb_to_recordset(rows) as wanted (namespace text, name text, spec_hash text)
+         join job_definitions as def on def.source = store_dependencies.source and def.namespace = wanted.namespace
+          and def.name = wanted.name and def.spec_hash = wanted.spec_hash))
+     and not exists (select from schedule_dependencies as edge where edge.definition_id = known.definition_id and edge.ticks = 'All');
   -- Live runs count, too. After the parents are locked, none of them gets a run without the mark.
   newly := array(
     select def.id from job_definitions as def
@@ -50,8 +59,11 @@ begin
      order by def.id for no key update);
   update job_definitions set has_dependents = true where id = any (newly);
   update job_runs set has_dependents = true where definition_id = any (newly) and has_dependents is not true and trigger <> 'manual';
-  update job_definitions as def set has_dependents = null
-   where def.source = store_dependencies.source and def.has_dependents
-     and not exists (select from schedule_dependencies where parent_id = def.id);
+  update job_definitions set has_dependents = null
+   where id = any (array(
+     select def.id from job_definitions as def
+      where def.source = store_dependencies.source and def.has_dependents
+        and not exists (select from schedule_dependencies where parent_id = def.id)
+      order by def.id for no key update skip locked));       -- with the mark, only a row of ended_runs is superfluous
 end
 $$;

@@ -3,7 +3,7 @@
 -- the spec, after (an array of objects with schedule, outcome and ticks), cron_fields, next_run_at (the first tick after max(now, last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created',
 -- 'updated', 'unchanged', 'stale' (same uid, older generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done:
 -- handle those that `filter_due_definitions` returns, then call again). A row without an answer: another transaction has locked its
--- schedule, or a run of it that needs other limit keys; call again. A removed schedule that is declared again keeps its row. A schedule
+-- schedule, a run of it that needs other limit keys, or a schedule, or a run of one, that it is the first to run after; call again. A removed schedule that is declared again keeps its row. A schedule
 -- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
@@ -13,24 +13,52 @@ set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
-  mine bigint[] := lock_definitions(array(
+  parents bigint[] := '{}';            -- to be marked: these schedules run after them, and no other did
+  mine bigint[];
+  locked_names text[] := '{}';         -- of parents that cannot be marked now: namespace/name
+begin
+  if jsonb_path_exists(rows, '$[*].after[*]') then
+    parents := array(                  -- by a subquery, as in store_dependencies
+      select id from (
+        select (select def.id from job_definitions as def
+                 where def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = parent.name #>> '{}'
+                   and def.has_dependents is not true) as id
+          from jsonb_to_recordset(rows) as wanted (namespace text, after jsonb)
+         cross join lateral jsonb_path_query(wanted.after, '$[*].schedule') as parent (name)) as named
+       where id is not null);
+  end if;
+  mine := lock_definitions(parents || array(
     select def.id
       from jsonb_to_recordset(rows) as wanted (namespace text, name text)
       join job_definitions as def
         on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name));
-begin
   perform require_read_committed('sync_definitions');
   perform refuse_value('next_run_at', wanted.next_run_at::text)
      from jsonb_to_recordset(rows) as wanted (next_run_at timestamptz)
     where wanted.next_run_at not between 'epoch' and statement_timestamp() + interval '100 years';
+  if parents <> '{}' then
+    locked_names := array(
+      select def.namespace || '/' || def.name
+        from job_definitions as def cross join lock_runs(array(
+          select run.id from job_runs as run
+           where run.definition_id = any (parents) and run.has_dependents is not true and run.trigger <> 'manual')) as my_runs
+       where def.id = any (parents)
+         and (def.id <> all (mine)
+              or exists (select from job_runs as run
+                          where run.definition_id = def.id and run.has_dependents is not true and run.trigger <> 'manual'
+                            and run.id <> all (my_runs))));
+  end if;
   return query                               -- in a snapshot from after the locks
   with wanted as (
-    select * from jsonb_to_recordset(rows) as wanted (
+    select wanted.* from jsonb_to_recordset(rows) as wanted (
       namespace text, name text, uid text, generation bigint, spec_hash text, job_type text, payload jsonb, queue text,
       priority smallint, schedule text, cron_fields text, time_zone text, dst_gap text, dst_overlap text, jitter_s integer,
       concurrency_policy text, limit_key text, catch_up text, catch_up_limit integer, starting_deadline_s integer,
       max_attempts integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer, timeout_s integer,
-      suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb, suspend_after_dead integer)
+      suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb, suspend_after_dead integer, after jsonb)
+     where locked_names = '{}'
+        or not exists (select from jsonb_path_query(wanted.after, '$[*].schedule') as parent (name)
+                        where wanted.namespace || '/' || (parent.name #>> '{}') = any (locked_names))
   ), known as materialized (
     select def.id, def.namespace, def.name,
            case
