@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chaos.processes import Watcher, Worker
+from wakeboard_worker.builtin.jobs.api_client import ApiClient
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
 
 if TYPE_CHECKING:
@@ -134,3 +135,39 @@ async def test_the_job_of_a_run_that_was_cancelled_between_two_workers_is_delete
         await asyncio.sleep(0.05)
     sweeper.cancel()
     await asyncio.gather(sweeper, return_exceptions=True)
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_a_job_that_a_worker_without_the_lease_creates_late_stays_only_if_it_can_be_adopted(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, is_cancelled: bool
+) -> None:
+    run = workers.enqueue()
+    ((uuid, run_at),) = workers.watcher.rows("select uuid, run_at from wakeboard.job_runs where id = %s", run)
+    if is_cancelled:
+        workers.watcher.do("select wakeboard.cancel(array[%s::bigint])", run)
+        await workers.is_now(run, "cancelled")
+    asked, resumed, created = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    request = ApiClient.request
+
+    async def suspended(client: ApiClient, method: str, *words: Any, **named: Any) -> Any:
+        if method == "POST":
+            asked.set()
+            await resumed.wait()
+        found = await request(client, method, *words, **named)
+        if method == "POST":
+            created.set()
+        return found
+
+    monkeypatch.setattr(ApiClient, "request", suspended)
+    handler = workers.pool.process(dsn=workers.dsn)
+    attempt = workers.pool.start(stale := workers.pool.run(id=run, uuid=uuid, run_at=run_at), handler)
+    await asked.wait()
+    stale.lose_lease()
+    assert (await attempt).status == "lease lost"
+    resumed.set()
+    await created.wait()
+    assert handler.cluster is not None
+    await asyncio.gather(*handler.cluster.checks)
+    while is_cancelled and await workers.pool.pods.jobs():  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    assert len(await workers.pool.pods.jobs()) == (0 if is_cancelled else 1)

@@ -12,6 +12,7 @@ from testbed.cluster.job_pods import make_job_account
 from tests.cluster.job_pool import Pool, recorded
 from wakeboard import testing
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
+from wakeboard_worker.builtin.jobs import patient_requests
 from wakeboard_worker.builtin.jobs.api_client import ApiClient, ApiRefused, ApiUnavailable
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ async def test_an_attempt_that_cannot_ask_for_its_job_is_given_back(
 ) -> None:
     await pool.pods.apply_cron_job()
     with monkeypatch.context() as patched:
-        patched.setattr(attempt_module, "give_back_after_s", _at_once)
+        patched.setattr(patient_requests, "give_back_after_s", _at_once)
         _end_answers(patched, last, problem, is_executed=is_executed)
         outcome = await pool.start(run := pool.run())
     assert (outcome.status, outcome.delay_s, run.attempt) == ("snoozed", 0, 1)
@@ -108,7 +109,7 @@ async def test_a_job_whose_end_cannot_be_seen_is_not_stopped_but_adopted(
 ) -> None:
     await pool.pods.apply_cron_job()
     with monkeypatch.context() as patched:
-        patched.setattr(attempt_module, "give_back_after_s", _at_once)
+        patched.setattr(patient_requests, "give_back_after_s", _at_once)
         patched.setattr(attempt_module, "stop_after_s", _at_once)
         _end_answers(patched, "/jobs", UNREACHABLE, is_answered=True)
         outcome = await pool.start(run := pool.run())
@@ -149,7 +150,7 @@ async def test_a_server_that_is_ready_but_cannot_create_a_job_fails_the_attempt_
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await pool.pods.apply_cron_job()
-    monkeypatch.setattr(attempt_module, "ANSWER_WITHIN_S", 0.1)
+    monkeypatch.setattr(patient_requests, "ANSWER_WITHIN_S", 0.1)
     _answer(monkeypatch, "/jobs", lambda: ApiUnavailable("failed calling webhook", 500))
     outcome = await pool.start(pool.run())
     assert (outcome.status, str(outcome.error)) == ("failed", "the API server refused the Job: failed calling webhook")

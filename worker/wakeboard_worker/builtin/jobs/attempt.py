@@ -15,11 +15,8 @@ waits until their pods are gone.
 **Who ends a Job.** Cancellation, the timeout and a pod that does not start delete the Job in the foreground, and the
 attempt ends when the API server reports that it is gone, which is after its pods. A worker that lost the lease, or that
 stops, leaves the Job alone: the next worker adopts it. A stop gives the attempt back (Snooze) and is not counted.
-
-**An API server that is away** (no connection, no answer in time, 429 or 5xx; refusals while it starts) does not fail
-the attempt, which waits for it. Shortly before its timeout it is given back, uncounted: the next one waits again, or
-adopts the Job. A Job that was created only after such a wait has the whole timeout, so that attempt is given back too.
-The step `API server away` shows what was wrong first.
+An API server that is away fails no attempt (patient_requests.py). One that has waited for it before it could create the
+Job is given back, so that the next one follows the Job for a whole timeout.
 """
 
 from __future__ import annotations
@@ -28,6 +25,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from contextvars import Context
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,17 +33,9 @@ from wakeboard.errors import Snooze, TimedOut
 from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
 from wakeboard.rules.redact import redact
 from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
-from wakeboard_worker.builtin.jobs.api_client import (
-    FORBIDDEN,
-    READY,
-    REQUEST_TIMEOUT_S,
-    SERVER_ERROR,
-    UNAUTHORIZED,
-    UNSURE,
-    ApiRefused,
-    ApiUnavailable,
-)
+from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
 from wakeboard_worker.builtin.jobs.observed import observed_job, observed_pod
+from wakeboard_worker.builtin.jobs.orphans import delete_late
 from wakeboard_worker.builtin.jobs.outcomes import (
     CronJobMissing,
     JobDeleted,
@@ -58,13 +48,15 @@ from wakeboard_worker.builtin.jobs.outcomes import (
     stuck_container,
     wants_log,
 )
+from wakeboard_worker.builtin.jobs.patient_requests import AWAY_AFTER_S, GiveBack, PatientRequests
 from wakeboard_worker.builtin.jobs.template import RUN_UUID, AttemptFacts, job_name, job_of, stop_after_s
 from wakeboard_worker.builtin.jobs.tracker import CORE_API, JOBS_API
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from wakeboard.run import Run
+    from wakeboard.store.job_runs import RunState
     from wakeboard_worker.builtin.jobs.api_client import ApiClient
     from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
     from wakeboard_worker.builtin.jobs.observed import ObservedJob, ObservedPod
@@ -73,11 +65,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.jobs")
 
-MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 5.0
-ANSWER_WITHIN_S: Final = 60.0  # for a server that is ready, but answers with 500
-SYNC_WITHIN_S: Final = 30.0  # for the first list of a watch that the API server refuses
-AWAY_AFTER_S: Final = 5.0  # without an answer
-RESERVED_S: Final = 1.0  # before the timeout, to give the attempt back
 POD_WITHIN_S: Final = 5.0  # for the last state of the pod of a Job that has ended
 REFUSED_FOR_S: Final = 5.0  # how long the cluster may fail to create a pod
 STUCK_FOR_S: Final = 30.0  # how long a container may wait for an image or for its configuration
@@ -85,7 +72,6 @@ LOG_WITHIN_S: Final = 10.0
 LOG_LINES: Final = 500
 LOG_READ: Final = 4_194_304  # bytes
 CONFLICT, NOT_FOUND = 409, 404
-ANSWERING: Final = frozenset({READY, UNAUTHORIZED, FORBIDDEN})  # of /readyz
 FOREVER: Final = float("inf")
 
 
@@ -101,9 +87,18 @@ class Cluster:
         start_s: int,
         ttl_s: int,
         generation: Callable[[int], Awaitable[int | None]],
+        run_states: Callable[[Sequence[int]], Awaitable[Mapping[int, RunState]]],
     ) -> None:
         self.api, self.tracker, self.rate = api, tracker, rate
         self.start_s, self.ttl_s, self.generation = start_s, ttl_s, generation
+        self._run_states = run_states
+        self.checks: set[asyncio.Task[None]] = set()
+
+    def check_late(self, creation: asyncio.Task[dict[str, Any]]) -> None:
+        """Deletes the Job of this creation if no attempt can adopt it."""
+        check = asyncio.create_task(delete_late(self.api, creation, self._run_states), context=Context())
+        self.checks.add(check)
+        check.add_done_callback(self.checks.discard)
 
 
 class _StopJob(Exception):
@@ -112,10 +107,6 @@ class _StopJob(Exception):
     def __init__(self, error: Exception) -> None:
         self.error = error
         super().__init__(str(error))
-
-
-class _GiveBack(Exception):
-    """The attempt ends uncounted, because the API server is or was away. The next attempt adopts its Job."""
 
 
 class _Ended(Exception):
@@ -129,15 +120,14 @@ class JobAttempt:
         self._run, self._payload, self._namespace, self._cluster = run, payload, namespace, cluster
         self._name = job_name(payload.cron_job, run.uuid, run.run_at)
         self._began = time.monotonic()
-        self._give_back_at = self._began + give_back_after_s(run.timeout_s)
+        self._server = PatientRequests(run, cluster.api, self._began)
         self._number = 1  # of the Job among those of the run
         self._posting: asyncio.Task[dict[str, Any]] | None = None
         self._job: Followed | None = None
+        self._is_recorded = False
         self._stop_at = FOREVER
         self._created_at = self._began  # time.monotonic() when the Job was created
         self._stuck_since = FOREVER
-        self._away_s = 0.0  # how long the API server was away in all
-        self._away_is_noted = False
 
     async def execute(self) -> Any:
         """Returns the result of the Job. Raises what its end means for the run."""
@@ -147,7 +137,7 @@ class JobAttempt:
             except _StopJob as stop:
                 await self._end_job()
                 raise stop.error from None
-        except _GiveBack as reason:
+        except GiveBack as reason:
             self._run.log.warning("the attempt is given back: %s", reason)
             raise Snooze(0.0) from None  # a delay would change run_at, and with it the name of the Job
         except asyncio.CancelledError:
@@ -163,14 +153,17 @@ class JobAttempt:
         finally:
             if self._job is not None:
                 self._cluster.tracker.unfollow(self._job)
+            if self._posting is not None and not self._is_recorded:
+                self._cluster.check_late(self._posting)
 
     async def _execute(self) -> Any:
-        await self._sync()
+        await self._server.wait_for_watches(self._cluster.tracker.watches)
         with self._cluster.tracker.keeping(str(self._run.uuid)):
             record = await self._recorded()
-            if self._job is not None and self._away_s > AWAY_AFTER_S:
-                raise _GiveBack(
-                    f"the API server was away for {self._away_s:.0f} s, and the timeout begins with the Job"
+            self._is_recorded = True
+            if self._job is not None and self._server.away_s > AWAY_AFTER_S:
+                raise GiveBack(
+                    f"the API server was away for {self._server.away_s:.0f} s, and the timeout begins with the Job"
                 )
             job = self._job or await self._adopt_recorded(record["uid"])
         self._measure(job.job)
@@ -182,20 +175,6 @@ class JobAttempt:
         if job.job.ended == "Complete":
             return result_of(job.job, pod, text)
         raise error_of(job.job, pod, text)
-
-    async def _sync(self) -> None:
-        """Waits until every watch has its first list. Raises JobRefused if the API server refuses one."""
-        since = time.monotonic()
-        for watch in self._cluster.tracker.watches:
-            while not watch.synced.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(min(1.0, self._left_s())):
-                        await watch.synced.wait()
-                        break
-                if time.monotonic() - watch.refused_since > SYNC_WITHIN_S:
-                    raise JobRefused(f"the Jobs of this pool cannot be watched: {watch.problem}")
-                await self._note_away(watch.problem or "it gives no answer", since)
-        self._away_s += time.monotonic() - since
 
     # -- creation ------------------------------------------------------------------------------------------------------
 
@@ -225,7 +204,7 @@ class JobAttempt:
     async def _post(self) -> dict[str, Any]:
         run, name = self._run, self._payload.cron_job
         try:
-            cron_job = await self._ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/cronjobs/{name}")
+            cron_job = await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/cronjobs/{name}")
         except ApiRefused as error:
             if error.status == NOT_FOUND:
                 raise CronJobMissing(f"the namespace {self._namespace} has no CronJob {name}") from None
@@ -240,7 +219,7 @@ class JobAttempt:
             payload=run.payload,
         )
         await self._cluster.rate.turn()
-        left_s = run.timeout_s - (time.monotonic() - self._began) + self._away_s
+        left_s = run.timeout_s - (time.monotonic() - self._began) + self._server.away_s
         body = job_of(cron_job, self._name, facts, self._payload, run.timeout_s, left_s, self._cluster.ttl_s)
         # Shielded: an attempt that is cancelled must know whether its Job exists.
         self._posting = asyncio.ensure_future(self._post_until_answered(body))
@@ -249,7 +228,7 @@ class JobAttempt:
 
     async def _post_until_answered(self, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return await self._ask("POST", f"{JOBS_API}/namespaces/{self._namespace}/jobs", body=body)
+            return await self._server.ask("POST", f"{JOBS_API}/namespaces/{self._namespace}/jobs", body=body)
         except ApiRefused as error:
             if error.status == CONFLICT and error.reason == "AlreadyExists":
                 found = await self._read_job()
@@ -261,7 +240,7 @@ class JobAttempt:
     async def _end_other_jobs(self) -> None:
         """Deletes unfinished Jobs of other attempts of this run, and waits until they are gone."""
         selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
-        found = await self._ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs", selector)
+        found = await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs", selector)
         for item in found["items"]:
             job = observed_job(item)
             if job.name != self._name and not job.ended:
@@ -407,7 +386,7 @@ class JobAttempt:
         path = f"{JOBS_API}/namespaces/{job.job.namespace}/jobs/{job.job.name}"
         body = {"propagationPolicy": "Foreground", "preconditions": {"uid": job.job.uid}}
         try:
-            await self._ask("DELETE", path, body=body)
+            await self._server.ask("DELETE", path, body=body)
         except ApiRefused as error:
             if error.status not in (NOT_FOUND, CONFLICT):
                 raise JobRefused(f"the Job {job.job.name} cannot be deleted: {error}") from None
@@ -463,7 +442,7 @@ class JobAttempt:
         job.suspect = False
         try:
             found = observed_job(
-                await self._ask("GET", f"{JOBS_API}/namespaces/{job.job.namespace}/jobs/{job.job.name}")
+                await self._server.ask("GET", f"{JOBS_API}/namespaces/{job.job.namespace}/jobs/{job.job.name}")
             )
         except ApiRefused as error:
             if error.status != NOT_FOUND:
@@ -476,7 +455,7 @@ class JobAttempt:
 
     async def _read_job(self) -> dict[str, Any] | None:
         try:
-            return await self._ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs/{self._name}")
+            return await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs/{self._name}")
         except ApiRefused as error:
             if error.status == NOT_FOUND:
                 return None
@@ -486,68 +465,12 @@ class JobAttempt:
         """Reads the pods of a Job."""
         selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
         try:
-            found = await self._ask("GET", f"{CORE_API}/namespaces/{self._namespace}/pods", selector)
+            found = await self._server.ask("GET", f"{CORE_API}/namespaces/{self._namespace}/pods", selector)
         except ApiRefused as error:
             raise JobRefused(f"the pods of {self._name} cannot be read: {error}") from None
         for pod in map(observed_pod, found["items"]):
             if pod.job_uid == job.job.uid:
                 job.update_pod(pod)
-
-    async def _ask(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Sends a request until the API server answers it. Raises ApiRefused, and _GiveBack before the timeout."""
-        since, unsure_since, pause_s = FOREVER, FOREVER, MIN_BACKOFF_S
-        try:
-            while True:
-                asked_at = time.monotonic()
-                try:
-                    async with asyncio.timeout(self._left_s()):
-                        return await self._cluster.api.request(method, path, query, body)
-                except TimeoutError:
-                    problem = ApiUnavailable("the API server gives no answer")
-                except ApiUnavailable as error:
-                    problem = error
-                except ApiRefused as error:
-                    if (method, error.status, error.reason) != ("POST", CONFLICT, "Conflict"):
-                        raise
-                    problem = ApiUnavailable(str(error), SERVER_ERROR)  # two requests have changed a quota at once
-                since = min(since, asked_at)
-                unsure_since = min(unsure_since, asked_at) if problem.status in UNSURE else FOREVER
-                if (
-                    time.monotonic() - unsure_since > ANSWER_WITHIN_S
-                    and await self._cluster.api.readiness() in ANSWERING
-                ):
-                    raise ApiRefused(problem.status, "", str(problem))
-                await self._note_away(str(problem), since)
-                await asyncio.sleep(min(pause_s, self._left_s()))
-                pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
-        finally:
-            if since != FOREVER:
-                self._away_s += time.monotonic() - since
-
-    def _left_s(self) -> float:
-        """For a request, or a pause between two."""
-        if self._run.stopped_because is not None:
-            return REQUEST_TIMEOUT_S
-        return max(RESERVED_S, self._give_back_at - time.monotonic())
-
-    async def _note_away(self, problem: str, since: float) -> None:
-        """Records that the API server is away. Raises _GiveBack if the timeout is near."""
-        if self._run.stopped_because is not None:
-            return
-        now = time.monotonic()
-        if not self._away_is_noted and (now - since > AWAY_AFTER_S or now >= self._give_back_at):
-            self._away_is_noted = True
-            self._run.log.warning("the attempt waits for the API server: %s", problem)
-            await self._run.step("API server away", lambda: {"problem": problem, "at": _text(datetime.now(UTC))})
-        if now >= self._give_back_at:
-            raise _GiveBack(problem)
-
-
-def give_back_after_s(timeout_s: float) -> float:
-    """Seconds after the start of an attempt when it stops waiting for an API server that is away."""
-    return max(timeout_s - RESERVED_S, timeout_s / 2)
 
 
 def _loop_time(at: float) -> float | None:

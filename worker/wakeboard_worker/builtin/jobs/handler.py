@@ -69,8 +69,10 @@ class JobHandler:
         """End the watches and close the connections. Call it in the event loop of the runs."""
         if self.cluster is not None:
             assert self._sweeper is not None
-            self._sweeper.cancel()
-            await asyncio.gather(self._sweeper, return_exceptions=True)
+            tasks = [self._sweeper, *self.cluster.checks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self.cluster.tracker.stop()
             await self.cluster.api.close()
             self.cluster = None
@@ -88,6 +90,7 @@ class JobHandler:
                 start_s=settings.jobs_start_seconds,
                 ttl_s=settings.jobs_ttl_seconds,
                 generation=self._generation,
+                run_states=self.run_states,
             )
             tracker.start()
             self._sweeper = asyncio.create_task(sweep_forever(api, tracker, self.run_states), context=Context())

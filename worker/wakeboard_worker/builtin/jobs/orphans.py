@@ -1,17 +1,19 @@
 """Deletes Jobs that have not ended, and that no attempt can adopt.
 
-Their run was cancelled or died while no worker followed it, or a worker that had lost its lease created the Job late.
-A Job of a run that this database does not know may belong to another installation, and is left alone.
+Their run was cancelled or died while no worker followed it (`sweep_forever`), or a worker that had lost its lease
+created the Job late, for example because it was suspended (`delete_late`). A Job of a run that this database does not
+know may belong to another installation, and is left alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import WakeboardError
 from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
+from wakeboard_worker.builtin.jobs.observed import observed_job
 from wakeboard_worker.builtin.jobs.template import job_name
 from wakeboard_worker.builtin.jobs.tracker import JOBS_API
 
@@ -58,6 +60,21 @@ async def sweep_forever(
                     await _delete(api, job, states[job.run_id].status)
         except (WakeboardError, ApiUnavailable) as error:
             log.info("orphaned Jobs are deleted later: %s", error)
+
+
+async def delete_late(
+    api: ApiClient,
+    creation: Awaitable[Mapping[str, Any]],
+    run_states: Callable[[Sequence[int]], Awaitable[Mapping[int, RunState]]],
+) -> None:
+    """Waits for the creation of a Job whose attempt has lost the run, and deletes the Job if it is an orphan."""
+    try:
+        job = observed_job(await creation)
+        states = await run_states([job.run_id])
+        if not job.ended and is_orphan(job, states):
+            await _delete(api, job, states[job.run_id].status)
+    except Exception as error:  # noqa: BLE001 - of the creation, too
+        log.info("a Job that was created late is deleted later, if there is one: %s", error)
 
 
 async def _delete(api: ApiClient, job: ObservedJob, status: str) -> None:

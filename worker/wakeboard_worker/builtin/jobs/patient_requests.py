@@ -1,0 +1,125 @@
+"""Requests of one attempt to the API server. One that is away is waited for, and fails no attempt.
+
+Away are: no connection, no answer in time, 429, 5xx, and the refusals of a server that starts (api_client.py). Shortly
+before its timeout the attempt is given back, uncounted: the next one waits again, or adopts the Job. The step `API
+server away` shows what was wrong first. A server that is ready and answers 500 for a minute has refused the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard_worker.builtin.jobs.api_client import (
+    FORBIDDEN,
+    READY,
+    REQUEST_TIMEOUT_S,
+    SERVER_ERROR,
+    UNAUTHORIZED,
+    UNSURE,
+    ApiRefused,
+    ApiUnavailable,
+)
+from wakeboard_worker.builtin.jobs.outcomes import JobRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wakeboard.run import Run
+    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+    from wakeboard_worker.builtin.jobs.watch import Watch
+
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 5.0
+ANSWER_WITHIN_S: Final = 60.0  # for a server that is ready, but answers with 500
+SYNC_WITHIN_S: Final = 30.0  # for the first list of a watch that the API server refuses
+SYNC_CHECK_S: Final = 1.0
+AWAY_AFTER_S: Final = 5.0  # without an answer
+RESERVED_S: Final = 1.0  # before the timeout, to give the attempt back
+CONFLICT: Final = 409
+NEVER: Final = float("inf")
+ANSWERING: Final = frozenset({READY, UNAUTHORIZED, FORBIDDEN})  # of /readyz
+
+
+class GiveBack(Exception):
+    """The attempt ends uncounted, because the API server is or was away. The next attempt adopts its Job."""
+
+
+class PatientRequests:
+    """The requests of an attempt of `run`, which began at `began`. `away_s`: how long the server was away in all."""
+
+    def __init__(self, run: Run, api: ApiClient, began: float) -> None:
+        self._run, self._api = run, api
+        self._give_back_at = began + give_back_after_s(run.timeout_s)
+        self._is_noted = False
+        self.away_s = 0.0
+
+    async def ask(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Sends a request until the API server answers it. Raises ApiRefused, and GiveBack before the timeout."""
+        since, unsure_since, pause_s = NEVER, NEVER, MIN_BACKOFF_S
+        try:
+            while True:
+                asked_at = time.monotonic()
+                try:
+                    async with asyncio.timeout(self._left_s()):
+                        return await self._api.request(method, path, query, body)
+                except TimeoutError:
+                    problem = ApiUnavailable("the API server gives no answer")
+                except ApiUnavailable as error:
+                    problem = error
+                except ApiRefused as error:
+                    if (method, error.status, error.reason) != ("POST", CONFLICT, "Conflict"):
+                        raise
+                    problem = ApiUnavailable(str(error), SERVER_ERROR)  # two requests have changed a quota at once
+                since = min(since, asked_at)
+                unsure_since = min(unsure_since, asked_at) if problem.status in UNSURE else NEVER
+                if time.monotonic() - unsure_since > ANSWER_WITHIN_S and await self._api.readiness() in ANSWERING:
+                    raise ApiRefused(problem.status, "", str(problem))
+                await self._note_away(str(problem), since)
+                await asyncio.sleep(min(pause_s, self._left_s()))
+                pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
+        finally:
+            if since != NEVER:
+                self.away_s += time.monotonic() - since
+
+    async def wait_for_watches(self, watches: Sequence[Watch]) -> None:
+        """Waits until every watch has its first list. Raises JobRefused if the API server refuses one, and GiveBack."""
+        since = time.monotonic()
+        for watch in watches:
+            while not watch.synced.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(SYNC_CHECK_S, self._left_s())):
+                        await watch.synced.wait()
+                        break
+                if time.monotonic() - watch.refused_since > SYNC_WITHIN_S:
+                    raise JobRefused(f"the Jobs of this pool cannot be watched: {watch.problem}")
+                await self._note_away(watch.problem or "it gives no answer", since)
+        self.away_s += time.monotonic() - since
+
+    def _left_s(self) -> float:
+        """For a request, or a pause between two."""
+        if self._run.stopped_because is not None:
+            return REQUEST_TIMEOUT_S
+        return max(RESERVED_S, self._give_back_at - time.monotonic())
+
+    async def _note_away(self, problem: str, since: float) -> None:
+        """Records that the API server is away. Raises GiveBack if the timeout is near."""
+        if self._run.stopped_because is not None:
+            return
+        now = time.monotonic()
+        if not self._is_noted and (now - since > AWAY_AFTER_S or now >= self._give_back_at):
+            self._is_noted = True
+            self._run.log.warning("the attempt waits for the API server: %s", problem)
+            at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            await self._run.step("API server away", lambda: {"problem": problem, "at": at})
+        if now >= self._give_back_at:
+            raise GiveBack(problem)
+
+
+def give_back_after_s(timeout_s: float) -> float:
+    """Seconds after the start of an attempt when it stops waiting for an API server that is away."""
+    return max(timeout_s - RESERVED_S, timeout_s / 2)
