@@ -80,7 +80,7 @@ class AlertSender:
         receiver = self._receiver(alerts, payload.get("receiver"))
         secrets = Secrets(self._settings.secrets_dir)
         if isinstance(receiver, Heartbeat):
-            sending = _request("GET", _url(receiver.url, secrets), None, {}, key)
+            sending = _call(receiver, secrets, key)
         else:
             message = await self._message(payload, receiver.name, alerts)
             if message is None:
@@ -92,7 +92,9 @@ class AlertSender:
         try:
             async with asyncio.timeout(SEND_WITHIN_S):
                 await sending
-        except (Discard, RetryAfter, DeliveryFailed) as error:
+        except Discard as error:  # a secret is missing: it may be mounted later
+            raise DeliveryFailed(secrets.redact(str(error))) from None
+        except (RetryAfter, DeliveryFailed) as error:
             error.args = tuple(secrets.redact(str(arg)) for arg in error.args)
             raise
         except Exception as error:  # noqa: BLE001 - any error may contain a secret, and is rewritten
@@ -169,6 +171,10 @@ def link_to(board_url: str, path: str, query: Mapping[str, str]) -> str:
     if not board_url:
         return ""
     return board_url + quote(path, safe="/") + (f"?{urlencode(query)}" if query else "")
+
+
+async def _call(heartbeat: Heartbeat, secrets: Secrets, key: str) -> None:
+    await _request("GET", _url(heartbeat.url, secrets), None, {}, key)
 
 
 async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key: str) -> None:

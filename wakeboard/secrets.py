@@ -94,7 +94,7 @@ class Secrets:
         return secret
 
     def _read(self, name: str) -> str:
-        variable = "WAKEBOARD_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
+        variable = variable_of(name)
         file = Path(self._folder, name)
         if self._folder and file.is_file():
             try:
@@ -105,6 +105,11 @@ class Secrets:
         if variable in os.environ:
             return os.environ[variable].rstrip("\r\n")
         raise Discard(f"this process has no secret {name!r}: mount a file of that name, or set {variable}")
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a secret."""
+    return "WAKEBOARD_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
 
 
 def _partial(text: str, secrets: Iterable[str]) -> int:

@@ -46,9 +46,18 @@ def test_resolved_alerts_are_listed_on_request(cli: Cli, sample: SampleStore):
 def test_a_file_with_rules_is_checked_without_a_database(bare_cli: Cli, tmp_path: Path):
     (tmp_path / "alerts.yaml").write_text(RULES)
     assert bare_cli("alerts", "check", "alerts.yaml").lines == [
-        'billing: critical, failures 10, within 1h, where {"queue": "billing"}',
-        'silent: warning, noSuccessFor 26h, where {"schedule": "billing/*"}',
+        "billing: critical, failures 10, within 1h, queue billing",
+        "silent: warning, noSuccessFor 26h, schedule billing/*",
         "alerts.yaml: 2 rules, no problems.",
+    ]
+    text = RULES.replace("severity: critical", "severity: critical, receivers: [team, me]")
+    slack = "slack: {url: {$secret: hook}}"
+    (tmp_path / "alerts.yaml").write_text(f"{text}  receivers: [{{name: team, {slack}}}, {{name: me, {slack}}}]\n")
+    lines = bare_cli("alerts", "check", "alerts.yaml").lines
+    assert lines[0].endswith(", queue billing, to team and me")
+    assert lines[-2:] == [
+        "Secrets of the process that delivers: hook.",
+        "alerts.yaml: 2 rules, 2 receivers, no problems.",
     ]
     (tmp_path / "alerts.yaml").write_text(RULES.replace("60m", "sixty"))
     result = bare_cli("alerts", "check", "alerts.yaml")

@@ -170,6 +170,9 @@ def test_changed_alert_rules_are_counted_and_a_mistake_in_them_is_a_problem(up: 
         up.wait_for("Alerts: 1 rule, 0 receivers.")
         file.write_text(rules % 0)
         assert "dead is 0; write a whole number" in up.wait_for("alerts.yaml:5")
+        receiver = "  receivers: [{name: x, slack: {url: {$secret: my-hook}}}]\n"
+        file.write_text(rules % 1 + receiver)
+        up.wait_for("Receivers cannot be reached without WAKEBOARD_SECRET_MY_HOOK: set it in wakeboard.env.")
         file.unlink()
         up.wait_for("Alerts: 0 rules, 0 receivers.")
 

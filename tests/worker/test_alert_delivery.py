@@ -62,6 +62,16 @@ async def test_a_webhook_gets_a_signed_document(receiver: Receiver, tmp_path: Pa
     assert request.headers["X-Wakeboard-Signature"] == f"v1={expected}"
 
 
+async def test_a_delivery_without_its_secret_is_retried(receiver: Receiver, tmp_path: Path):
+    secret = {"$secret": "not-mounted-yet"}
+    beat = {"name": "watchdog", "url": secret}
+    file = alerts_file(tmp_path, [beat], webhook={"url": receiver.url("/hook"), "signingKey": secret})
+    for payload in (TEST, {"receiver": "watchdog"}):
+        outcome = await deliver(file, payload)
+        assert outcome.status == "failed"
+        assert "has no secret 'not-mounted-yet'" in str(outcome.error)
+
+
 async def test_each_service_gets_its_own_form(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WAKEBOARD_SECRET_KEY", "s3cret-key")
     services: list[dict[str, Any]] = [

@@ -36,6 +36,7 @@ from wakeboard.maintenance.reaper import reap
 from wakeboard.maintenance.retention import Retention
 from wakeboard.manifests.alert_file import AlertFile
 from wakeboard.manifests.loader import SUFFIXES
+from wakeboard.rules.alert_receivers import secret_names
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.settings import unknown_settings
@@ -222,6 +223,9 @@ class Supervisor:
                 logged = found
                 rules, receivers = (len(found.rules), len(found.receivers)) if found else (0, 0)
                 self._log(f"Alerts: {counted(rules, 'rule')}, {counted(receivers, 'receiver')}.")
+                needed = secret_names([*found.receivers, *found.heartbeats]) if found else []
+                if missing := self._settings.missing_secrets(needed):
+                    self._log(f"Receivers cannot be reached without {', '.join(missing)}: set it in {FILE_NAME}.")
             return found
 
         return alerts

@@ -14,15 +14,16 @@ import os
 import re
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidSettings
 from wakeboard.manifests.bounded_file import Unreadable, read_text
+from wakeboard.secrets import variable_of
 from wakeboard.settings import Settings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping, Sequence
 
 MAX_FILE_BYTES: Final = 65_536
 FILE_NAME: Final = "wakeboard.env"
@@ -81,6 +82,16 @@ class WorkerSettings:
     def local_alerts_file(self) -> Path:
         """The file with alert rules in the folder, which need not exist."""
         return self.folder.absolute() / ALERTS_FILE
+
+    def missing_secrets(self, names: Iterable[str]) -> list[str]:
+        """The variables of those secrets that the workers do not have."""
+        folder = self.settings.secrets_dir
+        known = {**self.from_file, **os.environ}
+        return [
+            variable
+            for name in names
+            if not known.get(variable := variable_of(name)) and not (folder and Path(folder, name).is_file())
+        ]
 
     def environment(self, queues: Sequence[str]) -> dict[str, str]:
         """The environment of a worker of `queues`, unless settings name other queues. Raises InvalidSettings."""

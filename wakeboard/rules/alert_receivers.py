@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
@@ -99,6 +99,19 @@ class Heartbeat(Declared):
     name: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(examples=["watchdog"])
     url: Url = Field(examples=[{"$secret": "alerts-watchdog"}])
     every_seconds: int = Field(default=300, ge=30, le=86_400)
+
+
+def secret_names(declared: Iterable[Declared]) -> list[str]:
+    """The names of the secrets that receivers and heartbeats need, in order, each once."""
+    return list(dict.fromkeys(name for each in declared for name in _names_in(each.model_dump())))
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    if _is_secret(value):
+        yield value["$secret"]
+    elif isinstance(value, Mapping):
+        for part in cast("Mapping[str, Any]", value).values():
+            yield from _names_in(part)
 
 
 class Receiver(Declared):

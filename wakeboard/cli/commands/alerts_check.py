@@ -25,6 +25,7 @@ def command(
     Each mistake is one sentence with the line and what to write instead.
     """
     from wakeboard.manifests.alert_file import load_alert_file
+    from wakeboard.rules.alert_receivers import secret_names
     from wakeboard.rules.humanize import counted
 
     alerts = load_alert_file(file)
@@ -34,6 +35,8 @@ def command(
         return
     for rule in rules:
         print_message(f"{rule.name}: {_in_words(rule)}")
+    if secrets := secret_names([*alerts.receivers, *alerts.heartbeats]):
+        print_message(f"Secrets of the process that delivers: {', '.join(secrets)}.")
     receivers = f", {counted(len(alerts.receivers), 'receiver')}" if alerts.receivers else ""
     print_message(f"{file}: {counted(len(rules), 'rule')}{receivers}, no problems.")
 
@@ -51,9 +54,21 @@ def _row(rule: AlertRule) -> dict[str, Any]:
 
 def _in_words(rule: AlertRule) -> str:
     from wakeboard.rules.alert_rules import definition_of
+
+    definition = definition_of(rule)
+    parts = [f"{name} {_value(value)}" for name, value in definition.items() if name not in {"where", "receivers"}]
+    where = [f"{name} {_value(value)}" for name, value in definition.get("where", {}).items()]
+    to = [f"to {_value(definition['receivers'])}"] if definition.get("receivers") else []
+    return ", ".join([rule.severity, *parts, *where, *to])
+
+
+def _value(value: Any) -> str:
     from wakeboard.rules.sanitize import json_text
 
-    parts = [
-        f"{name} {value if isinstance(value, str) else json_text(value)}" for name, value in definition_of(rule).items()
-    ]
-    return ", ".join([rule.severity, *parts])
+    match value:
+        case str():
+            return value
+        case [*names] if all(isinstance(name, str) for name in names):
+            return " and ".join(names)
+        case _:
+            return json_text(value)
