@@ -4,11 +4,13 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, test } from "node:test";
 
+import { PrismaPg } from "@prisma/adapter-pg";
 import { type SQL, sql as template } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import pg from "pg";
 
 import { enqueue } from "../src/index.js";
+import { PrismaClient, type Transaction } from "./prisma_client.js";
 
 const pool = new pg.Pool({ connectionString: process.env.TEST_DSN!, max: 2 });
 const count = async () => (await pool.query("select count(*)::int as runs from wakeboard.job_runs")).rows[0].runs;
@@ -66,6 +68,25 @@ test("Drizzle's own transaction enqueues", async () => {
   const run = await db.transaction((tx) => enqueue(drizzled(tx), "send_receipt", { order: 44 }, { priority: 5 }));
   assert.equal(run.created, true);
   assert.equal(await count(), earlier + 1);
+});
+
+test("Prisma's own transaction enqueues", async () => {
+  const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: process.env.TEST_DSN! }) });
+  const inPrisma = (tx: Transaction) => (sql: string, params: any[]) => tx.$queryRawUnsafe(sql, ...params);
+  const earlier = await count();
+  await assert.rejects(
+    prisma.$transaction(async (tx) => {
+      await enqueue(inPrisma(tx), "send_receipt", { order: 45 });
+      throw new Error("rolled back");
+    }),
+    /rolled back/,
+  );
+  assert.equal(await count(), earlier);
+  const options = { priority: 5, runAt: new Date("2030-01-02T03:04:05Z"), uniqueForSeconds: 60, uniqueBy: ["order"] };
+  const run = await prisma.$transaction((tx) => enqueue(inPrisma(tx), "send_receipt", { order: 46 }, options));
+  assert.equal(run.created, true);
+  assert.equal(await count(), earlier + 1);
+  await prisma.$disconnect();
 });
 
 test("a user of Supabase enqueues by RPC what the function allows, and nothing else", async () => {
