@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -12,7 +14,7 @@ from psycopg.rows import scalar_row
 
 from tests.store.sql_clients import Lease
 from wakeboard.errors import Locked
-from wakeboard.store import statements
+from wakeboard.store import maintenance_api, statements
 from wakeboard.store.connection import connect
 from wakeboard.store.statements import read
 
@@ -229,6 +231,43 @@ def test_a_limit_that_another_transaction_is_just_making_stops_no_other_limit(
     free = admin.enqueue(limit_key="free")
     holder.sql("select set_limit('held', 5)")
     assert worker.claim_limited() == [Lease(free, 1)]
+
+
+def test_many_limits_that_another_transaction_is_just_making_delay_a_claim_by_a_bounded_time(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient
+) -> None:
+    keys = [f"held-{number}" for number in range(100)]
+    for key in keys:
+        admin.enqueue(limit_key=key)
+        holder.sql("select set_limit(%s, 5)", key)
+    worker.sql("set statement_timeout = '4s'")  # it waits for 0.2 s; for each key once, it would be 5 s
+    assert worker.claim_limited(*keys) == []
+
+
+def test_alert_rules_that_another_transaction_is_just_inserting_stop_no_process(
+    admin: SqlClient, holder: SqlClient
+) -> None:
+    rules = [{"name": "dead", "severity": "warning", "interval_s": 0, "definition": {"dead": 1}}]
+    claim = "select name from claim_alert_rules(%s::text::jsonb)"
+    beat = "select enqueue_heartbeats(%s::text::jsonb)"
+    beats = json.dumps([{"name": "watch", "every_s": 60}])
+    holder.sql(claim, json.dumps(rules))
+    holder.sql(beat, beats)
+    assert admin.sql(claim, json.dumps(rules)) == []
+    assert admin.value(beat, beats) == 0
+    holder.sql("commit")
+    assert admin.column(claim, json.dumps(rules)) == ["dead"]
+
+
+def test_every_function_of_maintenance_waits_for_a_lock_with_a_bound() -> None:
+    """So a transaction left open stops one task, and not the maintenance of a process."""
+    source = Path(maintenance_api.__file__).read_text()
+    folder = Path(maintenance_api.__file__).parent / "functions"
+    texts = {
+        name: (folder / f"{name}.sql").read_text() for name in sorted(set(re.findall(r"wakeboard\.(\w+)\(", source)))
+    }
+    writes = re.compile(r"\b(insert into|update|delete from|for (no key )?(update|share)|lock table)\b")
+    assert [name for name, text in texts.items() if writes.search(text) and "set lock_timeout = '" not in text] == []
 
 
 def test_a_worker_starts_while_others_keep_what_it_writes_down_locked(worker: SqlClient, holder: SqlClient) -> None:

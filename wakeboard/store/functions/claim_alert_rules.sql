@@ -12,6 +12,7 @@
 create or replace function wakeboard.claim_alert_rules(rules jsonb)
 returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz, notified_at timestamptz) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
@@ -27,12 +28,18 @@ begin
     raise exception using errcode = '22023', message =
       'rules must be an array of objects with name, severity, definition and interval_s (0 to 86400)';
   end if;
-  insert into alert_rules (name, severity, definition)
-  select rule.name, rule.severity, rule.definition
-    from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
-   where not exists (select from alert_rules as known where known.name = rule.name)
-   order by rule.name
-  on conflict do nothing;
+  begin
+    perform set_config('lock_timeout', '50ms', true);
+    insert into alert_rules (name, severity, definition)
+    select rule.name, rule.severity, rule.definition
+      from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
+     where not exists (select from alert_rules as known where known.name = rule.name)
+     order by rule.name
+    on conflict do nothing;
+  exception when lock_not_available then     -- another transaction is inserting them; the next call finds them
+    null;
+  end;
+  perform set_config('lock_timeout', '2s', true);
 
   claimed := array(
     select known.name

@@ -8,6 +8,7 @@
 create or replace function wakeboard.enqueue_heartbeats(heartbeats jsonb, queue text default 'default')
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 declare
   present constant timestamptz := statement_timestamp();
@@ -25,11 +26,17 @@ begin
   if exists (select from alerts where resolved_at is null) then
     return 0;
   end if;
-  insert into alert_heartbeats (name)
-  select wanted.name from jsonb_to_recordset(heartbeats) as wanted (name text)
-   where not exists (select from alert_heartbeats as known where known.name = wanted.name)
-   order by wanted.name
-  on conflict do nothing;
+  begin
+    perform set_config('lock_timeout', '50ms', true);
+    insert into alert_heartbeats (name)
+    select wanted.name from jsonb_to_recordset(heartbeats) as wanted (name text)
+     where not exists (select from alert_heartbeats as known where known.name = wanted.name)
+     order by wanted.name
+    on conflict do nothing;
+  exception when lock_not_available then     -- as in claim_alert_rules
+    null;
+  end;
+  perform set_config('lock_timeout', '2s', true);
   for due in
     select known.name, known.run_id
       from alert_heartbeats as known

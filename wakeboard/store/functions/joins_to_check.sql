@@ -11,7 +11,7 @@ returns table (
   parent_fields text, parent_zone text, parent_gap text, parent_overlap text)
 language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set jit = off
+set enable_seqscan = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare

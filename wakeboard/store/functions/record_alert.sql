@@ -11,6 +11,7 @@ create or replace function wakeboard.record_alert(
   examples text[] default '{}', notification text default null, receivers text[] default '{}', queue text default 'default')
 returns bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
