@@ -98,10 +98,12 @@ class Answer:
     """What `--json` prints: the fields of a row type, or keys and their meaning.
 
     `listed`: the row type of the list that the command prints instead if it is not told what to change.
+    `note`: a sentence for another answer.
     """
 
     keys: type[Any] | Mapping[str, str]
     many: bool = False
+    note: str = ""
     listed: type[Any] | None = None
 
 
@@ -174,6 +176,8 @@ def answers() -> dict[str, Answer]:
                 "total": "number of its runs",
                 "found": "how many ticks were new, skipped, ran, dead, discarded, unfinished, waiting or scheduled",
             },
+            note="With `--dry-run`: `schedule`, `range_begin`, `range_end`, `runs` (how many would), `found`, `ticks`"
+            " (a list of objects: `tick`, `found`, and `runs`, whether it would run) and `notes` (sentences).",
             listed=BackfillRow,
         ),
         "retry": Answer({**changed, **refused}, many=True),
@@ -262,6 +266,8 @@ def _answer_lines(answer: Answer) -> list[str]:
     if not isinstance(answer.keys, Mapping):
         return _row_lines(head, answer.keys)
     lines = [head, "", *(f"- `{key}`: {meaning}" for key, meaning in answer.keys.items())]
+    if answer.note:
+        lines += ["", answer.note]
     if answer.listed:
         lines += ["", *_row_lines("The JSON of the list: objects with these keys.", answer.listed)]
     return lines

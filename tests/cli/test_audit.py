@@ -27,7 +27,7 @@ def test_audit_lists_who_did_what_when_why_and_from_where(cli: Cli, sample: Samp
     assert [row["action"] for row in printed] == ["set_limit", "retry"]
     assert {(row["actor"], row["source"]) for row in printed} == {(system_user(), "cli")}
     heading, limit, retried = cli("audit").cells
-    assert heading == "AT WHO FROM ACTION OF DETAILS REASON"
+    assert heading == "AT (UTC) WHO FROM ACTION OF DETAILS REASON"
     assert limit.endswith(f"{system_user()} cli set-limit smtp default to 4")
     assert retried.endswith(f"{system_user()} cli retry run {run} queued, was dead the bank is back")
 

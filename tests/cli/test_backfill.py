@@ -43,8 +43,8 @@ def test_a_dry_run_shows_the_ticks_and_changes_nothing(cli: Cli, sample: SampleS
     result = cli("backfill", "close-day", *JANUARY, "--dry-run")
     assert result.cells[:3] == [
         "31 ticks: 29 have not run, 2 have an unfinished run",
-        "TICK IT THEN",
-        "Thu 2026-01-01 02:00 +0000 has not run runs",
+        "TICK STATE BACKFILL",
+        "Thu 2026-01-01 02:00 +00:00 has not run runs",
     ]
     assert result.cells[4].endswith("has an unfinished run left alone")
     assert result.cells[-2:] == [

@@ -41,7 +41,7 @@ def test_failures_are_counted_by_job_type(cli: Cli, ended: SampleStore):
     assert rows[0]["last_error"] == "try later"
     assert rows[1]["last_failed_at"] is None
     assert [line.split() for line in cli("failures").lines] == [
-        ["JOB", "TYPE", "RATE", "SUCCEEDED", "FAILED", "TIMED", "OUT", "CRASHED", "DEAD", "LAST", "ERRORS"],
+        ["JOB", "TYPE", "RATE", "SUCCEEDED", "FAILED", "TIMED", "OUT", "CRASHED", "DEAD", "LAST", "FAILURE", "ERRORS"],
         ["mail", "75.0%", "1", "3", "0", "0", "1", "2", "h", "ago", "3", "ValueError"],
         ["ping", "0.0%", "2", "0", "0", "0", "0", "-"],
     ]

@@ -28,7 +28,7 @@ class BoardSettings(Settings):
     board_bind: str = Field(
         "127.0.0.1",
         description="Address that the board listens on. `*`: every address of IPv4 and IPv6. Any other than loopback"
-        " requires a login (`board_login`).",
+        " requires a login (`WAKEBOARD_BOARD_LOGIN`).",
     )
     board_port: int = Field(8686, ge=0, le=65_535, description="Port of the board. 0: any free port.")
     board_name: str = Field(
@@ -56,10 +56,10 @@ class BoardSettings(Settings):
     board_acting_dsn: SecretStr = Field(
         SecretStr(""),
         description="Postgres connection string of the role that executes actions (the operator's role). Then the role"
-        " of `dsn` only reads (the viewer's role). Empty: the same as `dsn`.",
+        " of `WAKEBOARD_DSN` only reads (the viewer's role). Empty: the same as `WAKEBOARD_DSN`.",
     )
     board_tokens_file: str = Field(
-        "", description="File of `board_login=tokens`: a name, a role and a hash on each line."
+        "", description="File of `WAKEBOARD_BOARD_LOGIN=tokens`: a name, a role and a hash on each line."
     )
     board_proxy_secret_file: str = Field(
         "",

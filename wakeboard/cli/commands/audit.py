@@ -59,9 +59,9 @@ def command(
     if as_json:
         print_json(rows)
     elif rows:
-        from wakeboard.cli.support.audit_table import AUDIT_COLUMNS, audit_cells
+        from wakeboard.cli.support.audit_table import audit_cells, audit_columns
 
-        print_table(AUDIT_COLUMNS, [audit_cells(row) for row in rows])
+        print_table(audit_columns(), [audit_cells(row) for row in rows])
     else:
         print_message("no action matches." if of or since or actor or action else "there are no actions yet.")
 

@@ -23,7 +23,7 @@ MAX_ERRORS = 3  # error types in a cell; --json has all
 COLUMNS = (
     Column("JOB TYPE", shrinks=True),
     *(Column(heading, right=True) for heading in ("RATE", "SUCCEEDED", "FAILED", "TIMED OUT", "CRASHED", "DEAD")),
-    Column("LAST"),
+    Column("LAST FAILURE"),
     Column("ERRORS", shrinks=True),
 )
 

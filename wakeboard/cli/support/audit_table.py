@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeboard.cli.support.tables import Column
 from wakeboard.cli.support.time_args import in_display_zone
+from wakeboard.display_zone import zone_label
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line
@@ -14,8 +15,7 @@ from wakeboard.rules.sanitize import one_line
 if TYPE_CHECKING:
     from wakeboard.store.queries.audit import AuditRow
 
-AUDIT_COLUMNS = (
-    Column("AT"),
+_COLUMNS = (
     Column("WHO", shrinks=True),
     Column("FROM"),
     Column("ACTION"),
@@ -25,6 +25,11 @@ AUDIT_COLUMNS = (
 )
 
 _DONE = {"queued": "retried", "cancelled": "cancelled", "requested": "cancel requested", "discarded": "discarded"}
+
+
+def audit_columns() -> list[Column]:
+    """The columns of the table. The first one names the zone of its times."""
+    return [Column(f"AT ({zone_label()})"), *_COLUMNS]
 
 
 def audit_cells(row: AuditRow) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.tables import Column
-from wakeboard.display_zone import in_zone
+from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.errors import WakeboardError
 from wakeboard.rules.backfill_range import BackfillRange, TickRules, backfill_range
 from wakeboard.rules.humanize import counted, relative
@@ -39,17 +39,6 @@ FOUND: Final = {  # what `plan_backfill` knows about a tick
     "waiting": "waits in another backfill",
     "scheduled": "is left to the schedule",
 }
-COLUMNS: Final = (
-    Column("ID", right=True),
-    Column("SCHEDULE", shrinks=True),
-    Column("FROM"),
-    Column("TO"),
-    Column("STATE"),
-    Column("PROGRESS"),
-    Column("CREATED"),
-    Column("BY", shrinks=True),
-    Column("REASON", shrinks=True),
-)
 
 
 class NoTickLeft(WakeboardError):
@@ -182,13 +171,13 @@ def preview_lines(planned: Planned) -> list[Text]:
     zone = planned.rules.time_zone
     rows = [
         [
-            f"{local_time(zone, tick):%a %Y-%m-%d %H:%M %z}",
+            f"{(local := local_time(zone, tick)):%a %Y-%m-%d %H:%M} {local.isoformat()[-6:]}",
             FOUND[found],
             "runs" if planned.chosen(tick) else "left alone",
         ]
         for tick, found in list(planned.found.items())[:TICKS_SHOWN]
     ]
-    lines = table((Column("TICK"), Column("IT", shrinks=True), Column("THEN")), rows, terminal_width())
+    lines = table((Column("TICK"), Column("STATE", shrinks=True), Column("BACKFILL")), rows, terminal_width())
     more = len(planned.found) - TICKS_SHOWN
     total = f"{counted(len(planned.found), 'tick')}: {counts_in_words(planned.counts)}"
     return [Text(total), *lines, *([Text(f"… and {counted(more, 'other tick')}")] if more > 0 else [])]
@@ -238,7 +227,14 @@ def _print_rows(rows: Sequence[BackfillRow], now: datetime, as_json: bool) -> No
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(COLUMNS, [list(_cells(row, now)) for row in rows])
+        print_table(_columns(), [list(_cells(row, now)) for row in rows])
+
+
+def _columns() -> list[Column]:
+    zone = zone_label()
+    range_and_state = (Column(name) for name in (f"FROM ({zone})", f"TO ({zone})", "STATE", "PROGRESS", "CREATED"))
+    who_and_why = Column("BY", shrinks=True), Column("REASON", shrinks=True)
+    return [Column("ID", right=True), Column("SCHEDULE", shrinks=True), *range_and_state, *who_and_why]
 
 
 def _cells(row: BackfillRow, now: datetime) -> Iterator[str]:

@@ -331,7 +331,7 @@ def _leases(facts: HealthFacts) -> Finding:
 def _dead_runs(facts: HealthFacts) -> Finding:
     runs = facts.runs
     if runs.dead:
-        message = f"{counted(runs.dead, 'dead run')}, {runs.dead_since_yesterday} of them new in the last 24 hours"
+        message = f"{counted(runs.dead, 'dead run')}, {runs.dead_since_yesterday} new in the last 24 hours"
         hint = "list them with `wakeboard runs --status dead`, then retry or discard them"
         severity = DEAD_RUNS.severity if runs.dead_since_yesterday else "note"
         return _reported(severity, "dead runs", message if runs.dead_since_yesterday else f"{message}; {hint}", hint)
