@@ -236,6 +236,14 @@ async def test_a_repeated_or_similar_header_is_refused(tmp_path: Path, other: tu
         await proxy_access(tmp_path).viewer(request(*headers), no_namespaces)
 
 
+async def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path):
+    asked = request(("x-wakeboard-proxy-secret", SECRET))
+    asked.scope["headers"].append((b"x-forwarded-user", "Zoë".encode("latin-1")))
+
+    with pytest.raises(AmbiguousHeaders, match="not UTF-8"):
+        await proxy_access(tmp_path).viewer(asked, no_namespaces)
+
+
 def test_a_short_secret_is_refused(tmp_path: Path):
     with pytest.raises(InvalidSettings, match="at least 16 characters"):
         ProxyAccess(AnsweringReviews(), secret="short", token_file=tmp_path)

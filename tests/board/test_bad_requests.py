@@ -33,6 +33,21 @@ async def test_an_address_without_a_page_says_so(client: Client):
     assert (answer.status, "The board has no page at this address." in answer.words) == (404, True)
 
 
+@pytest.mark.parametrize(
+    ("path", "leads_to"),
+    [
+        ("/runs/?q=a%20b", "/runs?q=a%20b"),
+        ("/schedules/shop/nightly/", "/schedules/shop/nightly"),
+        ("/\\evil.example/", "/%5Cevil.example"),
+        ("/x//evil.example/", ""),
+    ],
+)
+async def test_a_slash_at_the_end_leads_to_the_page_on_the_same_host(client: Client, path: str, leads_to: str):
+    answer = await client.send("GET", path)
+
+    assert (answer.status, answer.header("location")) == (307 if leads_to else 404, leads_to)
+
+
 async def test_a_form_with_too_many_fields_is_refused(client: Client, store: Store):
     run = store.run("dead")
 

@@ -56,13 +56,13 @@ async def test_links_assets_and_streams_stay_under_the_prefix(database: str, pag
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     with serving_application(application(database)) as address:
-        await page.goto(f"{address}{PREFIX}/")
+        await page.goto(f"{address}{PREFIX}")
         await page.locator("#live-state[data-kind=on]").wait_for()
         links = await page.eval_on_selector_all("a[href], form[action]", "all => all.map(e => e.href || e.action)")
         await page.get_by_role("link", name="Runs", exact=True).click()
         await page.wait_for_url(f"**{PREFIX}/runs")
 
-    inside = re.compile(re.escape(f"{address}{PREFIX}") + "[/#]")
+    inside = re.compile(re.escape(f"{address}{PREFIX}") + "([/#]|$)")
     assert [url for url in [*requested, *links] if not inside.match(url)] == []
 
 

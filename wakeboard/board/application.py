@@ -35,5 +35,6 @@ def app(options: BoardOptions) -> Starlette:
         exception_handlers=ERROR_HANDLERS,
         lifespan=lifespan,
     )
+    application.router.redirect_slashes = False  # security.py does it
     application.state.board = board
     return application

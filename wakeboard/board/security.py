@@ -8,6 +8,8 @@
 - A path has at most 2,000 characters (414 otherwise), so that no number in it is too long to be read.
 - No request is decided by the URL that the client claims: only `scope["path"]` and the Host header count.
 - Every answer carries a Content-Security-Policy without inline code. No answer carries a CORS header.
+- A path without its slash, or with one too many, leads to the page by a path alone: behind a proxy that ends TLS, the
+  scheme and the Host of the request are not those of the browser.
 - `GET /healthz` says that the process answers, for any Host: kubelets and load balancers ask by the address. It says
   nothing about the database, because pages say what is wrong with it, and a restart would not help.
 """
@@ -15,10 +17,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -53,7 +55,11 @@ class Security:
             return
         if self._prefix:
             scope = under_prefix(scope, self._prefix)
-        respond = PlainTextResponse("ok\n") if _asks_for_health(scope) else self._refusal(scope) or self._app
+        respond: ASGIApp = (
+            PlainTextResponse("ok\n")
+            if _asks_for_health(scope)
+            else self._refusal(scope) or _with_other_slash(scope) or self._app
+        )
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -98,6 +104,18 @@ class Security:
 
 def _asks_for_health(scope: Scope) -> bool:
     return scope["method"] in SAFE_METHODS and scope["path"] == scope.get("root_path", "") + HEALTH_PATH
+
+
+def _with_other_slash(scope: Scope) -> RedirectResponse | None:
+    """The redirect to the path of the first page with its slash, or of another page without one at the end."""
+    root, query = scope.get("root_path", ""), scope["query_string"].decode("latin-1")
+    inside = scope["path"].removeprefix(root)
+    if inside and (inside == "/" or not inside.endswith("/") or "//" in inside):
+        return None
+    if scope["method"] not in SAFE_METHODS:
+        return None
+    path = quote(root + (inside.rstrip("/") or "/"), safe="/:@,~")
+    return RedirectResponse(path + (f"?{query}" if query else ""), 307)
 
 
 def under_prefix(scope: Scope, prefix: str) -> Scope:

@@ -64,13 +64,13 @@ class ProxyAccess:
     async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:
         """The user whom the proxy names. Raises AmbiguousHeaders and ReviewFailed."""
         self._require_plain_headers(request)
-        given = request.headers.get(SECRET_HEADER, "").encode("utf-8", "replace")
+        given = request.headers.get(SECRET_HEADER, "").encode("latin-1")
         if not hmac.compare_digest(given, self._secret):
             return None
-        user = request.headers.get(self._headers.user, "").strip()
+        user = _text(request, self._headers.user).strip()
         if not user:
             return None
-        listed = request.headers.get(self._headers.groups, "").split(",")[:MAX_GROUPS]
+        listed = _text(request, self._headers.groups).split(",")[:MAX_GROUPS]
         groups = tuple(group.strip() for group in listed if group.strip())
         token = self._own_token()
 
@@ -95,6 +95,14 @@ class ProxyAccess:
             return self._token_file.read_text("utf-8").strip()
         except OSError as exc:
             raise ReviewFailed(f"the board has no account in the cluster: {self._token_file}: {exc.strerror}") from exc
+
+
+def _text(request: HTTPConnection, name: str) -> str:
+    """The text of a header. Raises AmbiguousHeaders if it is not UTF-8: RBAC may know the user by another name."""
+    try:
+        return request.headers.get(name, "").encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        raise AmbiguousHeaders(f"the header {name} is not UTF-8") from None
 
 
 def _bare(name: str) -> str:

@@ -1,0 +1,129 @@
+"""A login proxy before the board: it names the user, and what clients claim themselves counts for nothing."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from testbed.board_server import serving, serving_application
+from tests.board.test_access import SECRET, AnsweringReviews
+from wakeboard.board import BoardOptions
+from wakeboard.board.access import Permission, ProxyAccess
+from wakeboard.board.access.proxy import SECRET_HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from pathlib import Path
+
+    from starlette.types import Receive, Scope, Send
+
+    from tests.board.action_store import Store
+
+pytestmark = pytest.mark.anyio
+
+USER, GROUPS = "x-forwarded-user", "x-forwarded-groups"
+ANNA = "анна@example.com"  # sent as UTF-8, as Go's proxies do
+
+
+@dataclass
+class LoginProxy:
+    """Passes requests on as ANNA's, with the Host that the client sent.
+
+    `removes`: it removes what clients claim in the same headers, as it must.
+    """
+
+    upstream: str
+    removes: bool = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        own = {USER: ANNA, GROUPS: "staff,on-call", SECRET_HEADER: SECRET}
+        headers = [(name.decode(), value.decode("utf-8")) for name, value in scope["headers"]]
+        headers = [each for each in headers if not self.removes or each[0] not in own]
+        body = (await receive()).get("body", b"")
+        url = self.upstream + scope["path"]
+        async with (
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.request(
+                scope["method"], url, headers=[*headers, *own.items()], data=body or None, allow_redirects=False
+            ) as answer,
+        ):
+            await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.raw_headers)})
+            async for chunk in answer.content.iter_any():
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+
+@contextmanager
+def behind_a_proxy(dsn: str, folder: Path, *, removes: bool = True) -> Generator[tuple[str, str]]:
+    """The address of a proxy, and that of the board behind it. ANNA may view and retry everything."""
+    (folder / "token").write_text("own")
+    reviews = AnsweringReviews((ANNA, Permission.VIEW, None), (ANNA, Permission.RETRY, None))
+    access = ProxyAccess(reviews, secret=SECRET, token_file=folder / "token")
+    with (
+        serving(BoardOptions(dsn=dsn, access=access)) as board,
+        serving_application(LoginProxy(board, removes=removes)) as proxy,
+    ):
+        yield proxy, board
+
+
+async def asked(method: str, url: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    """The status and the text of an answer."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, headers=headers, allow_redirects=False) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+async def test_the_user_of_the_proxy_acts_under_their_own_name(database: str, store: Store, tmp_path: Path):
+    run = store.run("dead")
+    with behind_a_proxy(database, tmp_path) as (proxy, _):
+        own = {"origin": proxy, USER: "root"}
+        status, page = await asked("GET", f"{proxy}/runs/{run}", {USER: "root", "hx-request": "true"})
+        retried, _ = await asked("POST", f"{proxy}/runs/{run}/retry", own)
+        discarded, _ = await asked("POST", f"{proxy}/runs/{run}/discard", own)
+        elsewhere, _ = await asked("POST", f"{proxy}/runs/{run}/retry", {"origin": "https://evil.example"})
+        async with aiohttp.ClientSession() as session, session.get(f"{proxy}/events") as stream:
+            first = await stream.content.readline()
+
+    assert (status, ANNA in page) == (200, True)
+    assert (retried, discarded, elsewhere) == (303, 403, 403)
+    assert first == b"retry: 2000\n"
+    assert [(actor, action) for actor, _, action, _ in store.audit()] == [(ANNA, "retry")]
+
+
+async def test_without_the_proxy_a_client_is_nobody(database: str, store: Store, tmp_path: Path):
+    run = store.run("dead")
+    claims = [
+        {},
+        {USER: ANNA},
+        {USER: ANNA, SECRET_HEADER: SECRET + "x"},
+        {USER: ANNA, SECRET_HEADER: ""},
+        {USER: ANNA, "authorization": f"Bearer {SECRET}"},
+        {USER: ANNA, "cookie": f"{SECRET_HEADER}={SECRET}"},
+        {USER: ANNA, "hx-request": "true", "hx-boosted": "true"},
+    ]
+    with behind_a_proxy(database, tmp_path) as (_, board):
+        for headers in claims:
+            assert (await asked("GET", f"{board}/", headers))[0] == 401, headers
+            assert (await asked("GET", f"{board}/events", headers))[0] == 401, headers
+            assert (await asked("POST", f"{board}/runs/{run}/retry", {"origin": board, **headers}))[0] == 401, headers
+
+    assert store.status(run) == "dead"
+
+
+async def test_a_proxy_that_leaves_the_headers_of_clients_lets_nobody_spoof_them(database: str, tmp_path: Path):
+    claims = [{USER: "root"}, {GROUPS: "system:masters"}, {SECRET_HEADER: "guess"}, {"X_Forwarded.User": "root"}]
+    with behind_a_proxy(database, tmp_path, removes=False) as (proxy, _):
+        assert (await asked("GET", f"{proxy}/", {}))[0] == 200
+        for headers in claims:
+            status, text = await asked("GET", f"{proxy}/", headers)
+            assert (status, "looks like it" in text) == (400, True), headers
+        status, text = await asked("GET", f"{proxy}/runs", {"X-Forwarded-Email": "root"})
+        assert status == 200
