@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # The messages with which a worker may end by itself, with code 1.
 ALLOWED_MESSAGES: Final = re.compile(
-    r"half of the slots are lost|blocked the event loop|MemoryError|can't start new thread"
+    r"occupy half of the slots|blocked the event loop|MemoryError|can't start new thread"
 )
 ALLOWED_OF_A_WAKE: Final = re.compile(  # which retries for ten seconds only
     r"cannot connect to|the connection to the database was lost|the database cannot do this now"

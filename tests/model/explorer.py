@@ -83,4 +83,6 @@ def _is_fine(state: State, gone: int, run: int) -> bool:
     row, other = state.runs[run], state.workers[2 - gone]
     if not any(each.claims for each in state.runs):
         return True  # worker 1 is the one that claims first
+    if row.status == "waiting" and state.runs[0].status == "dead":
+        return True  # until someone retries that one
     return row.status in {"succeeded", "dead"} or (other.alive and row.by == other.process)

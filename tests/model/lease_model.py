@@ -13,6 +13,8 @@ The worlds are small enough for a complete search:
     validity  one run, a lease of three ticks, workers that send heartbeats and stop without validity. A frozen worker
               is one that does nothing more: it checks its clock before it continues
     limit     two runs with one limit key that allows one run at once
+    rate      two runs with one limit key whose rate limit has one unit
+    waiting   two runs, of which one waits until the other has succeeded
     termination
               one run; one process may be killed at any step, and another one starts in its place. Its end is reported
               late, or several times, or never, in two steps as a reap. What it had sent may still arrive
@@ -60,7 +62,7 @@ def transitions(world: World, state: State) -> Iterator[Transition]:
             yield 0, event, then
         for event, then in _kill(world, state, number):
             yield number, event, then
-    for steps in (_reaper, _terminations, _clock, _failover):
+    for steps in (_reaper, _terminations, _clock, _failover, _unit, _maintenance):
         for event, then in steps(world, state):
             yield 0, event, then
 
@@ -167,7 +169,7 @@ def _claim(world: World, state: State, number: int, request: Request) -> Iterato
     if lock_first and request.stage == "sent":
         yield _lock_key(world, state, number, request._replace(stage="locked"))
     elif request.stage in {"sent", "locked"}:
-        found = [run for run, row in enumerate(state.runs) if _free(world, row)] if _slots(world, state) > 0 else []
+        found = [run for run, row in enumerate(state.runs) if _free(world, row)] if _may_start(world, state) else []
         for run in found:
             read = request._replace(stage="read", run=run)
             yield (
@@ -184,6 +186,8 @@ def _claim(world: World, state: State, number: int, request: Request) -> Iterato
 
 def _free(world: World, run: Run) -> bool:
     """Whether a claim may take the run: it is queued, and has no lease, not even an expired one."""
+    if run.status == "waiting":
+        return not world.has("a run that waits is not due")
     if world.has("claim takes free runs only"):
         return run.status == "queued"
     return run.status == "queued" or (run.status == "running" and run.left == 0)
@@ -195,6 +199,12 @@ def _slots(world: World, state: State) -> int:
         return 1
     running = [run for run in state.runs if run.status == "running"]
     return world.limit - len([run for run in running if run.left or world.has("an expired lease keeps its slot")])
+
+
+def _may_start(world: World, state: State) -> bool:
+    """Whether the limit and the rate limit have room in a snapshot of this state."""
+    units = world.burst is None or state.units < world.burst or not world.has("units are counted")
+    return units and _slots(world, state) > 0
 
 
 def _lock_key(world: World, state: State, number: int, then: Request) -> Answer:
@@ -217,6 +227,9 @@ def _take(world: World, state: State, number: int, request: Request) -> Answer:
             return f"{name} finds run {request.run} taken", state, request._replace(stage="nothing")
     epoch, nth = row.epoch + world.has("claim's epoch"), row.claims + 1
     then = state.with_run(request.run, status="running", by=number, epoch=epoch, left=world.lease, claims=nth)
+    if world.burst is not None:
+        taken = state.units + world.has("a start takes its unit in the statement of the claim")
+        then = then._replace(units=taken, starts=state.starts + 1)
     lease = Attempt(request.run, epoch, nth)
     return f"{name} takes run {request.run}, epoch {epoch}", then, request._replace(stage="taken", about=lease)
 
@@ -237,9 +250,11 @@ def _complete(world: World, state: State, number: int, request: Request, attempt
     if leased and world.in_two_steps and not copied:
         yield f"{event}: copied into history", state, request._replace(stage="copied")
     elif leased or (copied and not world.has("complete undoes copies")):
-        accepted = row.accepted | {attempt.nth}
+        accepted, awaited = row.accepted | {attempt.nth}, world.waits and run == 0
         then = state.with_run(run, status="succeeded", by=number, epoch=attempt.epoch, left=0, accepted=accepted)
-        yield event, then, _yes(request)
+        yield event, then._replace(noted=awaited), _yes(request)
+        if awaited and not world.has("the statement that ends a run notes the end"):
+            yield f"{event}, and the end is not noted", then, _yes(request)
     elif (
         row.status == "succeeded"
         and _named(world, row, number, attempt.epoch, "complete")
@@ -451,6 +466,21 @@ def _older(world: World, worker: Worker) -> Worker:
         heartbeat=worker.heartbeat and worker.heartbeat._replace(age=min(worker.heartbeat.age + 1, world.valid_ticks)),
         attempt=None if stops else worker.attempt,
     )
+
+
+def _unit(world: World, state: State) -> Iterator[Step]:
+    """A unit of the rate limit comes back."""
+    if state.starts:
+        then = state._replace(units=max(0, state.units - 1), starts=state.starts - 1)
+        yield "a unit comes back", then
+
+
+def _maintenance(world: World, state: State) -> Iterator[Step]:
+    """Maintenance lets the run start that waits."""
+    if state.noted:
+        yield "maintenance lets run 1 start", state.with_run(1, status="queued")._replace(noted=False)
+        if not world.has("an end is consumed by the statement that passes it on"):
+            yield "maintenance is killed after it has read the end", state._replace(noted=False)
 
 
 def _failover(world: World, state: State) -> Iterator[Step]:

@@ -17,6 +17,8 @@ class World:
     runs: int = 1
     lease: int = 1  # ticks
     limit: int | None = None  # runs at once of the key that all runs carry
+    burst: int | None = None  # units of that key's rate limit; each start takes one, and one at a time comes back
+    waits: bool = False  # the second run waits until the first one has succeeded
     margins: bool = False  # workers send heartbeats and stop without validity
     effects: bool = False  # handlers have effects, in transactions that stay open
     repeats: bool = False  # requests are sent again while the first may be running
@@ -41,14 +43,16 @@ FENCE: Final = World("fence", effects=True, repeats=True, releases=True)
 FAILOVER: Final = World("failover", failover=True, releases=True, in_two_steps=False)
 VALIDITY: Final = World("validity", lease=3, margins=True, returns=False, in_two_steps=False)
 LIMIT: Final = World("limit", runs=2, limit=1)
+RATE: Final = World("rate", runs=2, limit=2, burst=1, in_two_steps=False)
+WAITING: Final = World("waiting", runs=2, waits=True, releases=True, in_two_steps=False)
 TERMINATION: Final = World("termination", effects=True, releases=True, kills=True)
-WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT, TERMINATION)
+WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
 
 
 class Run(NamedTuple):
     """A row of job_runs or of history, and counters."""
 
-    status: str = "queued"  # running, dead, succeeded
+    status: str = "queued"  # waiting (for another run), running, dead, succeeded
     by: int = 0  # a process
     epoch: int = 0
     left: int = 0  # ticks until locked_until
@@ -108,7 +112,8 @@ class Worker(NamedTuple):
 class State(NamedTuple):
     """`reaper`: the run that it has read. `report`: an ended process, and the run that its report has read.
 
-    `key`: the process that has locked the limit's row.
+    `key`: the process that has locked the limit's row. `units`: those that are taken of its rate limit, as its row
+    says; `starts`: those that starts have taken. `noted`: the end of the first run, for the one that waits.
     """
 
     runs: tuple[Run, ...]
@@ -116,6 +121,9 @@ class State(NamedTuple):
     reaper: int = -1
     report: tuple[int, int] | None = None
     key: int = 0
+    units: int = 0
+    starts: int = 0
+    noted: bool = False
     wrong: str = ""  # what the last step did wrong
 
     def with_run(self, number: int, **changes: object) -> State:
@@ -137,9 +145,10 @@ class State(NamedTuple):
 
 
 def start(world: World) -> State:
-    """All runs queued, both workers idle."""
+    """All runs queued, or the last one waiting; both workers idle."""
     one, two = (new_process(world, process) for process in (1, 2))
-    return State(tuple(Run() for _ in range(world.runs)), (one, two))
+    waits = [False] * (world.runs - 1) + [world.waits]
+    return State(tuple(Run("waiting" if each else "queued") for each in waits), (one, two))
 
 
 def new_process(world: World, process: int) -> Worker:
@@ -162,6 +171,10 @@ def wrong_with(world: World, state: State) -> str:
         return "two workers work on one run"
     if world.limit is not None and sum(run.status == "running" for run in state.runs) > world.limit:
         return "a limit was exceeded"
+    if world.burst is not None and state.starts > world.burst:
+        return "a rate was exceeded"
+    if world.waits and state.runs[1].claims and state.runs[0].status != "succeeded":
+        return "a run started before the one that it waits for had succeeded"
     return ""
 
 
