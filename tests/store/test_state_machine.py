@@ -21,7 +21,7 @@ from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.store.state_machine.database import StoreHarness
-from tests.store.state_machine.machine import StoreMachine
+from tests.store.state_machine.full_machine import FullMachine
 from tests.store.state_machine.operations import operations
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ RELEASES: Final = ("enqueue", "claim", "release", "a_run_becomes_due")
 REPORTS: Final = ("enqueue", "claim", "report_terminated", "complete")
 RENEWALS: Final = ("enqueue", "claim", "renew", "a_lease_expires")
 SLOTS: Final = ("enqueue", "claim_limited", "complete")
+RATES: Final = ("enqueue", "set_rate", "claim_limited", "complete")
+CIRCUITS: Final = ("claim", "claim_limited", "fail", "hours_pass_and_ticks_are_scheduled", "update_circuits")
+TICKS: Final = ("hours_pass_and_ticks_are_scheduled", "cancel", "pass_on")
+REAPS: Final = ("enqueue", "claim", "a_lease_expires_and_is_reaped")
+RUNS: Final = ("enqueue", "enqueue_after", "claim", "complete", "pass_on")
 
 # The function, a condition, its replacement, and the operations that can show the difference (none: all).
 WRONG: Final = (
@@ -54,10 +59,10 @@ WRONG: Final = (
         "",
         (),
     ),
-    ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
-    ("reap", "attempts = run.attempts - (decision like 'crashed%')::integer", "attempts = run.attempts", ()),
-    ("report_worker_terminated", "locked_by = report_worker_terminated.worker", "locked_by <> 0", ()),
-    ("report_worker_terminated", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
+    ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REAPS),
+    ("reap", "attempts = run.attempts - (decision like 'crashed%')::integer", "attempts = run.attempts", REAPS),
+    ("report_worker_terminated", "locked_by = report_worker_terminated.worker", "locked_by <> 0", REPORTS),
+    ("report_worker_terminated", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REPORTS),
     ("report_worker_terminated", "- (not costs_the_attempt)::integer", "", REPORTS),
     (
         "release",
@@ -65,6 +70,11 @@ WRONG: Final = (
         "attempts = run.attempts",
         RELEASES,
     ),
+    ("free_units", "(bound).rate_burst + 0.000001", "(bound).rate_burst + 1.000001", RATES),
+    ("check_circuits", "is_open := def.suspend_after_dead <= (", "is_open := def.suspend_after_dead < (", CIRCUITS),
+    ("plan_backfill", "when live.unfinished then 'unfinished'", "", ("backfill",)),
+    ("enqueue_dependents", "edge.outcome = 'Ended' and past.outcome is not null", "past.outcome is not null", TICKS),
+    ("enqueue_dependents", "where edge.run_id = run.id and not edge.succeeded)", "where false)", RUNS),
     ("renew", "run.locked_until > statement_timestamp() as holds", "true as holds", RENEWALS),
 )
 
@@ -78,7 +88,7 @@ def harness(database: str) -> Iterator[StoreHarness]:
 
 @pytest.mark.timeout(0 if STEPS else 600)  # Hypothesis shortens a failing example first
 def test_the_store_equals_the_model_after_any_operations(harness: StoreHarness) -> None:
-    class Machine(StoreMachine):
+    class Machine(FullMachine):
         """On this test's store."""
 
     Machine.harness = harness
@@ -110,7 +120,7 @@ def test_a_wrong_sql_function_is_found(
     assert condition in text
     harness.user.sql(text.replace(condition, replacement))
 
-    class Machine(StoreMachine):
+    class Machine(FullMachine):
         """On this test's store, with these operations only."""
 
         @rule(operation=operations(*names))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import TickPlan
 
 DEADLINE_HOURS: Final = 2  # of a schedule that has a starting deadline
+LONG_PAUSE: Final = 5  # dead probes: the pause is then longer than the half hour until the next tick
 NEWEST: Final = {"Skip": 0, "Latest": 1, "All": 2}  # of the missed ticks, how many run
 
 
@@ -32,6 +33,19 @@ class ModelSpec:
     suspended: bool = False
     priority: int = 3
     limit_key: str | None = None
+    suspend_after_dead: int | None = None
+    after: tuple[tuple[str, str, str], ...] = ()  # instead of ticks of its own: name, outcome, ticks
+
+
+@dataclass
+class ModelCircuit:
+    """The circuit of a schedule. Times are numbers of events; `probe_from`: the number of a tick."""
+
+    is_open: bool = False
+    counted_from: int = 0
+    probe: int | None = None
+    probe_from: int = 0
+    dead_probes: int = 0
 
 
 @dataclass
@@ -45,6 +59,8 @@ class ModelDefinition:
     last_tick: int = -1
     removed: bool = False
     skipped: Counter[tuple[int, str]] = field(default_factory=Counter[tuple[int, str]])  # of each tick: why
+    circuit: ModelCircuit = field(default_factory=ModelCircuit)
+    has_dependents: bool = False
 
     @property
     def keys(self) -> tuple[str | None, str | None]:
@@ -76,7 +92,7 @@ class TickModel:
 
     def is_late(self, run: ModelRun) -> bool:
         """Whether its starting deadline has passed."""
-        return run.deadline and run.tick is not None and run.tick + DEADLINE_HOURS < self.hours
+        return run.late_from is not None and run.late_from <= self.hours
 
     def definition(self, number: int) -> ModelDefinition:
         """By id."""
@@ -127,8 +143,12 @@ class TickModel:
     def _apply_policy(self, definition: ModelDefinition, plan: ModelPlan) -> Sequence[int]:
         """The ticks that become runs by the concurrency policy."""
         definition.skipped.update(plan.skip)
+        run = self._apply_circuit(definition, plan.run)
         definition.last_tick = plan.hours - 1
-        run = plan.run
+        return self.apply_concurrency(definition, run)
+
+    def apply_concurrency(self, definition: ModelDefinition, run: tuple[int, ...]) -> Sequence[int]:
+        """Those of these ticks that become runs. The others are skipped, and runs may be replaced."""
         match definition.spec.policy:
             case "Forbid":
                 made = run[:1] if not self.unfinished(definition) else ()
@@ -143,7 +163,10 @@ class TickModel:
                 return run
 
     def unfinished(self, definition: ModelDefinition) -> list[ModelRun]:
-        """Its queued, running or failed runs, of any trigger."""
+        """Its queued, running or failed runs, but not those of backfills."""
+        return [run for run in self._unfinished(definition) if run.trigger != "backfill"]
+
+    def _unfinished(self, definition: ModelDefinition) -> list[ModelRun]:
         return [run for run in self.store.live() if run.definition == definition.id and run.status in UNFINISHED]
 
     def _replace(self, definition: ModelDefinition) -> None:
@@ -155,18 +178,23 @@ class TickModel:
 
     def tick_became_run(self, number: int, definition: ModelDefinition, tick: int) -> None:
         """Adds the run of a tick."""
+        follows = bool(definition.spec.after)
+        late_from = self.hours + DEADLINE_HOURS if follows else tick + DEADLINE_HOURS + 1
         self.store.runs[number] = ModelRun(
             number,
             priority=definition.spec.priority,
             limit_key=definition.keys[0],
             shared_limit_key=definition.keys[1],
             max_attempts=2,
-            rank=(1, tick - self.hours),
+            rank=(2, self.store.now) if follows else (1, tick - self.hours),
             definition=definition.id,
             trigger="tick",
             tick=tick,
-            deadline=definition.spec.deadline,
+            late_from=late_from if definition.spec.deadline else None,
+            has_dependents=definition.has_dependents,
         )
+        if definition.circuit.is_open:
+            definition.circuit.probe = number
 
     def keys_of(self, run: ModelRun) -> tuple[str | None, str | None]:
         """The limit keys of a new run that is made from this one."""
@@ -175,15 +203,72 @@ class TickModel:
     def rekey(self, definition: ModelDefinition) -> None:
         """An edit puts the runs that exist behind the keys of the new spec."""
         for run in self.store.live():
-            if run.definition == definition.id:
+            if run.definition == definition.id and run.trigger != "backfill":
                 run.limit_key, run.shared_limit_key = definition.keys
+
+    # -- circuits ------------------------------------------------------------------------------------------------------
+
+    def _apply_circuit(self, definition: ModelDefinition, run: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of these ticks that an open circuit lets through: one probe, or none."""
+        self.check_circuit(definition)
+        circuit = definition.circuit
+        if not circuit.is_open:
+            return run
+        probes = circuit.probe is None and bool(run) and run[-1] >= circuit.probe_from
+        definition.skipped.update((tick, "CircuitOpen") for tick in (run[:-1] if probes else run))
+        return run[-1:] if probes else ()
+
+    def check_circuit(self, definition: ModelDefinition) -> None:
+        """Opens or closes it, as the last runs of its ticks ended."""
+        circuit, number = definition.circuit, definition.spec.suspend_after_dead
+        if number is None:
+            return
+        mine = [run for run in self.store.runs.values() if (run.definition, run.trigger) == (definition.id, "tick")]
+        succeeded = [run.ended for run in mine if run.status == "succeeded" and run.ended > circuit.counted_from]
+        was_open, counted_from = circuit.is_open, max([circuit.counted_from, *succeeded])
+        if not was_open or succeeded:
+            circuit.is_open = number <= sum(run.status == "dead" and run.died > counted_from for run in mine)
+        if circuit.is_open != was_open or (was_open and succeeded):
+            circuit.counted_from = counted_from
+        if circuit.is_open != was_open:
+            circuit.probe, circuit.dead_probes = None, 0
+            circuit.probe_from = max(self.hours, (definition.cursor or 0) + 1 if definition.cursor is not None else 0)
+        elif circuit.probe is not None:
+            self._end_probe(definition, self.store.runs[circuit.probe])
+
+    def _end_probe(self, definition: ModelDefinition, probe: ModelRun) -> None:
+        circuit = definition.circuit
+        if probe.live and probe.status != "dead":
+            return
+        circuit.probe = None
+        if probe.status == "dead":
+            circuit.dead_probes += 1
+            pause_covers_a_tick = circuit.dead_probes >= LONG_PAUSE
+            next_tick = 0 if definition.cursor is None else definition.cursor + 1
+            circuit.probe_from = max(self.hours + pause_covers_a_tick, next_tick)
+
+    def update_circuits(self) -> int:
+        """How many are open."""
+        guarded = [each for each in self.by_name.values() if each.spec.suspend_after_dead and not each.removed]
+        for each in guarded:
+            died = [run for run in self.store.live() if (run.definition, run.trigger) == (each.id, "tick")]
+            if each.circuit.is_open or any(run.status == "dead" for run in died):
+                self.check_circuit(each)
+        return sum(each.circuit.is_open for each in guarded)
+
+    def close_circuit(self, definition: ModelDefinition) -> bool:
+        """Whether it was open. It counts from zero."""
+        if definition.removed or not definition.circuit.is_open:
+            return False
+        definition.circuit = ModelCircuit(counted_from=self.store.events)
+        return True
 
     # -- edits ---------------------------------------------------------------------------------------------------------
 
     def declare(self, name: str, spec: ModelSpec, number: int) -> tuple[str, list[tuple[int, int]]]:
         """created, updated or unchanged; and the runs of ticks that were due under the old spec."""
         known = self.by_name.get(name)
-        cursor = None if spec.suspended else self.hours
+        cursor = None if spec.suspended or spec.after else self.hours
         if known is None:
             self.by_name[name] = ModelDefinition(number, spec, cursor=cursor, last_tick=self.hours - 1)
             return "created", []
@@ -192,6 +277,11 @@ class TickModel:
         paused = "Paused" if self.is_paused(known) else ""
         plan = self.plan(known, "Suspended" if spec.suspended else paused)
         made = self.enqueue_due_ticks([plan] if plan else [])
+        keeps = spec.suspend_after_dead is not None and not known.removed
+        if spec.suspend_after_dead is not None and (known.spec.suspend_after_dead is None or known.removed):
+            known.circuit.counted_from = self.store.events
+        if not keeps:
+            known.circuit = ModelCircuit(counted_from=known.circuit.counted_from)
         known.spec, known.removed, known.cursor = spec, False, cursor
         known.generation += 1
         return "updated", made
@@ -202,7 +292,7 @@ class TickModel:
         plan = self.plan(known, "ScheduleRemoved")
         self.enqueue_due_ticks([plan] if plan else [])
         known.removed, known.cursor = True, None
-        for run in self.unfinished(known):
+        for run in self._unfinished(known):
             if run.status != "running":
                 self.store.finish(run, "cancelled", "ScheduleRemoved")
 

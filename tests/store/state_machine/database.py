@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.maintenance.schedules import declared, hourly, put
@@ -13,6 +14,7 @@ from wakeboard.store.maintenance_api import MaintenanceStore
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from datetime import datetime
 
     from tests.store.tick_model import ModelSpec
     from wakeboard.maintenance.desired_schedule import DesiredSchedule
@@ -25,6 +27,8 @@ _CLEAR: Final = """
 delete from job_runs; delete from job_run_history; delete from job_attempts; delete from job_steps;
 delete from job_effects; delete from job_keys; delete from job_limits; delete from job_definitions;
 delete from definition_changes; delete from pauses; delete from workers; delete from worker_types; delete from bank;
+delete from backfills; delete from backfill_ticks; delete from job_unique_keys; delete from run_dependencies;
+delete from schedule_dependencies; delete from schedule_ticks; delete from ended_runs;
 update installation set reap_completed_at = 'epoch', reap_started_at = 'epoch', reap_skipped_at = 'epoch'
 """
 
@@ -36,7 +40,9 @@ select json_build_object(
             id, status, locked_by, lease_epoch, attempts, crash_count, release_count, holds_slot, dead_at is not null,
             cancel_requested_at is not null, run_at <= now(), locked_by <> 0 and locked_until < now(), error_type,
             queue, priority, limit_key, shared_limit_key, definition_id, trigger,
-            case trigger when 'tick' then round(extract(epoch from scheduled_for - %(first)s) / 3600) + %(hours)s end)
+            case when trigger in ('tick', 'backfill')
+                 then round(extract(epoch from scheduled_for - %(first)s) / 3600) + %(hours)s end,
+            run_at > '2999-12-01', has_dependents is true)
             from job_runs),
   'past', array(select json_build_array(
             id, status, reason, locked_by, lease_epoch, attempts, crash_count, release_count)
@@ -52,18 +58,36 @@ select json_build_object(
   'definitions', array(select json_build_array(
                    id, name, generation, round(extract(epoch from next_run_at - %(first)s) / 3600) + %(hours)s,
                    removed_at is not null, schedule_error) from job_definitions),
+  'circuits', array(select json_build_array(id, circuit_opened_at is not null, circuit_probe_id, circuit_probes)
+                from job_definitions),
+  'schedule_ticks', array(select json_build_array(
+                      definition_id, round(extract(epoch from scheduled_for - %(first)s) / 3600) + %(hours)s,
+                      run_id, outcome, waits_for) from schedule_ticks),
+  'parents', array(select json_build_array(run_id, place, parent_id, succeeded) from run_dependencies),
+  'backfills', array(select json_build_array(
+                 id, total, created, paused_at is not null, cancelled_at is not null, finished_at is not null)
+                 from backfills),
+  'backfill_ticks', array(select json_build_array(
+                      backfill_id, round(extract(epoch from tick - %(first)s) / 3600) + %(hours)s, run_id)
+                      from backfill_ticks),
   'uuids', array(select json_build_array(id, uuid) from all_runs),
   'changed', array(select distinct definition_id from taken))
 """
 # Via another millennium: two ticks of one schedule may never have one moment, not even between two statements.
 _HOURS_PASS: Final = """
 update job_definitions
-   set next_run_at = next_run_at - {h}, last_tick_at = greatest(last_tick_at - {h}, 'epoch');
-update job_runs set scheduled_for = scheduled_for - {h} - interval '999 years' where trigger = 'tick';
-update job_runs
-   set scheduled_for = scheduled_for + interval '999 years', start_before = start_before - {h} where trigger = 'tick';
+   set next_run_at = next_run_at - {h}, last_tick_at = greatest(last_tick_at - {h}, 'epoch'),
+       circuit_probe_at = circuit_probe_at - {h};
+update job_runs set scheduled_for = scheduled_for - {h} - interval '999 years' where definition_id is not null;
+update job_runs set scheduled_for = scheduled_for + interval '999 years', start_before = start_before - {h}
+ where definition_id is not null;
 update job_run_history
-   set scheduled_for = scheduled_for - {h}, skipped_until = skipped_until - {h} where trigger = 'tick'
+   set scheduled_for = scheduled_for - {h}, skipped_until = skipped_until - {h} where definition_id is not null;
+update ended_runs set scheduled_for = scheduled_for - {h};
+update schedule_ticks set scheduled_for = scheduled_for - {h} - interval '999 years', since = since - {h};
+update schedule_ticks set scheduled_for = scheduled_for + interval '999 years';
+update backfill_ticks set tick = tick - {h} - interval '999 years';
+update backfill_ticks set tick = tick + interval '999 years'
 """
 
 
@@ -149,10 +173,14 @@ class StoreHarness:
             fields["catchUp"] = {"policy": "All", "limit": 2}
         else:
             fields["catchUp"] = {"policy": spec.catch_up}
+        if spec.after:
+            fields["schedule"] = None
+            fields["after"] = [dict(zip(("schedule", "outcome", "ticks"), entry, strict=True)) for entry in spec.after]
+        else:
+            fields["schedule"], fields["suspendAfterDead"] = self.cron, spec.suspend_after_dead
         return declared(
             name,
             **fields,
-            schedule=self.cron,
             queue="a",
             priority=spec.priority,
             suspend=spec.suspended,
@@ -162,6 +190,10 @@ class StoreHarness:
             timeoutSeconds=TIMEOUT_S,
             backoff={"strategy": "Fixed", "baseSeconds": 2 * ALL_DAY, "maxSeconds": 2 * ALL_DAY},
         )
+
+    def moment(self, tick: int) -> datetime:
+        """When it is, or was."""
+        return self.first + timedelta(hours=tick - self.hours)
 
     def sync(self, *schedules: DesiredSchedule, prune: bool = False) -> SyncReport:
         """Syncs these schedules."""

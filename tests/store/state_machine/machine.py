@@ -6,7 +6,6 @@ leases are among them, so that zombies act often. Hypothesis draws the numbers a
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.maintenance.schedules import MISFIRE_GRACE
 from tests.store.sql_clients import Lease
+from tests.store.state_machine.backfills import BackfillModel
 from tests.store.state_machine.comparison import differences
+from tests.store.state_machine.dependencies import DependencyModel
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, ModelRun, StoreModel
 from tests.store.state_machine.operations import ANY_OPERATION, JOB, SPEC
 from tests.store.tick_model import ModelPlan, ModelSpec, TickModel, older
@@ -42,6 +43,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.harness.clear()
         self.model = StoreModel()
         self.ticks = TickModel(self.model)
+        self.dependencies = DependencyModel(self.model, self.ticks)
+        self.backfills = BackfillModel(self.model, self.ticks)
         self.leases: list[tuple[int, Lease]] = []
         self.uuids: dict[int, str] = {}
         self.open_transaction: tuple[int, Lease, str] | None = None  # of the handler
@@ -299,7 +302,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.model.present[worker] = False
 
     def a_run_becomes_due(self, pick: int) -> None:
-        if run := self._free_run(pick):
+        if (run := self._free_run(pick)) and not run.waiting:
             moment = self._next_moment()
             at = "'2000-01-01 00:00Z'::timestamptz + make_interval(secs => %s)"
             self.harness.user.sql(f"update job_runs set run_at = {at} where id = %s", moment, run.id)
@@ -366,6 +369,7 @@ class StoreMachine(RuleBasedStateMachine):
             for definition, tick in made:
                 row = found.pop(next(n for n, row in enumerate(found) if row.definition_id == definition))
                 self.ticks.tick_became_run(row.id, self.ticks.definition(definition), tick)
+                self.dependencies.tick_became_run(row.id, self.ticks.definition(definition), tick)
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
@@ -380,12 +384,18 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _declared(self, name: str, spec: ModelSpec, number: int, old: ModelSpec) -> tuple[str, Any]:
         """Ticks of the old spec become runs as the old spec says."""
+        if name in self.ticks.by_name and self.dependencies.edges:
+            self.dependencies.refresh()  # also before the due ticks are enqueued
         answer, made = self.ticks.declare(name, spec, number)
         definition = self.ticks.by_name[name]
         definition.spec = old
         self._record_tick_runs(made)
         definition.spec = spec
         self.ticks.rekey(definition)
+        if (old.policy != "Allow", old.limit_key) != (spec.policy != "Allow", spec.limit_key):
+            self.backfills.rekey(definition)
+        if answer != "unchanged":
+            self.dependencies.declare(definition)
         return answer, made
 
     def remove(self, name: str) -> None:
@@ -398,6 +408,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert report.removed == ([f"team/{name}"] if gone else [])
         if gone:
             self.ticks.remove(name)
+            self.dependencies.remove(self.ticks.by_name[name])
 
     def run_now(self, pick: int) -> None:
         names = sorted(self.ticks.by_name)
@@ -426,10 +437,13 @@ class StoreMachine(RuleBasedStateMachine):
         run = self._run(pick, "succeeded", "cancelled")
         answer, new = self.harness.user.replay(run)
         assert answer.split(":")[0] == self.model.replay(self.model.runs.get(run), new, self.ticks.keys_of)
+        if new is not None:
+            self.dependencies.replayed(self.model.runs[run], self.model.runs[new])
 
     def set_limit(self, key: str, most: int) -> None:
         self.harness.user.sql("select set_limit(%s, %s)", key, most)
         self.model.limits[key] = most
+        self.model.explicit_limits.add(key)
 
     def _pause_named(self, what: str, pick: int) -> str | None:
         ids = sorted(each.id for each in self.ticks.by_name.values())
@@ -455,7 +469,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def the_store_equals_the_model(self) -> None:
         seen = self.harness.snapshot()
-        assert not differences(self.model, self.ticks, seen)
+        assert not differences(self, seen)
         for number, uuid in seen["uuids"]:  # a run keeps its uuid whatever happens, and a replay has a new one
             assert self.uuids.setdefault(number, uuid) == uuid
         assert len(set(self.uuids.values())) == len(self.uuids)
@@ -463,35 +477,3 @@ class StoreMachine(RuleBasedStateMachine):
         changed = {now[number][0] for number in now if now[number] != self.before.get(number)} - {None}
         assert changed <= set(seen["changed"]), "a run changed, and its schedule is not in definition_changes"
         self.before = now
-
-    def teardown(self) -> None:
-        """Nothing is stuck: without pauses and open transactions, every run can be claimed and completed."""
-        self.end_of_transaction(commit=False)
-        if sys.exc_info()[0] is not None:
-            return  # the example has failed already
-        while self.model.pauses:
-            self.resume(0)
-        for key in ("k", "l"):
-            self.set_limit(key, 1)
-        for run in [run for run in self.model.live() if run.by]:
-            self.harness.expire_lease(run.id, run.by, timeout=False)
-            run.expired = run.expired or "crash"
-        self.reap(always=True)
-        self.skip_past_deadline()
-        self.harness.user.sql("update job_runs set run_at = now() where status in ('queued', 'failed')")
-        for run in self.model.live():
-            run.due = True
-        while any(run.waits for run in self.model.live()):
-            done = self._drain()
-            assert done, f"stuck: {[run for run in self.model.live() if run.waits]}"
-
-    def _drain(self) -> int:
-        """Claims with every claim function and completes the runs. Returns their number."""
-        me, queues, types = self.harness.workers[1], QUEUES[1], TYPES[1]
-        leases = me.claim(types=types, queues=queues) + me.claim_limited(types=types, queues=queues)
-        query = "select id, lease_epoch from claim_quarantined(1, 60, %s, %s)"
-        leases += [Lease(*row) for row in me.sql(query, list(queues), list(types))]
-        for lease in leases:
-            assert me.complete(lease) == []
-            self.model.finish(self.model.runs[lease.id], "succeeded", None)
-        return len(leases)

@@ -49,12 +49,22 @@ class ModelRun:
     error_type: str | None = None
     definition: int | None = None
     trigger: str = "application"
-    tick: int | None = None
-    deadline: bool = False
+    tick: int | None = None  # also of its replays
+    late_from: int | None = None  # so many hours after the start of the example
     reason: str | None = None
     live: bool = True
     locked: bool = False
     shared_limit_key: str | None = None  # of its schedule, in addition to the schedule's own key
+    has_dependents: bool = False  # others may wait for its end, so it is noted
+    waiting: bool = False  # until other runs have succeeded
+    later: bool = False  # its own time has not come
+    died: int = 0  # the number of the event
+    ended: int = 0  # the number of the event
+
+    @property
+    def rated_key(self) -> str | None:
+        """The limit key whose units its starts take."""
+        return self.shared_limit_key or self.limit_key
 
     @property
     def waits(self) -> bool:
@@ -65,6 +75,23 @@ class ModelRun:
         """Ends its lease."""
         self.by, self.expired = 0, ""
         self.began = self.started = self.began or began
+
+
+NotedEnd = tuple[int, int | None, int | None, str]  # run, schedule, tick, succeeded or ended
+
+
+@dataclass
+class ModelRate:
+    """A rate limit. No unit comes back unless the machine says so. `starts`: when each run started, in units' times."""
+
+    burst: int
+    used: int = 0
+    time: int = 0
+    starts: list[int] = field(default_factory=list[int])
+
+    def take(self, units: int) -> None:
+        """Takes units, or all that there are."""
+        self.used = min(self.burst, self.used + units)
 
 
 @dataclass
@@ -79,7 +106,13 @@ class StoreModel:
         default_factory=dict[tuple[int, str], tuple[int, bool, Any]]
     )
     keys: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict[tuple[str, str], tuple[int, int]])
+    unique: dict[int, int] = field(default_factory=dict[int, int])  # by customer: the run in the window
     limits: dict[str, int] = field(default_factory=dict[str, int])
+    explicit_limits: set[str] = field(default_factory=set[str])
+    rates: dict[str, ModelRate] = field(default_factory=dict[str, "ModelRate"])
+    paused_limits: set[str] = field(default_factory=set[str])  # by handlers
+    noted_ends: list[NotedEnd] = field(default_factory=list[NotedEnd])
+    events: int = 0
     pauses: set[str] = field(default_factory=set[str])
     present: dict[int, bool] = field(default_factory=dict[int, bool])  # registered; False: no heartbeats
     scanned: bool = False  # reap has scanned all leases within the last minute
@@ -98,6 +131,21 @@ class StoreModel:
     def finish(self, run: ModelRun, status: str, reason: str | None) -> None:
         """Moves a run into history."""
         run.live, run.status, run.reason, run.expired = False, status, reason, ""
+        self.events += 1
+        run.ended = self.events
+        if run.has_dependents and status != "skipped":
+            self._note_end(run, "succeeded" if status == "succeeded" else "ended")
+
+    def die(self, run: ModelRun) -> None:
+        """It is dead, and stays live."""
+        run.status = "dead"
+        self.events += 1
+        run.died = self.events
+        if run.has_dependents and run.tick is not None:
+            self._note_end(run, "ended")
+
+    def _note_end(self, run: ModelRun, outcome: str) -> None:
+        self.noted_ends.append((run.id, None if run.tick is None else run.definition, run.tick, outcome))
 
     def lease(self, worker: int, lease: Lease) -> ModelRun | None:
         """The run, if this worker has this lease of it."""
@@ -153,10 +201,12 @@ class StoreModel:
         )
 
     def slots(self, key: str) -> int:
-        """Free slots of a limit; an expired lease occupies its slot until it is reaped."""
-        return self.limits.get(key, 1) - sum(
+        """How many runs of a limit may start; an expired lease occupies its slot until it is reaped."""
+        free = self.limits.get(key, 1) - sum(
             key in {run.limit_key, run.shared_limit_key} and run.by != 0 for run in self.live()
         )
+        rate = self.rates.get(key)
+        return 0 if key in self.paused_limits else min(free, rate.burst - rate.used) if rate else free
 
     def shared_slots(self, run: ModelRun) -> bool:
         """Whether the key that its schedule shares with others has a free slot."""
@@ -206,6 +256,9 @@ class StoreModel:
             for key in (run.limit_key, run.shared_limit_key):
                 if key is not None:
                     self.limits.setdefault(key, 1)
+            if rate := self.rates.get(run.rated_key or ""):
+                rate.take(1)
+                rate.starts.append(rate.time)
         return {Lease(number, self.runs[number].epoch) for number in ids}
 
     # -- outcomes: each answers with the ids that are not accepted -----------------------------------------------------
@@ -245,9 +298,10 @@ class StoreModel:
                 continue
             run.free()
             run.error_type = "ValueError"
-            run.status = "dead" if outcome == "discarded" or run.attempts >= run.max_attempts else "failed"
-            if run.status == "failed":
-                run.due, run.rank = at_once, now
+            if outcome == "discarded" or run.attempts >= run.max_attempts:
+                self.die(run)
+            else:
+                run.status, run.due, run.rank = "failed", at_once, now
         return refused
 
     def release(self, worker: int, leases: Sequence[Lease], *, delayed: bool, reason: str) -> set[int]:
@@ -271,8 +325,10 @@ class StoreModel:
                 self.finish(run, "cancelled", run.cancel_reason)
                 continue
             run.free(began=reason != "not_started")
-            run.status = "dead" if costs and run.attempts >= run.max_attempts else "queued"
-            run.error_type = "ReleasedTooOften" if run.status == "dead" else run.error_type
+            run.status = "queued"
+            if costs and run.attempts >= run.max_attempts:
+                self.die(run)
+                run.error_type = "ReleasedTooOften"
             run.attempts -= not costs
             run.releases += counted
             if delayed:
@@ -368,7 +424,9 @@ class StoreModel:
         run.attempts -= not timed_out
         run.crashes += not timed_out
         dead = run.attempts >= run.max_attempts if timed_out else run.crashes > 2
-        run.status = "dead" if dead else "failed" if timed_out else "queued"
+        run.status = "failed" if timed_out else "queued"
+        if dead:
+            self.die(run)
         run.error_type = "Timeout" if timed_out else "WorkerCrashed"
         run.due = run.due and not (timed_out and not dead)
         return f"{outcome} dead" if dead else outcome
@@ -400,7 +458,9 @@ class StoreModel:
         run.attempts -= not costs
         run.releases += disrupted
         run.crashes += not disrupted
-        run.status = "dead" if dead else "queued"
+        run.status = "queued"
+        if dead:
+            self.die(run)
         if not disrupted:
             run.error_type = "WorkerCrashed"
         elif dead:
@@ -452,5 +512,6 @@ class StoreModel:
             rank=self.rank_of_now(),
             definition=run.definition,
             trigger="replay",
+            tick=run.tick,
         )
         return "queued"

@@ -23,7 +23,24 @@ SPEC = st.builds(
     suspended=RARELY,
     priority=st.sampled_from([3, 5]),
     limit_key=st.sampled_from([None, None, "k"]),
+    suspend_after_dead=st.sampled_from([None, None, 1, 2]),
 )
+AFTER = st.builds(
+    ModelSpec,
+    policy=st.sampled_from(["Allow", "Allow", "Forbid", "Queue", "Replace"]),
+    deadline=RARELY,
+    suspended=RARELY,
+    after=st.sampled_from(
+        [
+            (("x", "Succeeded", "Same"),),
+            (("x", "Succeeded", "Same"), ("y", "Succeeded", "Same")),
+            (("y", "Ended", "Same"),),
+            (("x", "Ended", "Same"), ("y", "Succeeded", "All")),
+        ]
+    ),
+)
+AFTER_Z = st.builds(ModelSpec, after=st.sampled_from([(("z", "Succeeded", "Same"),), (("z", "Ended", "Same"),)]))
+LIMIT = st.sampled_from(["k", "l"])
 JOB: dict[str, st.SearchStrategy[Any]] = {
     "job_type": st.sampled_from(["ping", "pong"]),
     "queue": st.sampled_from(["a", "b"]),
@@ -89,7 +106,7 @@ _OPERATIONS: list[Operation] = [
     *weighted(1, "plan_ticks_for_later"),
     *weighted(2, "enqueue_ticks_of_an_old_plan", pick=PICK),
     *weighted(2, "declare", name=NAME, spec=SPEC),
-    *weighted(1, "remove", name=NAME),
+    *weighted(1, "remove", name=st.sampled_from(["x", "y", "y", "z"])),
     *weighted(2, "run_now", pick=PICK),
     *weighted(3, "cancel", pick=PICK),
     *weighted(2, "retry", pick=PICK),
@@ -98,6 +115,30 @@ _OPERATIONS: list[Operation] = [
     *weighted(1, "set_limit", key=st.sampled_from(["k", "l"]), most=st.sampled_from([0, 1, 2, 3])),
     *weighted(1, "pause", what=PAUSE, pick=PICK),
     *weighted(2, "resume", pick=PICK),
+    *weighted(2, "enqueue_after", picks=st.lists(PICK, min_size=1, max_size=2).map(tuple), later=RARELY),
+    *weighted(1, "enqueue_unique", customer=st.sampled_from([1, 2]), replaces=BOOLEAN, window_ends=RARELY),
+    *weighted(1, "set_rate", key=LIMIT, burst=st.sampled_from([1, 2, 3, None])),
+    *weighted(1, "units_come_back", key=LIMIT, units=st.sampled_from([1, 1, 2])),
+    *weighted(1, "consume", **NAMED, units=st.sampled_from([1, 2, 5])),
+    *weighted(1, "pause_limit", **NAMED, ends=BOOLEAN),
+    *weighted(1, "update_circuits"),
+    *weighted(1, "close_circuit", pick=PICK),
+    *weighted(
+        2,
+        "backfill",
+        pick=PICK,
+        back=st.integers(1, 5),
+        count=st.integers(1, 3),
+        at_once=st.integers(1, 2),
+        again=RARELY,
+    ),
+    *weighted(1, "continue_backfills"),
+    *weighted(1, "pause_backfill", pick=PICK),
+    *weighted(1, "resume_backfill", pick=PICK),
+    *weighted(1, "cancel_backfill", pick=PICK),
+    *weighted(4, "pass_on"),
+    *weighted(1, "declare", name=st.just("z"), spec=AFTER),
+    *weighted(1, "declare", name=st.just("w"), spec=AFTER_Z),
 ]
 
 
