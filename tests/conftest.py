@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.postgres_servers import EMBEDDED, PostgresServer, PostgresServers, version_of, versions_for
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    """Removes the shell's settings, so that they do not change a test."""
+    """Removes the shell's settings, so that they do not change a test; an example may take any time."""
+    settings.register_profile("wakeboard", deadline=None)
+    settings.load_profile("wakeboard")
     for name in [name for name in os.environ if name.startswith(("PG", "WAKEBOARD_"))]:
         if name != "WAKEBOARD_TEST_POSTGRES":
             del os.environ[name]

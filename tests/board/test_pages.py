@@ -14,7 +14,7 @@ from tests.board.schedules import schedules_in
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 PAGES: Final = [
     "/",

@@ -82,7 +82,7 @@ def test_what_is_no_zone_is_refused_by_both(control_plane: Cluster, zone: str):
     assert any("spec.timeZone: Invalid value" in why for why in refusals(control_plane, job_schedule(timeZone=zone)))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(line=st.one_of(loose_lines, cron_lines))
 def test_the_api_server_reads_the_rules_as_python_does(control_plane: Cluster, line: str):
     assert (refusals(control_plane, job_schedule(schedule=line)) == []) is admitted(line)

@@ -147,13 +147,13 @@ async def test_a_success_is_found_in_the_history_and_in_the_days_that_were_count
     await rows(store, "select run_now(id) from job_definitions")
     await claim(store)
     await rows(store, "select finish_runs(array(select id from job_runs), 'cancelled', '')")
-    finished = "update job_run_history set status = 'succeeded', finished_at = now() - make_interval(hours => %s)"
-    for uncounted, hours in ((20, 4 * 24), (1, 1), (1, 6 * 24 - 1)):
+    on_the_first_day = "now() - interval '6 days' + (date_bin('1 day', now(), 'epoch') + interval '1 day' - now()) / 2"
+    for uncounted, at in ((20, "now() - interval '4 days'"), (1, "now() - interval '1 hour'"), (1, on_the_first_day)):
         await rows(store, days, uncounted)
         await rows(store, "delete from run_rollups where grain = 'day'")
-        await rows(store, finished, hours)
-        assert await value_of(store, **silence) == 0, (uncounted, hours)
-    await rows(store, finished, 6 * 24 + 1)
+        await rows(store, f"update job_run_history set status = 'succeeded', finished_at = {at}")
+        assert await value_of(store, **silence) == 0, (uncounted, at)
+    await rows(store, "update job_run_history set finished_at = now() - interval '6 days 1 hour'")
     assert await value_of(store, **silence) == 1
 
 

@@ -205,7 +205,7 @@ def test_a_text_that_is_not_of_compiled_fields_is_refused(text: str):
         CronFields.from_text(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cron_lines, moments)
 def test_ticks_are_those_of_croniter_where_the_clock_never_changes(line: str, after: datetime):
     _, _, day, _, weekday = line.split()

@@ -153,7 +153,7 @@ def test_a_zone_that_the_pinned_data_does_not_have_is_refused():
         dst_ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Mars/Olympus", "Skip", "First").next_tick(utc("2026-01-01"))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(cron_lines, zones, gaps, overlaps, moments)
 def test_ticks_ascend_and_each_is_the_next_of_every_time_before_it(
     line: str, zone: str, gap: Gap, overlap: Overlap, after: datetime
@@ -176,7 +176,7 @@ def near_clock_changes(draw: st.DrawFn) -> tuple[str, datetime]:
     return zone, around + draw(st.timedeltas(timedelta(hours=-36), timedelta(hours=6)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(daily_lines, near_clock_changes(), gaps, overlaps)
 def test_ticks_are_those_found_by_looking_at_every_minute(
     line: str, place: tuple[str, datetime], gap: Gap, overlap: Overlap
@@ -228,7 +228,7 @@ def end_of_gap(instant: datetime, info: ZoneInfo, before: timedelta) -> datetime
     return instant
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(daily_lines, near_clock_changes(), gaps, overlaps, st.integers(0, 40))
 def test_missed_ticks_are_those_walked_one_by_one(
     line: str, place: tuple[str, datetime], gap: Gap, overlap: Overlap, newest: int

@@ -119,8 +119,14 @@ class SqlClient:
         types: Sequence[str] = ("ping",),
         queues: Sequence[str] = ("default",),
         lease_s: int = 60,
+        by_chance: bool = False,
     ) -> list[Lease]:
-        """Leases due runs behind these limit keys; behind all that have waiting runs when none is named."""
+        """Leases due runs behind these limit keys; behind all that have waiting runs when none is named.
+
+        By priority, unless `by_chance`: then one claim in twenty serves the oldest run first, as in production.
+        """
+        if not by_chance:
+            self.sql("select setseed(0.5)")
         wanted = list(keys) or self.column("select due_limit_keys(%s)", list(queues))
         query = "select id, lease_epoch from claim_limited(%s, %s, %s, %s, %s, %s)"
         return self._leases(query, self.worker_id, lease_s, list(queues), list(types), wanted, count)

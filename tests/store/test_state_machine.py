@@ -97,7 +97,6 @@ def test_the_store_equals_the_model_after_any_operations(harness: StoreHarness) 
     chosen = settings(
         max_examples=max(EXAMPLES, STEPS // (STEPS_PER_EXAMPLE - 10)),
         stateful_step_count=STEPS_PER_EXAMPLE,
-        deadline=None,
         derandomize=not SEED,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
@@ -131,7 +130,6 @@ def test_a_wrong_sql_function_is_found(
     chosen = settings(
         max_examples=200,
         stateful_step_count=STEPS_PER_EXAMPLE,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate],
