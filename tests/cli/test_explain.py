@@ -476,6 +476,10 @@ def test_a_cycle_is_shown(served: SampleStore, explain: Explain, cli: Cli):
     declare_after(served, first, second, "second")
     declare_after(served, second, first, "first")
     assert "It waits for itself: second runs after it. Remove one of them from `after`." in explain("billing/first")
+    assert (
+        "fail dependencies billing/second runs after billing/first, which runs after billing/second: none of"
+        in " ".join(cli("check").out.split())
+    )
     tree = cli("graph").lines
     assert [line.partition(":")[0] for line in tree] == ["billing/first", "└─ billing/second", "   └─ billing/first"]
     assert tree[2].endswith(" (see above)")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wakeboard.rules.dependency_graph import Parent, blocked_by, in_cycles, waiting_for
+from wakeboard.rules.dependency_graph import Parent, blocked_by, first_cycle, in_cycles, waiting_for
 
 PARENT = Parent(
     definition_id=2,
@@ -59,6 +59,9 @@ CYCLES: list[tuple[list[tuple[int, int]], set[int]]] = [
 @pytest.mark.parametrize(("edges", "found"), CYCLES)
 def test_cycles_are_found(edges: list[tuple[int, int]], found: set[int]):
     assert in_cycles(edges) == found
+    cycle = first_cycle(edges)
+    assert bool(cycle) == bool(found)
+    assert set(zip(cycle, [*cycle[1:], *cycle[:1]], strict=True)) <= set(edges)
 
 
 def test_a_long_chain_and_a_large_layer_take_no_time():

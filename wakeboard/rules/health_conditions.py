@@ -44,6 +44,8 @@ NEVER_A_WORKER: Final = Condition(severity="bad")  # while there are schedules o
 NOT_NEEDED_WORKER: Final = Condition(severity="warn")  # never a worker, and nothing to run
 STALLED_SCHEDULE: Final = Condition(severity="bad")
 OPEN_CIRCUIT: Final = Condition(severity="warn")
+DEPENDENCY_CYCLE: Final = Condition(severity="bad")
+MISSING_PARENT: Final = Condition(severity="warn")  # of a schedule that runs after it
 OVERDUE_SCHEDULE: Final = Condition(severity="bad", after=5 * MINUTE)  # since its tick was due
 UNSERVED_QUEUE: Final = Condition(severity="warn", after=MINUTE, bad_after=10 * MINUTE)  # its oldest due run
 UNKNOWN_JOB_TYPE: Final = Condition(severity="warn", after=MINUTE, bad_after=10 * MINUTE)  # its oldest due run

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
+from wakeboard.rules.dependency_graph import cycle_text
 from wakeboard.rules.health_conditions import (
     DEAD_RUNS,
+    DEPENDENCY_CYCLE,
     DIFFERENT_LIMIT,
     EXPIRED_LEASE,
+    MISSING_PARENT,
     NEVER_A_WORKER,
     NO_WORKER,
     NOT_NEEDED_WORKER,
@@ -27,6 +30,7 @@ from wakeboard.rules.health_conditions import (
     WAITING_RUNS,
 )
 from wakeboard.rules.humanize import counted, counted_at_least, lasted, relative
+from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +91,7 @@ def checklist(facts: HealthFacts, local: LocalFacts) -> list[Finding]:
         _notify(facts, local),
         _workers(facts),
         _ticks(facts),
+        _dependencies(facts),
         _time_zones(facts, local),
         _queues(facts),
         _job_types(facts),
@@ -245,6 +250,21 @@ def _ticks(facts: HealthFacts) -> Finding:
         hint = "correct what fails, then run `wakeboard resume schedule NAMESPACE/NAME`"
         return _reported(OPEN_CIRCUIT.severity, "ticks", f"{message} {known.open_circuit_example}", hint)
     return _ok("ticks", f"{counted(known.schedules, 'schedule')}, none overdue")
+
+
+def _dependencies(facts: HealthFacts) -> Finding:
+    graph = facts.dependencies
+    if graph.cycle:
+        hint = "remove one of them from `after`; `wakeboard graph` shows the others"
+        return _reported(DEPENDENCY_CYCLE.severity, "dependencies", cycle_text(graph.cycle), hint)
+    if graph.missing:
+        child, parent = graph.missing[0]
+        message = f"{one_line(child)} runs after {one_line(parent)}, which does not exist"
+        if len(graph.missing) > 1:
+            message += f"; there are {len(graph.missing):,} such entries of `after`"
+        hint = "correct `after`, or declare the schedule"
+        return _reported(MISSING_PARENT.severity, "dependencies", message, hint)
+    return _ok("dependencies", f"schedules that run after others: {graph.after:,}")
 
 
 def _time_zones(facts: HealthFacts, local: LocalFacts) -> Finding:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.rules.dependency_graph import AwaitedRun, Node, Parent, in_cycles, waiting_for
+from wakeboard.rules.dependency_graph import AwaitedRun, Node, Parent, first_cycle, in_cycles, waiting_for
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -40,6 +40,13 @@ select edge.definition_id, edge.parent_name as name, edge.outcome, edge.ticks, e
 """
 _EDGES: LiteralString = """
 select parent_id, definition_id from wakeboard.schedule_dependencies where parent_id is not null
+"""
+_ALL_EDGES: LiteralString = """
+select edge.definition_id, child.namespace || '/' || child.name, parent.id, child.namespace || '/' || edge.parent_name
+  from wakeboard.schedule_dependencies as edge
+  join wakeboard.job_definitions as child on child.id = edge.definition_id and child.removed_at is null
+  left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
+ order by 2, edge.place
 """
 _AWAITED: LiteralString = """
 select edge.parent_id as id, coalesce(live.schedule, past.schedule, live.job_type, past.job_type) as name,
@@ -80,6 +87,28 @@ async def read_parents(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -
         replace(each, in_cycle=True) if each.parent_id in cycles and each.definition_id in cycles else each
         for each in found
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependencyFacts:
+    """The graph of schedules as a whole. `after`: how many run after others.
+
+    `cycle`: the names of one cycle, each before the one that runs after it. `missing`: of (schedule, parent) where the
+    parent does not exist or was removed.
+    """
+
+    after: int = 0
+    cycle: list[str] = field(default_factory=list[str])
+    missing: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+
+async def read_dependency_facts(conn: psycopg.AsyncConnection[Any]) -> DependencyFacts:
+    """What `wakeboard check` says about `spec.after` of all schedules."""
+    edges = await read(conn, tuple_row, _ALL_EDGES, {})
+    names = {child: name for child, name, *_ in edges}
+    cycle = first_cycle([(parent, child) for child, _, parent, _ in edges if parent is not None])
+    missing = [(name, wanted) for _, name, parent, wanted in edges if parent is None]
+    return DependencyFacts(after=len(names), cycle=[names[each] for each in cycle], missing=missing)
 
 
 async def read_awaited_runs(conn: psycopg.AsyncConnection[Any], run_id: int) -> list[AwaitedRun]:

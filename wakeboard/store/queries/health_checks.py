@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 from wakeboard.rules.health_conditions import DEAD_RUNS, NO_WORKER, OVERDUE_SCHEDULE
 from wakeboard.rules.humanize import counted_at_least
 from wakeboard.store.connection import connect
+from wakeboard.store.queries.dependencies import DependencyFacts, read_dependency_facts
 from wakeboard.store.queries.listings import LIVE_QUEUES, Listings
 from wakeboard.store.statements import execute, read, translating
 
@@ -149,6 +150,7 @@ class HealthFacts:
     pauses: list[PauseRow]
     removals: list[RemovalRow]
     differing_limits: list[LimitRow] = field(default_factory=list["LimitRow"])
+    dependencies: DependencyFacts = field(default_factory=DependencyFacts)
 
 
 _SERVER: LiteralString = """
@@ -303,6 +305,7 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
         pauses=await reports.pauses(),
         removals=await reports.removals(),
         differing_limits=await reports.limits_that_differ(),
+        dependencies=await read_dependency_facts(conn),
     )
 
 
