@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.maintenance.schedules import HOUR, MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
+from tests.maintenance.schedules import DAY, HOUR, MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from wakeboard.maintenance import dependents, sync
 from wakeboard.maintenance.dependents import JOINS_PER_CALL, enqueue_dependents
 from wakeboard.maintenance.scheduler import schedule_due_ticks
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
+
+TICK = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 def following(name: str, *parents: str | dict[str, str], **spec: Any) -> DesiredSchedule:
@@ -105,6 +107,84 @@ async def test_an_edit_counts_for_runs_that_have_not_ended(store: MaintenanceSto
     assert await ticks_of(store, "transform") == [tick]
 
 
+async def die(store: MaintenanceStore, name: str) -> None:
+    """Lets the run of a schedule die."""
+    await rows(
+        store,
+        "update job_runs set dead_at = now(), status = 'dead', failed_at = now(), error_type = 'E', last_error = 'no'"
+        " where schedule = %s",
+        f"team/{name}",
+    )
+    await rows(store, "select note_dead_runs(array(select id from job_runs where status = 'dead'))")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ["extract"],
+        ["extract", {"schedule": "rates", "outcome": "Ended"}],
+        [{"schedule": "extract", "outcome": "Ended"}],
+    ],
+    ids=["the entry is removed", "any end of it counts", "removed, and the other one edited"],
+)
+async def test_a_tick_that_waited_for_a_dead_run_continues_when_after_does_not_name_it_any_more(
+    store: MaintenanceStore, entries: list[str | dict[str, str]]
+) -> None:
+    extract, rates = declared("extract"), declared("rates")
+    await put(store, extract, rates, following("transform", "extract", "rates"))
+    tick = await make_due(store, "%")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await die(store, "rates")
+    await drain(store)
+    assert await ticks_of(store, "transform") == []
+    await put(store, extract, rates, following("transform", *entries))
+    await enqueue_dependents(store)
+    await drain(store)
+    assert await ticks_of(store, "transform") == [tick]
+    await put(store, extract, rates, following("transform", "extract", "rates"))
+    await rows(store, "select retry(array(select id from job_runs where status = 'dead'))")
+    await drain(store)
+    assert await ticks_of(store, "transform") == [tick], "each tick becomes one run"
+
+
+async def test_only_the_newest_tick_continues_when_an_entry_without_a_run_is_removed(store: MaintenanceStore) -> None:
+    await put(store, declared("extract"), declared("rates"), following("transform", "extract", "rates"))
+    first, *later = [TICK + day * DAY for day in range(3)]
+    await insert_ticks(store, "extract", [first, *later])
+    await insert_ticks(store, "rates", [first])
+    await drain(store)
+    assert await ticks_of(store, "transform") == [first]
+    await put(store, declared("extract"), declared("rates"), following("transform", "extract"))
+    await enqueue_dependents(store)
+    assert await ticks_of(store, "transform") == [first, later[-1]]
+
+
+async def test_a_new_schedule_gets_no_runs_of_the_past(store: MaintenanceStore) -> None:
+    await put(store, declared("extract"), following("transform", "extract"))
+    await insert_ticks(store, "extract", [TICK])
+    await drain(store)
+    both = declared("extract"), following("transform", "extract")
+    await put(store, *both, following("report", "extract", "transform"))
+    await put(store, *both, following("report", "extract"))
+    await enqueue_dependents(store)
+    assert await ticks_of(store, "report") == []
+
+
+async def test_a_waiting_tick_waits_for_an_entry_that_an_edit_adds(store: MaintenanceStore) -> None:
+    both = declared("extract"), declared("rates")
+    await put(store, *both, following("transform", "extract"))
+    await rows(store, "select pause('schedule:' || id) from job_definitions where name = 'transform'")
+    await insert_ticks(store, "extract", [TICK])
+    await drain(store)
+    await put(store, *both, following("transform", {"schedule": "extract", "outcome": "Ended"}, "rates"))
+    await rows(store, "select resume('schedule:' || id) from job_definitions where name = 'transform'")
+    await enqueue_dependents(store)
+    assert await ticks_of(store, "transform") == []
+    await insert_ticks(store, "rates", [TICK])
+    await drain(store)
+    assert await ticks_of(store, "transform") == [TICK]
+
+
 async def test_an_edit_that_removes_after_stops_it(store: MaintenanceStore) -> None:
     await put(store, declared("extract"), following("transform", "extract"))
     await put(store, declared("extract"), declared("transform", schedule=None))
@@ -136,6 +216,16 @@ async def test_a_removed_schedule_gets_no_runs(store: MaintenanceStore) -> None:
     await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
     await drain(store)
     assert await ticks_of(store, "transform") == []
+
+
+async def test_the_removal_and_the_return_of_a_parent_change_the_status_of_its_child(store: MaintenanceStore) -> None:
+    both = declared("extract"), following("transform", "extract")
+    await put(store, *both)
+    child = (await rows(store, "select id from job_definitions where name = 'transform'"))[0]
+    for declared_now in (both[1:], both):
+        await store.pop_changed_definitions()
+        await put(store, *declared_now, prune=True)
+        assert child[0] in await store.pop_changed_definitions()
 
 
 async def test_a_daily_schedule_joins_the_24_hourly_ticks_of_its_day(store: MaintenanceStore) -> None:

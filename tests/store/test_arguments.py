@@ -63,7 +63,8 @@ VALID: Final = {
     "acquire_leadership.lease_s": "15",
     "advance_scan.scan_limit": "10",
     "action": "'run-now'",
-    "after": "'{1}'",
+    "after bigint[]": "'{1}'",
+    "after jsonb": "'[[1]]'",
     "enqueue_joined_ticks.definitions": "'{1}'",
     "enqueue_joined_ticks.ticks": "array[statement_timestamp()]",
     "enqueue_joined_ticks.since": "array[statement_timestamp()]",
@@ -328,6 +329,24 @@ REFUSED: Final = (
         "a run has unique_for or an idempotency key, not both; leave one of them out",
     ),
     ("enqueue_many('{ping}', '{\"{}\"}', unique_for => -1)", "unique_for is -1; write a number of seconds from 1 to"),
+    *[
+        (
+            f"enqueue_many('{{ping}}', '{{\"{{}}\"}}', after => '{after}')",
+            "write for each run null or the ids of runs, such as",
+        )
+        for after in (
+            "{}",
+            "[]",
+            "[1]",
+            "[[1], [2]]",
+            '[["1"]]',
+            "[[null]]",
+            "[[1.5]]",
+            "[[-1]]",
+            "[[1e30]]",
+            "[[[1]]]",
+        )
+    ],
     ("set_limit(null, 1)", "key is null; write the name of a limit key"),
     ("set_retention(null, '7 days')", "history is null; write an interval, such as 30 days"),
     ("replay(null)", "ids is null; write an array of"),

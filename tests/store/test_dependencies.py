@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.store.enqueue import Job, enqueue_many
+
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -130,7 +133,9 @@ def test_a_dead_parent_blocks_its_child_until_a_retry_succeeds(
     succeed(worker, second)
     pass_on(worker)
     assert days(admin, transform) == []
+    admin.sql("select pop_changed_definitions()")
     admin.sql("select retry(%s)", [first])
+    assert transform in admin.column("select pop_changed_definitions()"), "its status named the dead run"
     succeed(worker, first)
     pass_on(worker)
     assert days(admin, transform) == ["Mon"]
@@ -402,6 +407,38 @@ def test_a_run_that_waits_is_due_at_its_own_time_at_the_earliest(admin: SqlClien
     assert admin.value("select run_at from job_runs where id = %s", ship).year == 2030
 
 
+def test_each_run_of_enqueue_many_waits_for_its_own_parents(admin: SqlClient, worker: SqlClient):
+    with admin.conn.transaction():
+        pay, pack = enqueue_many(admin.conn, [Job("ping"), Job("ping", priority=4)])
+        jobs = [
+            Job("ping", after=[pay, pack.id]),
+            Job("ping", limit_key="k"),
+            Job("ping", after=[]),
+            Job("ping", after=[pack]),
+        ]
+        both, free, empty, packed = enqueue_many(admin.conn, jobs)
+    due = "select id from job_runs where run_at <= now() order by id"
+    assert admin.column(due) == [pay.id, pack.id, free.id, empty.id]
+    admin.sql("select cancel(%s)", [pay.id])
+    succeed(worker, pack.id)
+    assert pass_on(worker).started == 1
+    assert admin.column("select id from job_runs where run_at <= now() and id = any(%s)", [both.id, packed.id]) == [
+        packed.id
+    ]
+
+
+def test_a_run_of_enqueue_many_that_exists_already_is_left_as_it_is(admin: SqlClient):
+    jobs = [Job("ping", idempotency_key="a"), Job("ping", idempotency_key="b")]
+    first, parent = enqueue_many(admin.conn, jobs)
+    again = enqueue_many(admin.conn, [Job("ping", idempotency_key="a", after=[parent]), Job("ping", after=[first])])
+    assert [run.created for run in again] == [False, True]
+    assert admin.column("select run_id from run_dependencies") == [again[1].id]
+    with pytest.raises(WakeboardError, match="holds run 99999, which does not exist; write ids that enqueue returned"):
+        enqueue_many(admin.conn, [Job("ping"), Job("ping", after=[99999])])
+    with pytest.raises(InvalidValue, match=r"after is 7; write a list, such as \[7\]"):
+        enqueue_many(admin.conn, [Job("ping", after=7)])  # pyright: ignore[reportArgumentType]
+
+
 def test_runs_of_one_transaction_may_wait_for_each_other(admin: SqlClient, worker: SqlClient):
     with admin.conn.transaction():
         pay = admin.enqueue()
@@ -474,6 +511,10 @@ def test_a_run_cannot_wait_for_itself(admin: SqlClient):
         last = admin.value("select last_value from job_runs_id_seq")
         with pytest.raises(psycopg.Error, match="which does not exist"):
             admin.enqueue(after=[last + guess])
+    for guess in range(1, 4):
+        last = admin.value("select last_value from job_runs_id_seq")
+        with pytest.raises(WakeboardError, match="which does not exist"):
+            enqueue_many(admin.conn, [Job("ping", after=[last + guess])])
 
 
 def test_a_waiting_run_can_be_cancelled(admin: SqlClient, worker: SqlClient):

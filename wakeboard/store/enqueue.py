@@ -79,6 +79,14 @@ select id, created
          %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
          %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s, %s, %s)
 """)
+_ENQUEUE_MANY_AFTER = checked_call("""
+select id, created
+  from wakeboard.enqueue_many(
+         %b::pg_catalog.text[],
+         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
+         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
+         %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.jsonb)
+""")
 _STATUS = checked_call("select status from wakeboard.get_run(%s, %s)")
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -103,7 +111,10 @@ class EnqueuedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One of the runs that `enqueue_many` creates."""
+    """One of the runs that `enqueue_many` creates. The fields mean what they do for `enqueue`.
+
+    `after` names runs that exist: those of the same call have no ids yet.
+    """
 
     job_type: str
     payload: Any = None
@@ -112,6 +123,7 @@ class Job:
     run_at: datetime | None = None
     idempotency_key: str | None = None
     limit_key: str | None = None
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = None
 
 
 @overload
@@ -252,13 +264,14 @@ def enqueue_many(
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     jobs = list(jobs)
     columns = _columns(jobs)
+    parents = _parents_of_each(jobs)
     values = (*columns, max_attempts, timeout_s)
     unique = _unique_values(unique_for, unique_by, if_exists)
     span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
     if isinstance(conn, psycopg.AsyncConnection):
-        return _all_async(conn, values, unique, span)
+        return _all_async(conn, values, unique, span, parents)
     with span or nullcontext(), translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span))
+        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
         return list(map(EnqueuedJob._make, cursor.fetchall()))
 
 
@@ -289,9 +302,12 @@ async def _all_async(
     values: tuple[Any, ...],
     unique: _UniqueValues | None,
     span: EnqueueSpan | None,
+    parents: str | None,
 ) -> list[EnqueuedJob]:
     with span or nullcontext(), translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span))
+        cursor = await conn.cursor(row_factory=tuple_row).execute(
+            *_enqueue_many_statement(values, unique, span, parents)
+        )
         return list(map(EnqueuedJob._make, await cursor.fetchall()))
 
 
@@ -307,8 +323,11 @@ def _enqueue_statement(
 
 
 def _enqueue_many_statement(
-    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None
+    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: str | None
 ) -> tuple[bytes, tuple[Any, ...]]:
+    if parents is not None:
+        trace = (span.traceparent, span.tracestate) if span is not None else (None, None)
+        return _ENQUEUE_MANY_AFTER, (*values, *(unique or _NOT_UNIQUE), *trace, parents)
     if span is not None:
         return _ENQUEUE_MANY_TRACED, (*values, *(unique or _NOT_UNIQUE), span.traceparent, span.tracestate)
     return (_ENQUEUE_MANY_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE_MANY, values)
@@ -344,6 +363,13 @@ def _parent_ids(after: Iterable[Enqueued | EnqueuedJob | int]) -> list[int]:
     ids = [run.id if isinstance(run, Enqueued | EnqueuedJob) else run for run in after]
     _check_numbers(after=ids)
     return ids
+
+
+def _parents_of_each(jobs: list[Job]) -> str | None:
+    """JSON with the ids of the runs that each one waits for. None if none waits."""
+    if all(job.after is None for job in jobs):
+        return None
+    return _json([None if job.after is None else _parent_ids(job.after) for job in jobs])
 
 
 def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:

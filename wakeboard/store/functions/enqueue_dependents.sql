@@ -69,22 +69,10 @@ begin
     on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
      where known.outcome is distinct from 'succeeded';
 
-    insert into schedule_ticks (definition_id, scheduled_for, waits_for)
-    select candidate.id, candidate.tick,
-           case when exists (select from schedule_dependencies as edge where edge.definition_id = candidate.id and edge.ticks = 'All')
-                then 'check' else 'run' end
-      from (select distinct edge.definition_id as id, end_of.tick
-              from unnest(definitions, ticks) as end_of (definition_id, tick)
-              join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
-              join job_definitions as def on def.id = edge.definition_id and def.removed_at is null and not def.suspended
-             where def.id = any (mine)) as candidate
-     where not exists (
-       select from schedule_dependencies as edge
-        where edge.definition_id = candidate.id and edge.ticks = 'Same'
-          and not exists (select from schedule_ticks as past
-                           where past.definition_id = edge.parent_id and past.scheduled_for = candidate.tick
-                             and (past.outcome = 'succeeded' or edge.outcome = 'Ended' and past.outcome is not null)))
-    on conflict on constraint a_schedule_has_each_tick_once do nothing;
+    perform note_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick))
+       from unnest(definitions, ticks) as end_of (definition_id, tick)
+       join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
+      where edge.definition_id = any (mine);
     update schedule_ticks as known set waits_for = 'check'
       from schedule_dependencies as edge
      where edge.parent_id = any (definitions) and edge.ticks = 'All' and edge.definition_id = any (mine)

@@ -2,6 +2,7 @@
 -- Enqueues many runs in one statement: all or none. The arrays have equal lengths; an array that is null means the default for all runs.
 -- Returns id and created in the order of the arrays. Idempotency keys work as in `enqueue`, also between runs of one call.
 -- So do `unique_for`, `unique_by` and `if_exists`, which are the same for all runs, as are `traceparent` and `tracestate`.
+-- `after`: a JSON array with one element for each run: null, or the ids of the runs that it waits for, as in `enqueue`.
 -- Example:
 --   select * from wakeboard.enqueue_many('{send_mail, send_mail}', array['{"to": 1}', '{"to": 2}']::jsonb[]);
 
@@ -10,7 +11,7 @@ create or replace function wakeboard.enqueue_many(
   run_ats timestamptz[] default null, idempotency_keys text[] default null, limit_keys text[] default null,
   max_attempts integer default 5, timeout_s integer default 600,
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
-  traceparent text default null, tracestate text default null)
+  traceparent text default null, tracestate text default null, after jsonb default null)
 returns table (id bigint, created boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
@@ -30,7 +31,29 @@ declare
   normal run_priority := 3;
   default_queue queue_name := 'default';
 begin
-  if traceparent is not null then
+  if after is not null then
+    if (jsonb_typeof(after) = 'array' and jsonb_array_length(after) = cardinality(job_types)
+        and not jsonb_path_exists(after, 'strict $[*] ? (@ != null && @.type() != "array")')
+        and not jsonb_path_exists(after, 'strict $[*] ? (@.type() == "array")[*] ? (@.type() != "number" || @ < 0 || @ > 9000000000000000000 || @ != @.floor())')
+       ) is not true then
+      perform refuse_argument('after', left(after::text, 60), 'for each run null or the ids of runs, such as [[12, 13], null]');
+    end if;
+    perform from job_runs as run           -- in the order in which other functions lock runs
+      where run.id = any (array(select (jsonb_path_query(after, 'strict $[*] ? (@.type() == "array")[*]'))::bigint))
+      order by run.id for no key update;
+    return query
+    with run as materialized (
+      select row_number() over () as place, made.*
+        from enqueue_many(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, max_attempts, timeout_s,
+                          unique_for, unique_by, if_exists, traceparent, tracestate) as made
+    )
+    select run.id, run.created
+      from run
+     where wait_for_runs(run.id, case when run.created and jsonb_typeof(after -> (run.place - 1)::integer) = 'array'
+                                      then array(select parent::bigint from jsonb_array_elements_text(after -> (run.place - 1)::integer) as parent) end)
+     order by run.place;
+    return;
+  elsif traceparent is not null then
     return query
     with run as materialized (
       select row_number() over () as place, made.*

@@ -34,7 +34,10 @@ begin
        set removed_at = statement_timestamp(), updated_at = statement_timestamp(), next_run_at = null
       from known where def.id = known.id and known.answer = 'removed'
   ), noted as (
-    insert into definition_changes (definition_id) select id from known where answer = 'removed'
+    insert into definition_changes (definition_id)
+    select id from known where answer = 'removed'
+    union
+    select edge.definition_id from known join schedule_dependencies as edge on edge.parent_id = known.id where known.answer = 'removed'
   )
   select id, answer from known;
 

@@ -25,7 +25,10 @@ begin
      where run.id = any (mine) and run.status in ('dead', 'failed')
     returning run.definition_id
   ), noted as (
-    insert into definition_changes (definition_id) select distinct definition_id from again where definition_id is not null
+    insert into definition_changes (definition_id)
+    select definition_id from again where definition_id is not null
+    union
+    select edge.definition_id from again join schedule_dependencies as edge on edge.parent_id = again.definition_id   -- their status names the run
   )
   select wanted.id,
          case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'

@@ -1,18 +1,30 @@
 -- internal (called by sync_definitions)
 -- Stores spec.after of those of the declared schedules `rows` that are stored as declared. A parent that does not exist yet is found when it
--- is created. Marks the parents and their live runs (has_dependents), so that `complete` notes their ends.
+-- is created. Marks the parents and their live runs (has_dependents), so that `complete` notes their ends. A tick that
+-- waited for an entry that is gone, for example because its run is dead, is created if the others have ended.
 
 create or replace function wakeboard.store_dependencies(source text, rows jsonb)
 returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
 as $$
+#variable_conflict use_column
 declare
+  declared bigint[];
   newly bigint[];                      -- schedules that others run after from now on
+  former jsonb;                        -- the entries of the declared schedules until now
+  edited bigint[];
+  waiting_definitions bigint[]; waiting_ticks timestamptz[];
 begin
   if not exists (select from schedule_dependencies) and not jsonb_path_exists(rows, '$[*].after[*]') then
     return;
   end if;
+  declared := array(
+    select def.id
+      from jsonb_to_recordset(rows) as wanted (namespace text, name text, spec_hash text)
+      join job_definitions as def on def.source = store_dependencies.source and def.namespace = wanted.namespace and def.name = wanted.name
+       and def.spec_hash = wanted.spec_hash and def.removed_at is null);
+  select coalesce(jsonb_agg(edge), '[]') into former from schedule_dependencies as edge where edge.definition_id = any (declared);
   with stored as (
     select def.id, case jsonb_typeof(wanted.after) when 'array' then wanted.after else '[]' end as after
       from jsonb_to_recordset(rows) as wanted (namespace text, name text, spec_hash text, after jsonb)
@@ -65,5 +77,37 @@ begin
       where def.source = store_dependencies.source and def.has_dependents
         and not exists (select from schedule_dependencies where parent_id = def.id)
       order by def.id for no key update skip locked));       -- with the mark, only a row of ended_runs is superfluous
+
+  -- Ticks that an edit frees.
+  select array_agg(distinct entry.definition_id) into edited
+    from jsonb_populate_recordset(null::schedule_dependencies, former) as entry
+    join job_definitions as def on def.id = entry.definition_id and not def.suspended
+   where not exists (select from schedule_dependencies as edge
+                      where edge.definition_id = entry.definition_id and edge.parent_name = entry.parent_name
+                        and edge.outcome = entry.outcome and edge.ticks = entry.ticks);
+  if edited is not null then
+    with freed as (
+      delete from schedule_ticks where definition_id = any (edited) and waits_for is not null returning definition_id, scheduled_for
+    )
+    select array_agg(definition_id), array_agg(scheduled_for) into waiting_definitions, waiting_ticks
+      from (select definition_id, scheduled_for from freed
+            union
+            select entry.definition_id, run.scheduled_for
+              from jsonb_populate_recordset(null::schedule_dependencies, former) as entry
+              join job_runs as run on run.definition_id = entry.parent_id and run.trigger <> 'manual'
+             where entry.definition_id = any (edited)
+            union                        -- the newest tick may have waited for a run that does not exist yet
+            select edge.definition_id, max(past.scheduled_for)
+              from schedule_dependencies as edge
+              join schedule_ticks as past on past.definition_id = edge.parent_id and past.outcome is not null
+             where edge.definition_id = any (edited) and edge.ticks = 'Same'
+             group by edge.definition_id
+            having max(past.scheduled_for) > (select max(own.scheduled_for) from schedule_ticks as own where own.definition_id = edge.definition_id)
+           ) as waiting;
+    perform note_ready_ticks(waiting_definitions, waiting_ticks) where waiting_ticks is not null;
+  end if;
+  -- The status of a schedule names parents that do not exist.
+  insert into definition_changes (definition_id)
+  select distinct definition_id from schedule_dependencies where parent_id = any (declared);
 end
 $$;

@@ -1,4 +1,4 @@
--- internal (called by enqueue)
+-- internal (called by enqueue and enqueue_many)
 -- Lets a run that the caller has just created wait until the runs `parents` have succeeded. `parents` null: it does nothing. Returns true.
 -- The live ones stay locked until the caller's transaction ends, so that none of them can end before this run is visible.
 
