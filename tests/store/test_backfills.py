@@ -439,3 +439,27 @@ async def test_a_run_of_a_paused_backfill_is_explained(database: str, admin: Sql
         situation = await read_run_situation(conn, admin.value("select id from job_runs"))
     assert situation is not None
     assert "backfill_paused" in [fact.name for fact in explain_run(situation)]
+
+
+# -- what it costs
+
+
+def test_the_cost_of_many_backfills_of_a_schedule_grows_with_their_runs_only(admin: SqlClient) -> None:
+    """Not with the number of backfills times the runs of all, for which maintenance once stopped."""
+    schedule = admin.define(**DAILY)
+    ticks = minutes(6000)
+    for part in range(4):
+        declare(admin, schedule, ticks[part * 1500 : (part + 1) * 1500])
+    live = admin.value("select count(*) from job_runs")
+    assert live == 4000
+    admin.cancel(*admin.column("select id from job_runs where limit_key = 'backfill:1' limit 251"))
+    reads = "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables where relid = 'backfill_ticks'::regclass"
+    with admin.conn.transaction():  # until its end, the counters are those of this session, and only grow
+        before = admin.value(reads)
+        assert admin.value("select continue_backfills()") == 251
+        assert (
+            admin.value(reads) - before < 3 * live
+        )  # once for all, once for the one that gets runs, and the new ticks
+        assert admin.value("select continue_backfills()") == 0
+        assert admin.value("select next_due('{default}', '{ping}', 60)") is None
+        assert admin.value(reads) - before < 4.5 * live

@@ -94,13 +94,23 @@ begin
     soonest := 1;
   end if;
   if within_s >= 1 and exists (select from backfills where finished_at is null) then
-    if coalesce(soonest, 1e9) > 1 and exists (        -- `continue_backfills` will create runs, or a rate limit will have a unit
+    if coalesce(soonest, 1e9) > 1 and (exists (        -- `continue_backfills` will create runs, of the ones or the others of a schedule
+         select from (
+             select def.id, count(*) as backfills
+               from backfills as job join job_definitions as def on def.id = job.definition_id
+              where job.finished_at is null and job.paused_at is null and job.created < job.total and def.removed_at is null
+                and def.queue = any (queues) and def.job_type = any (job_types) and def.timeout_s <= max_timeout_s
+                and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+              group by def.id) as open
+          where (select count(*) from job_runs as run
+                  where run.definition_id = open.id and run.trigger = 'backfill' and run.status in ('queued', 'running', 'failed'))
+                <= 750 * open.backfills)
+       or exists (                                     -- or a rate limit will have a unit
          select from backfills as job join job_definitions as def on def.id = job.definition_id
-          where job.finished_at is null and job.paused_at is null and def.removed_at is null
+           join job_limits as bound on bound.key = def.limit_key
+          where job.finished_at is null and job.paused_at is null and def.removed_at is null and bound.rate_count is not null
             and def.queue = any (queues) and def.job_type = any (job_types) and def.timeout_s <= max_timeout_s
-            and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
-            and (job.created < job.total and (select count(*) from unfinished_backfill_runs(job.id)) < 1000
-                 or exists (select from job_limits as bound where bound.key = def.limit_key and rate_count is not null))) then
+            and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)))) then
       return 1;
     end if;
   end if;
