@@ -8,6 +8,7 @@
     watch.py             lists and watches one collection
     tracker.py           the Jobs and pods of this process, over one watch for each collection
     patient_requests.py  the requests of an attempt, which wait for an API server that is away
+    cluster.py           what all attempts of a process share
     attempt.py           creates or adopts the Job of an attempt, and follows it to its end
     orphans.py           deletes Jobs that no attempt can adopt
     handler.py           the handler

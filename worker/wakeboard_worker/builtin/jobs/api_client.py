@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
@@ -33,6 +36,7 @@ UNAVAILABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
 UNAUTHORIZED, FORBIDDEN, SERVER_ERROR = 401, 403, 500
 UNSURE: Final = frozenset({UNAUTHORIZED, FORBIDDEN, SERVER_ERROR})  # also what a server answers that is about to refuse
 READY: Final = 200
+CLOCKS_AGREE_S: Final = 5.0  # answers are dated in whole seconds, and take time
 GONE: Final = 410
 ERROR: Final = 400
 LONGEST_MESSAGE: Final = 1_000  # characters
@@ -60,6 +64,7 @@ class ApiClient:
     def __init__(self, server: ApiServer, token_file: Path | None) -> None:
         self._server, self._token_file = server, token_file
         self._token, self._token_read_at = "", float("-inf")
+        self._ahead_s = 0.0
         timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
         context = ssl_context(server.ca_file) if server.url.startswith("https:") else False
         self._sessions = [
@@ -91,6 +96,15 @@ class ApiClient:
                 raise ApiUnavailable(str(error), error.status) from None
         return await self._request(method, path, query, body)
 
+    def now(self) -> datetime:
+        """The time of the API server, by which it dates what it creates. The clock of this machine may differ."""
+        return datetime.now(UTC) + timedelta(seconds=self._ahead_s)
+
+    def _compare_clocks(self, date: str) -> None:
+        with suppress(ValueError):
+            ahead_s = parsedate_to_datetime(date).timestamp() - time.time()
+            self._ahead_s = ahead_s if abs(ahead_s) > CLOCKS_AGREE_S else 0.0
+
     async def readiness(self) -> int:
         """The status of /readyz: 200 if the server is ready, 403 if it does not say; 0 without an answer."""
         try:
@@ -101,13 +115,14 @@ class ApiClient:
             return 0
 
     async def _request(self, method: str, path: str, query: Mapping[str, str] | None, body: Any) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else BytesIO(json.dumps(body).encode())  # aiohttp sends large bytes in one piece
         headers = self._headers() | ({"Content-Type": "application/json"} if data else {})
         with _translating():
             async with self._sessions[0].request(
                 method, self._server.url + path, params=query, data=data, headers=headers
             ) as answer:
                 text = await answer.read()
+                self._compare_clocks(answer.headers.get("Date", ""))
         _check(answer.status, text)
         return json.loads(text)
 

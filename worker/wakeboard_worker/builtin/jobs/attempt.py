@@ -25,7 +25,6 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from contextvars import Context
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +34,6 @@ from wakeboard.rules.redact import redact
 from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
 from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
 from wakeboard_worker.builtin.jobs.observed import observed_job, observed_pod
-from wakeboard_worker.builtin.jobs.orphans import delete_late
 from wakeboard_worker.builtin.jobs.outcomes import (
     CronJobMissing,
     JobDeleted,
@@ -53,15 +51,13 @@ from wakeboard_worker.builtin.jobs.template import RUN_UUID, AttemptFacts, job_n
 from wakeboard_worker.builtin.jobs.tracker import CORE_API, JOBS_API
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from wakeboard.run import Run
-    from wakeboard.store.job_runs import RunState
-    from wakeboard_worker.builtin.jobs.api_client import ApiClient
-    from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
+    from wakeboard_worker.builtin.jobs.cluster import Cluster
     from wakeboard_worker.builtin.jobs.observed import ObservedJob, ObservedPod
     from wakeboard_worker.builtin.jobs.payload import JobPayload
-    from wakeboard_worker.builtin.jobs.tracker import Followed, Tracker
+    from wakeboard_worker.builtin.jobs.tracker import Followed
 
 log = logging.getLogger("wakeboard.jobs")
 
@@ -73,32 +69,6 @@ LOG_LINES: Final = 500
 LOG_READ: Final = 4_194_304  # bytes
 CONFLICT, NOT_FOUND = 409, 404
 FOREVER: Final = float("inf")
-
-
-class Cluster:
-    """What all attempts of a process share. `generation` returns the generation of the schedule that made the run."""
-
-    def __init__(
-        self,
-        api: ApiClient,
-        tracker: Tracker,
-        rate: CreationRate,
-        *,
-        start_s: int,
-        ttl_s: int,
-        generation: Callable[[int], Awaitable[int | None]],
-        run_states: Callable[[Sequence[int]], Awaitable[Mapping[int, RunState]]],
-    ) -> None:
-        self.api, self.tracker, self.rate = api, tracker, rate
-        self.start_s, self.ttl_s, self.generation = start_s, ttl_s, generation
-        self._run_states = run_states
-        self.checks: set[asyncio.Task[None]] = set()
-
-    def check_late(self, creation: asyncio.Task[dict[str, Any]]) -> None:
-        """Deletes the Job of this creation if no attempt can adopt it."""
-        check = asyncio.create_task(delete_late(self.api, creation, self._run_states), context=Context())
-        self.checks.add(check)
-        check.add_done_callback(self.checks.discard)
 
 
 class _StopJob(Exception):
@@ -240,7 +210,10 @@ class JobAttempt:
     async def _end_other_jobs(self) -> None:
         """Deletes unfinished Jobs of other attempts of this run, and waits until they are gone."""
         selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
-        found = await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs", selector)
+        try:
+            found = await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs", selector)
+        except ApiRefused as error:
+            raise JobRefused(f"the Jobs of earlier attempts cannot be read: {error}") from None
         for item in found["items"]:
             job = observed_job(item)
             if job.name != self._name and not job.ended:
@@ -266,7 +239,7 @@ class JobAttempt:
 
     def _measure(self, job: ObservedJob) -> None:
         """Computes when the Job has to be stopped. An adopted one began with its creation."""
-        age_s = max(0.0, (datetime.now(UTC) - job.created_at).total_seconds())
+        age_s = max(0.0, (self._cluster.api.now() - job.created_at).total_seconds())
         self._created_at = time.monotonic() - age_s
         begun = min(self._began, self._created_at)
         self._stop_at = begun + stop_after_s(self._run.timeout_s, job.grace_s)

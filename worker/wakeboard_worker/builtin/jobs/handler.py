@@ -19,7 +19,8 @@ from wakeboard.errors import Discard, WakeboardError
 from wakeboard.store.job_runs import JobRunStore
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_worker.builtin.jobs.api_client import ApiClient
-from wakeboard_worker.builtin.jobs.attempt import Cluster, JobAttempt
+from wakeboard_worker.builtin.jobs.attempt import JobAttempt
+from wakeboard_worker.builtin.jobs.cluster import Cluster
 from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
 from wakeboard_worker.builtin.jobs.payload import payload_of

@@ -11,6 +11,7 @@ from wakeboard_worker.builtin.jobs.template import CRON_JOB, RUN, RUN_UUID, main
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+ID_DIGITS = 18  # of a bigint at least
 _NOTHING: Mapping[str, Any] = {}
 JOB_UID = "batch.kubernetes.io/controller-uid"  # the label of a Job's pods
 
@@ -83,8 +84,9 @@ class ObservedPod:
 
 
 def observed_job(found: Mapping[str, Any]) -> ObservedJob:
-    """Reads a Job that this project has created."""
+    """Reads a Job, which any client may have created or labelled."""
     about, spec, status = found["metadata"], found["spec"], part(found, "status")
+    labels = part(about, "labels")
     end = _condition(status, "Complete") or _condition(status, "Failed")
     first = end or _condition(status, "FailureTarget")
     return ObservedJob(
@@ -92,8 +94,8 @@ def observed_job(found: Mapping[str, Any]) -> ObservedJob:
         name=about["name"],
         uid=about["uid"],
         version=int(about.get("resourceVersion") or 0),
-        run_id=_number(about["labels"].get(RUN)),
-        run_uuid=about["labels"].get(RUN_UUID, ""),
+        run_id=_number(labels.get(RUN)),
+        run_uuid=labels.get(RUN_UUID, ""),
         cron_job=part(about, "annotations").get(CRON_JOB, ""),
         created_at=_time(about["creationTimestamp"]),
         grace_s=int(spec["template"]["spec"].get("terminationGracePeriodSeconds") or 0),
@@ -155,8 +157,8 @@ def _condition(status: Mapping[str, Any], kind: str, *, any_status: bool = False
 
 
 def _number(text: str | None) -> int:
-    """The number of a label that anyone may have written; 0 for anything else."""
-    return int(text) if text and text.isascii() and text.isdecimal() else 0
+    """The id in a label that anyone may have written; 0 for anything else."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= ID_DIGITS else 0
 
 
 def _time(text: str) -> datetime:

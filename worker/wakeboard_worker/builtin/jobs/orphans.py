@@ -11,8 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.errors import WakeboardError
-from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
+from wakeboard_worker.builtin.jobs.api_client import ApiRefused
 from wakeboard_worker.builtin.jobs.observed import observed_job
 from wakeboard_worker.builtin.jobs.template import job_name
 from wakeboard_worker.builtin.jobs.tracker import JOBS_API
@@ -58,7 +57,7 @@ async def sweep_forever(
             for job in jobs:
                 if is_orphan(job, states):
                     await _delete(api, job, states[job.run_id].status)
-        except (WakeboardError, ApiUnavailable) as error:
+        except Exception as error:  # noqa: BLE001 - the sweep never ends
             log.info("orphaned Jobs are deleted later: %s", error)
 
 

@@ -70,7 +70,7 @@ def result_of(job: ObservedJob, pod: ObservedPod | None, log: str) -> Any:
     if container is not None and container.message:
         try:
             return json.loads(container.message)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
     return {"exit_code": 0, "output": log}
 

@@ -1,0 +1,73 @@
+"""What the job type `job` makes of Jobs, messages and clocks that others control. No cluster is needed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from wakeboard.api_server import ApiServer
+from wakeboard_worker.builtin.jobs.api_client import ApiClient
+from wakeboard_worker.builtin.jobs.observed import ObservedJob, observed_job, observed_pod
+from wakeboard_worker.builtin.jobs.outcomes import result_of
+
+pytestmark = pytest.mark.anyio
+
+CREATED = "2026-01-05T08:00:00Z"
+
+
+def job(labels: dict[str, str] | None) -> ObservedJob:
+    """A Job with these labels."""
+    about = {"namespace": "shop", "name": "report", "uid": "1", "creationTimestamp": CREATED}
+    spec = {"template": {"spec": {"containers": [{"name": "main"}]}}}
+    return observed_job({"metadata": about | ({"labels": labels} if labels else {}), "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("labels", "run_id"),
+    [
+        (None, 0),
+        ({"wakeboard.dev/run": "7"}, 7),
+        ({"wakeboard.dev/run": "-7"}, 0),
+        ({"wakeboard.dev/run": "9" * 63}, 0),
+    ],
+)
+def test_a_job_that_another_client_has_labelled_names_no_run_or_a_possible_one(
+    labels: dict[str, str] | None, run_id: int
+) -> None:
+    assert job(labels).run_id == run_id
+
+
+@pytest.mark.parametrize(
+    ("message", "result"),
+    [
+        ("[1]", [1]),
+        ("done", {"exit_code": 0, "output": "log"}),
+        ("[" * 4096, {"exit_code": 0, "output": "log"}),
+        ("{" * 4096, {"exit_code": 0, "output": "log"}),
+        ("\N{REPLACEMENT CHARACTER}", {"exit_code": 0, "output": "log"}),
+    ],
+)
+def test_a_termination_message_that_is_not_json_gives_the_log(message: str, result: Any) -> None:
+    about = {"namespace": "shop", "name": "report", "uid": "2", "creationTimestamp": CREATED}
+    container = {"name": "main", "state": {"terminated": {"exitCode": 0, "message": message}}}
+    pod = observed_pod({"metadata": about, "spec": {}, "status": {"containerStatuses": [container]}})
+    assert result_of(job(None), pod, "log") == result
+
+
+async def test_the_age_of_a_job_is_measured_by_the_clock_of_the_api_server() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"Date": format_datetime(datetime.now(UTC) + timedelta(hours=1))})
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with TestServer(app) as server:
+        api = ApiClient(ApiServer(str(server.make_url("")).rstrip("/")), None)
+        await api.request("GET", "/")
+        ahead = api.now() - datetime.now(UTC)
+        await api.close()
+    assert timedelta(minutes=50) < ahead < timedelta(minutes=70)

@@ -1,0 +1,43 @@
+"""What all attempts of a process share: the client, the watches, and the rate at which Jobs are created."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from wakeboard_worker.builtin.jobs.orphans import delete_late
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from wakeboard.store.job_runs import RunState
+    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+    from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
+    from wakeboard_worker.builtin.jobs.tracker import Tracker
+
+
+class Cluster:
+    """What all attempts of a process share. `generation` returns the generation of the schedule that made the run."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        tracker: Tracker,
+        rate: CreationRate,
+        *,
+        start_s: int,
+        ttl_s: int,
+        generation: Callable[[int], Awaitable[int | None]],
+        run_states: Callable[[Sequence[int]], Awaitable[Mapping[int, RunState]]],
+    ) -> None:
+        self.api, self.tracker, self.rate = api, tracker, rate
+        self.start_s, self.ttl_s, self.generation = start_s, ttl_s, generation
+        self._run_states = run_states
+        self.checks: set[asyncio.Task[None]] = set()
+
+    def check_late(self, creation: asyncio.Task[dict[str, Any]]) -> None:
+        """Deletes the Job of this creation if no attempt can adopt it."""
+        check = asyncio.create_task(delete_late(self.api, creation, self._run_states), context=Context())
+        self.checks.add(check)
+        check.add_done_callback(self.checks.discard)
