@@ -187,7 +187,7 @@ def test_the_limits_of_a_folder_are_declared_and_a_difference_is_shown_until_it_
     assert difference.startswith("openai-api differs from its declaration by file:schedules: 60/minute, burst 10.")
     assert difference.endswith("type: wakeboard limit openai-api --declared")
     assert "other than a file declares: openai-api" in cli("check").out
-    assert cli("limit", "openai-api", "--declared").out == "60/minute of openai-api may start, 10 after a pause.\n"
+    assert cli("limit", "openai-api", "--declared").out == "runs of openai-api: 60/minute, burst 10.\n"
     assert len(cli("limit").lines) == 2
     assert cli("limit", "other", "--declared").err.startswith("wakeboard: no file declares the limit of other")
 

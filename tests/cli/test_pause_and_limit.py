@@ -70,7 +70,7 @@ def test_limits_are_set_and_listed(cli: Cli, sample: SampleStore):
     assert [line.split() for line in cli("limit").lines] == [
         ["KEY", "AT", "ONCE", "RATE", "RUNNING", "WAITING", "NEXT", "START"],
         ["billing-api", "3", "-", "0", "0", "now"],
-        ["smtp", "1", "(default)", "-", "1", "2", "now"],
+        ["smtp", "1", "(default)", "-", "1", "2", "-"],
     ]
     assert cli("limit", "smtp", "--json").json[0]["waiting"] == 2
     assert cli("limit", "none").out == "none is not in use; its limit is 1.\n"
@@ -80,7 +80,7 @@ def test_limits_are_set_and_listed(cli: Cli, sample: SampleStore):
 
 def test_a_rate_limit_is_set_listed_and_removed(cli: Cli):
     answer = cli("limit", "openai", "--rate", "60/minute", "--burst", "10")
-    assert answer.out == "60/minute of openai may start, 10 after a pause.\n"
+    assert answer.out == "runs of openai: 60/minute, burst 10.\n"
     answer = cli("limit", "openai", "--at-once", "5", "--json")
     assert (answer.json["rate_count"], answer.json["rate_period_s"], answer.json["max_running"]) == (60, 60, 5)
     assert cli("limit").lines[1].split() == ["openai", "5", "60/minute,", "burst", "10", "0", "0", "now"]

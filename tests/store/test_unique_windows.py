@@ -121,7 +121,6 @@ EQUAL: list[tuple[Any, Any, list[str] | None]] = [
     ({"customer": [{"a": 10.50}, {}]}, {"customer": [{"a": 10.5}, {}]}, ["customer"]),
     ({}, {"customer": None}, ["customer"]),
     ({"customer": {"a": None}}, {"customer": {}}, ["customer"]),
-    ({}, [], ["customer"]),
     ({"customer": 7}, {"customer": 8}, []),
     ({"customer": 7, "at": 1}, {"at": 1, "customer": 7}, None),
     ({"customer": "x" * 60_000, "at": 1}, {"customer": "x" * 60_000, "at": 2}, ["customer"]),
@@ -464,6 +463,14 @@ def test_arguments_that_define_no_window_are_refused(
         wakeboard.enqueue(application, "ping", **named)
     with pytest.raises((InvalidValue, WakeboardError), match=sentence):
         wakeboard.enqueue_many(application, [Job("ping")], **named)
+
+
+def test_a_list_has_no_keys_that_a_window_could_compare(application: Connection) -> None:
+    with pytest.raises(WakeboardError, match=r'unique_by is "\{customer\}"; write no key: the payload is a list'):
+        wakeboard.enqueue(application, "ping", [7], **HOUR)
+    with pytest.raises(WakeboardError, match="the payload is a list"):
+        wakeboard.enqueue_many(application, [Job("ping", [7])], **HOUR)
+    assert wakeboard.enqueue(application, "ping", [7], unique_for=60).created
 
 
 def test_an_invalid_value_is_refused_whether_or_not_the_run_exists(application: Connection) -> None:

@@ -137,7 +137,7 @@ def _sentence(row: LimitRow) -> str:
     if row.rate is None:
         return f"at most {counted(row.max_running, 'run')} of {key} at once."
     at_once = "" if row.any_number else f", at most {row.max_running} at once"
-    return f"{row.rate} of {key} may start, {row.burst} after a pause{at_once}."
+    return f"runs of {key}: {row.rate}, burst {row.burst}{at_once}."
 
 
 def _print_limits(key: str | None, as_json: bool) -> None:
@@ -167,7 +167,8 @@ def _difference(row: LimitRow) -> str:
 def _cells(row: LimitRow) -> list[str]:
     at_once = "any" if row.any_number else str(row.max_running)
     rate = f"{row.rate}, burst {row.burst}" if row.rate else "-"
-    next_start = f"in {row.next_start_s:.0f} s" if row.next_start_s >= 1 else "now"
+    is_full = row.running >= row.max_running  # a run that ends lets the next one start
+    next_start = f"in {row.next_start_s:.0f} s" if row.next_start_s >= 1 else "-" if is_full else "now"
     return [
         one_line(row.key),
         at_once if row.is_explicit or row.any_number else f"{at_once} (default)",
