@@ -67,7 +67,10 @@ PAGES: Final = {
     "replay": "/runs/{run}/replay",
     "run-now": "/schedules/1/run",
 }
-IN_DOCS: Final = ("overview", "schedules", "calendar-week", "runs", "run-dead")
+IN_DOCS: Final = {
+    "light": ("overview", "schedules", "run-dead"),
+    "dark": ("calendar-week", "runs"),
+}
 # (namespace, name, cron expression, time zone, job type)
 SCHEDULES: Final = (
     ("billing", "close-day", "5 0 * * *", "Europe/Lisbon", "charge_card"),
@@ -159,20 +162,17 @@ def _take(browser: Browser, address: str, situation: str, *, for_docs: bool) -> 
     run = numbers.get("history", 0) // 2 or 1
     dead = numbers.get("history", 0) // 500 * 500 or 1
     for look, options in LOOKS.items():
-        if for_docs and look in {"phone", "forced"}:
-            continue
+        pages = IN_DOCS.get(look, ()) if for_docs else tuple(PAGES)
         context = browser.new_context(**options, timezone_id="Europe/Lisbon", locale="en-GB")
         page = context.new_page()
-        for name, path in PAGES.items():
-            if for_docs and name not in IN_DOCS:
-                continue
-            page.goto(address + path.replace("{run}", str(run)).replace("{dead}", str(dead)))
+        for name in pages:
+            page.goto(address + PAGES[name].replace("{run}", str(run)).replace("{dead}", str(dead)))
             page.wait_for_timeout(300)  # until times are in the viewer's zone
             target = DOCS / f"{name}-{look}.png" if for_docs else BUILD / situation / f"{name}-{look}.png"
             target.parent.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=target, full_page=not for_docs)
         context.close()
-        print(f"{situation}, {look}: {len(IN_DOCS) if for_docs else len(PAGES)} pages")
+        print(f"{situation}, {look}: {len(pages)} pages")
 
 
 if __name__ == "__main__":
