@@ -120,9 +120,15 @@ def test_a_tick_whose_run_the_history_has_no_longer_is_known_from_its_backfill(
     admin: SqlClient, worker: SqlClient
 ) -> None:
     schedule = admin.define(**DAILY)
-    declare(admin, schedule, days(2), at_once=2)
+    declare(admin, schedule, days(3), at_once=3)
+    admin.cancel(max(admin.column("select id from job_runs")))
     assert work(worker) == 2
     admin.sql("truncate job_run_history")
+    assert admin.column("select found from plan_backfill(%s, %s::timestamptz[])", schedule, days(3)) == [
+        "ran",
+        "ran",
+        "new",
+    ]
     assert declare(admin, schedule, days(3)).found == {"ran": 2, "new": 1}
 
 
@@ -289,6 +295,23 @@ def test_a_retry_of_a_paused_backfill_waits(admin: SqlClient, worker: SqlClient)
     admin.sql("select pause_backfill(%s)", made.id)
     assert worker.fail(failing, delay_s=0) == []
     admin.make_due(failing.id)
+    assert worker.claim_limited() == []
+    admin.sql("select resume_backfill(%s)", made.id)
+    assert work(worker) + work(worker) + work(worker) == 3
+
+
+@pytest.mark.parametrize("policy", ["Allow", "Forbid"])
+def test_a_dead_run_of_a_paused_backfill_waits_when_it_is_retried(
+    admin: SqlClient, worker: SqlClient, policy: str
+) -> None:
+    """Whether it died before the pause or after it."""
+    made = declare(admin, admin.define(**DAILY, concurrency_policy=policy), days(3))
+    (before,) = worker.claim_limited()
+    assert worker.fail(before, outcome="discarded") == []
+    (after,) = worker.claim_limited()
+    admin.sql("select pause_backfill(%s)", made.id)
+    assert worker.fail(after, outcome="discarded") == []
+    admin.sql("select retry(%s)", [before.id, after.id])
     assert worker.claim_limited() == []
     admin.sql("select resume_backfill(%s)", made.id)
     assert work(worker) + work(worker) + work(worker) == 3

@@ -5,6 +5,7 @@
 -- starting deadline, and at most `at_once` of them run at once. If the concurrencyPolicy of the schedule is not Allow, it is one, which does
 -- not run beside another run of the schedule. No run of the schedule is replaced or forbidden because of them.
 -- The ticks are at least `range_begin` and before `range_end`, which are stored to show them to users; compute them by the schedule's rules.
+-- `range_end` is at most a minute after now, because clocks differ. The schedule itself runs the ticks that are not due yet.
 -- Returns the id of the backfill and the number of its runs, or null and 0 if no tick is left to run; and how many ticks `plan_backfill`
 -- found in each state, such as {"new": 28, "ran": 3}. Writes an audit row for itself, and none for each run (see Audit).
 -- Raises 22023 for a schedule that is removed or has no cron expression.

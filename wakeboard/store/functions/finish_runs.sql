@@ -34,5 +34,8 @@ begin
     case final_status when 'cancelled' then coalesce(cancel_reason, why) else why end,
     case when results is not null then stored_result(results -> id::text) end
   from gone;
+  if final_status = 'cancelled' then           -- ticks that did not run may be part of another backfill
+    delete from backfill_ticks where run_id = any (ids);
+  end if;
 end
 $$;

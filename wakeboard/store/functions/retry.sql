@@ -1,5 +1,6 @@
 -- for: operator
 -- Queues dead or failed runs again, due now, with attempts and crashes at 0 and the same uuid: finished effects and steps are not repeated.
+-- A run of a paused backfill waits until that is resumed.
 -- The answer for each id: 'queued' or 'refused: …'. Writes an audit row for each run that it changes (see Audit).
 -- Example:
 --   select * from wakeboard.retry('{1}');
@@ -21,7 +22,11 @@ begin
   with again as (
     update job_runs as run
        set status = 'queued', attempts = 0, crash_count = 0, release_count = 0, run_at = statement_timestamp(), dead_at = null,
-           cancel_requested_at = null, cancel_reason = null
+           cancel_requested_at = null, cancel_reason = null,
+           limit_key = case when run.trigger <> 'backfill' then run.limit_key
+                            else coalesce((select 'backfill:' || job.id        -- it waits until the backfill is resumed
+                                             from backfill_ticks as item join backfills as job on job.id = item.backfill_id
+                                            where item.run_id = run.id and job.paused_at is not null and job.finished_at is null), run.limit_key) end
      where run.id = any (mine) and run.status in ('dead', 'failed')
     returning run.definition_id
   ), noted as (
