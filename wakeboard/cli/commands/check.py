@@ -96,6 +96,6 @@ async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> L
 def _print(findings: list[Finding]) -> None:
     for finding in findings:
         padding = " " * (6 - len(finding.level))
-        print_lines([styled(finding.level, f"{padding}{finding.check:<12}{one_line(finding.message)}")])
+        print_lines([styled(finding.level, f"{padding}{finding.check:<14}{one_line(finding.message)}")])
         if finding.hint:
-            print_lines([f"{'':18}-> {finding.hint}"])
+            print_lines([f"{'':20}-> {finding.hint}"])
