@@ -30,7 +30,7 @@ def test_a_month_of_daily_ticks_is_declared_and_listed(cli: Cli, sample: SampleS
     assert (
         cli("backfill")
         .cells[1]
-        .startswith("1 billing/close-day 2026-01-01 00:00 2026-02-01 00:00 running 0 of 31 done now")
+        .startswith("1 billing/close-day 2026-01-01 00:00 2026-02-01 00:00 running 0 of 31 done ")
     )
     (row,) = cli("backfill", "close-day", "--json").json
     assert (row["at_once"], row["again"], row["reason"], row["queued"]) == (2, False, "the bank was closed", 31)

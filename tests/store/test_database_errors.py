@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import psycopg
 import pytest
 
@@ -17,6 +19,9 @@ from wakeboard.errors import (
     WakeboardError,
 )
 from wakeboard.store.database_errors import translated
+
+if TYPE_CHECKING:
+    from tests.store.sql_clients import SqlClient
 
 
 def error_with(
@@ -153,3 +158,16 @@ async def a_plan_that_a_migration_made_stale(dsn: str) -> WakeboardError | None:
 @pytest.mark.anyio
 async def test_a_statement_prepared_before_a_migration_is_prepared_again(empty_database: str) -> None:
     assert type(await a_plan_that_a_migration_made_stale(empty_database)) is DatabaseUnavailable
+
+
+def test_results_of_more_than_256_mb_are_refused_with_a_sentence(admin: SqlClient, worker: SqlClient) -> None:
+    """More than the database can hold in one value."""
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay] * 300)
+    worker.register()
+    worker.complete(*worker.claim(), results={str(pay): "x" * 1_000_000})
+    admin.sql("select enqueue_dependents()")
+    (lease,) = worker.claim()
+    with pytest.raises(psycopg.Error, match=f"run {ship} waited for have more than 256 MB together") as refused:
+        worker.value("select run_results(%s, %s, %s)", worker.worker_id, *lease)
+    assert refused.value.sqlstate == "22023"

@@ -251,6 +251,24 @@ def test_a_tick_flows_through_the_whole_graph(admin: SqlClient, worker: SqlClien
     assert days(admin, chain[-1]) == ["Mon"]
 
 
+def test_a_replay_of_an_old_parent_creates_no_second_run(admin: SqlClient, worker: SqlClient):
+    """The history is dropped by weeks, so it may have a run for longer than its retention."""
+    extract, transform = admin.define("extract"), admin.define("transform")
+    after(admin, transform, "extract")
+    first = tick(admin, extract)
+    succeed(worker, first)
+    pass_on(worker)
+    succeed(worker, *[run for run, _ in made(admin, transform)])
+    admin.sql("update schedule_ticks set recorded_at = now() - interval '1 year'")
+    admin.sql("select delete_expired(always => true)")
+    succeed(worker, admin.value("select new_id from replay(%s)", [first]))
+    pass_on(worker)
+    assert days(admin, transform) == ["Mon"]
+    admin.sql("truncate job_run_history")
+    admin.sql("select delete_expired(always => true)")
+    assert admin.column("select true from schedule_ticks") == []
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_each_tick_becomes_one_run_whatever_happens_in_whatever_order(
     admin: SqlClient, worker: SqlClient, other: SqlClient, pipeline: tuple[int, int, int], seed: int

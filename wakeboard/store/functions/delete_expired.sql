@@ -1,12 +1,11 @@
 -- for: worker, operator
--- Deletes, at most `count` rows of each kind: attempts, steps, effects and dependencies older than `history_retention` whose run is neither
--- live nor in history, and the names of workers that ended 31 days before that; ticks of schedules with dependencies older than
--- `history_retention`; idempotency keys whose run ended more than `key_retention` ago; unique windows that have ended; unused limits that no
--- administrator set; action tokens older than 90 days; audit rows, bulk actions and finished backfills older than the installation's
--- retention for them; the lists of runs of finished bulk actions older than `history_retention`; job types that no worker has known for a
--- day; entries of definition_changes older than an hour. Ends bulk actions older than `history_retention`. Discards dead runs older than
--- `dead_retention`, if the installation has a retention for them. A retention that is null, or shorter than the installation's
--- (set_retention), counts as the installation's.
+-- Deletes, at most `count` rows of each kind: attempts, steps, effects, dependencies, and ticks of schedules with dependencies, older than
+-- `history_retention` whose run is neither live nor in history, and the names of workers that ended 31 days before that; idempotency keys
+-- whose run ended more than `key_retention` ago; unique windows that have ended; unused limits that no administrator set; action tokens
+-- older than 90 days; audit rows, bulk actions and finished backfills older than the installation's retention for them; the lists of runs of
+-- finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of definition_changes older
+-- than an hour. Ends bulk actions older than `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a
+-- retention for them. A retention that is null, or shorter than the installation's (set_retention), counts as the installation's.
 -- Trace contexts are deleted like attempts.
 -- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
 -- `always`.
@@ -87,8 +86,11 @@ begin
      order by edge.created_at limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from schedule_ticks where ctid = any (array(
-    select ctid from schedule_ticks where recorded_at < statement_timestamp() - history_retention
-     order by recorded_at limit delete_expired.count for update skip locked));
+    select tick.ctid from schedule_ticks as tick
+     where tick.recorded_at < statement_timestamp() - history_retention
+       and not exists (select from job_runs where id = tick.run_id)
+       and not exists (select from job_run_history where id = tick.run_id)      -- its replay would run the tick again
+     order by tick.recorded_at limit delete_expired.count for update of tick skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from job_limits where key = any (array(
     select bound.key from job_limits as bound
