@@ -34,3 +34,20 @@ async def test_searches_that_take_long_do_not_hold_up_other_pages(client: Client
     assert (await client.get("/schedules", q="a")).status == 200
     assert not any(search.done() for search in searches)
     assert {search.status for search in await asyncio.gather(*searches)} == {200}
+
+
+async def test_a_board_that_stops_ends_the_reads_for_which_nobody_waits(client: Client):
+    began = asyncio.Event()
+
+    async def read(conn: AsyncConnection) -> None:
+        began.set()
+        await conn.execute("select pg_sleep(60)")
+
+    waiting = asyncio.create_task(client.board.reads.get("slow", read))
+    await began.wait()
+    waiting.cancel()
+    client.board.forget_reads()
+    async with asyncio.timeout(30):
+        await client.board.close()
+
+    assert all(task.done() for task in asyncio.all_tasks() - {asyncio.current_task()} if "ReadPool.run" in repr(task))

@@ -53,6 +53,7 @@ class ChangeFeed:
         self._dsn, self._listen, self._on_change = dsn, listen, on_change
         self._streams: set[asyncio.Event] = set()
         self._tasks: list[asyncio.Task[None]] = []
+        self._ending: set[asyncio.Task[None]] = set()
         self._notified = asyncio.Event()
         self._budget = _new_budget()
         self.listening = False
@@ -97,8 +98,15 @@ class ChangeFeed:
         self.publish()
         self._stop()
 
+    async def close(self) -> None:
+        """As `end_streams`, and waits until its connection is closed."""
+        self.end_streams()
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
     def _stop(self) -> None:
         for task in self._tasks:
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
             task.cancel()
         self._tasks = []
         self.listening = False

@@ -91,8 +91,10 @@ class Board:
 
     async def close(self) -> None:
         """Ends all event streams and closes the connections."""
-        self.changes.end_streams()
+        await self.changes.close()
         await self.bulk_actions.close()
+        for reads in (self.reads, self.cached_reads, self.searches, self.cached_searches):
+            await reads.close()
         await self.pool.close()
         await self._search_pool.close()
         await self._acting.close()

@@ -93,6 +93,7 @@ class SharedReads:
     def __init__(self, pool: ReadPool, *, keep_s: float = CACHE_S) -> None:
         self._pool, self._keep_s = pool, keep_s
         self._reads: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def get(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """The result of `query`, which may be up to `keep_s` old. `key` names the query and all its arguments.
@@ -104,6 +105,8 @@ class SharedReads:
         if kept is None or (kept[1].done() and (now - kept[0] > self._keep_s or _failed(kept[1]))):
             self._forget(now)
             kept = self._reads[key] = (now, asyncio.create_task(self._pool.run(query)))
+            self._running.add(kept[1])
+            kept[1].add_done_callback(self._running.discard)
         return await asyncio.shield(kept[1])  # a viewer who leaves does not stop the read for the others
 
     def clear(self) -> None:
@@ -113,6 +116,13 @@ class SharedReads:
     def forget(self) -> None:
         """Forgets all reads: a later `get` sees everything that is committed now."""
         self._reads = {}
+
+    async def close(self) -> None:
+        """Stops the reads that run, also those that nobody waits for, so that none opens a connection later."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     def _forget(self, now: float) -> None:
         self._reads = {
