@@ -205,6 +205,24 @@ def test_a_worker_is_spawned_at_each_wake(postgres_folder: Path, database: str) 
         up.wait_until(lambda: up.output.count("worker finished") >= 3, "three wakes")
 
 
+def test_a_run_that_is_enqueued_after_the_last_claim_of_a_worker_starts_when_this_worker_has_exited(
+    postgres_folder: Path, database: str
+) -> None:
+    up = Up(postgres_folder, dsn=database, WAKEBOARD_GRACE_SECONDS="600")
+    up.declare("long", "hang", run_on_up=True)
+    hanging = postgres_folder / "hanging"
+    with up:
+        worker = int(up.wait_until(lambda: hanging.exists() and hanging.read_text(), "a worker"))
+        os.kill(worker, signal.SIGTERM)  # it waits for its run and claims no more
+        run_id = up.enqueue("greet")
+        up.wait_until(lambda: up.query("select pg_notification_queue_usage() = 0"), "the notification is read")
+        os.kill(worker, signal.SIGTERM)
+        up.wait_for_success(run_id)
+        up.send(signal.SIGINT)  # the next worker has the run that hangs
+        up.wait_for("Waiting for 1 worker")
+        up.stop()
+
+
 def test_the_run_of_a_killed_worker_runs_again(postgres_folder: Path, database: str) -> None:
     up = Up(postgres_folder, dsn=database, WAKEBOARD_LEASE_SECONDS="2", WAKEBOARD_GRACE_SECONDS="0")
     up.declare("long", "hang", run_on_up=True)

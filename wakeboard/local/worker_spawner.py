@@ -4,6 +4,7 @@ Workers run in drain mode: a worker exits when no run is due or will be due with
 other one is spawned, unless the first has reached its maximum lifetime and claims no more. Between two boundaries, the
 spawner asks the store once a second, and after each notification, whether a run has *become* due since its last query.
 So a run that no worker can claim (its queue is paused, its job type has no handler) causes one spawn, not one a second.
+A notification that arrives while a worker runs counts when this worker has exited: it may claim no more.
 
 When handlers or settings change, the spawner stops idle workers and spawns a new one. A worker with running runs
 finishes them first.
@@ -56,6 +57,7 @@ class WorkerSpawner:
         self._workers: dict[ChildProcess, asyncio.Task[None]] = {}
         self._stopping: set[ChildProcess] = set()
         self._check_requested = asyncio.Event()
+        self._unanswered = False  # a check was requested, and no worker was spawned and no query made since
         self._restart_requested = False
         self._checked_at: datetime | None = None
         self._next_wake_at = next_boundary(time.time(), wake_interval_s)
@@ -85,14 +87,14 @@ class WorkerSpawner:
         """Spawns a worker at once, and others as the module docstring says, until cancelled."""
         await self._spawn()
         while True:
-            requested = await self._wait_for_check(min(self.next_wake_s, CHECK_INTERVAL_S))
+            await self._wait_for_check(min(self.next_wake_s, CHECK_INTERVAL_S))
             if self.next_wake_s <= 0:
                 self._next_wake_at = next_boundary(time.time(), self._wake_interval_s)
                 if not any(worker.age_s < self._max_lifetime_s for worker in self._running()):
                     await self._spawn()
             elif self._restart_requested:
                 await self._restart()
-            elif not self._running() and await self._is_due(requested=requested):
+            elif not self._running() and await self._is_due():
                 await self._spawn()
 
     async def stop(self, timeout_s: float, force: asyncio.Event) -> None:
@@ -116,24 +118,23 @@ class WorkerSpawner:
     def _running(self) -> list[ChildProcess]:
         return [worker for worker in self._workers if worker.running]
 
-    async def _wait_for_check(self, timeout_s: float) -> bool:
-        """Waits until the timeout or a request. Returns whether there was a request."""
+    async def _wait_for_check(self, timeout_s: float) -> None:
+        """Waits until the timeout or a request."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, timeout_s)):
                 await self._check_requested.wait()
-        requested = self._check_requested.is_set()
+        self._unanswered = self._unanswered or self._check_requested.is_set()
         self._check_requested.clear()
-        return requested
 
-    async def _is_due(self, *, requested: bool) -> bool:
+    async def _is_due(self) -> bool:
         """After a request: whether any run is due. Otherwise: whether one became due since the last query."""
+        requested, first = self._unanswered, self._checked_at is None
         try:
             live = await self._connection.store()
             answer = await live.due_since(None if requested else self._checked_at, self.queues)
         except WakeboardError:
             return False  # the event poller reports an unavailable database
-        first = self._checked_at is None
-        self._checked_at = answer.at
+        self._unanswered, self._checked_at = False, answer.at
         return answer.due and (requested or not first)
 
     async def _restart(self) -> None:
@@ -162,6 +163,7 @@ class WorkerSpawner:
         except (WakeboardError, OSError) as error:
             self._set_problem(str(error))
             return
+        self._unanswered = False  # it claims what is due
         self._workers[worker] = asyncio.create_task(self._supervise(worker))
 
     def _on_line(self, line: str) -> None:
