@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import re
 import shutil
 import signal
@@ -33,9 +32,12 @@ if TYPE_CHECKING:
 
 PATTERNS = Path(__file__).parent
 UNFINISHED = 75  # exit code of a pattern's check.py
-POLL_S = 0.5
+POLL_S = 0.1
 SETTINGS = {"WAKEBOARD_LEASE_SECONDS": "2"}  # runs of a killed worker are queued again after two seconds
-BUSY = "select count(*) from wakeboard.job_runs where status = 'running'"
+WORK = """
+select (select count(*) from wakeboard.job_runs where status = 'running'),
+       (select count(*) from wakeboard.job_run_history)
+"""
 WORKERS = "select substring(name from '[0-9]+$')::int from wakeboard.workers where last_seen > now() - interval '3 s'"
 
 
@@ -64,8 +66,15 @@ def run(pattern: Path, folder: Path, dsn: str | None, kills: int, timeout_s: flo
     environment = {**os.environ, **SETTINGS, **free_ports(pattern), "PATTERN_OUT": str(folder)}
     with up(pattern, folder, environment, dsn) as (process, log):
         environment["WAKEBOARD_DSN"] = dsn = dsn or wait_for_dsn(process, folder, give_up_at)
-        killed, seen = 0, check(pattern, environment).stdout
+        killed = seen = 0
         while process.poll() is None and time.monotonic() < give_up_at:
+            time.sleep(POLL_S)
+            running, ended = work(dsn)
+            if running:
+                if killed < kills and ended > seen and kill_the_workers(dsn):  # since the last kill work has gone on
+                    killed, seen = killed + 1, ended
+                    print(f"killed the workers in mid-work ({killed} of {kills})", flush=True)
+                continue
             found = check(pattern, environment)
             if found.returncode != UNFINISHED:
                 print(found.stdout, end="", flush=True)
@@ -75,10 +84,6 @@ def run(pattern: Path, folder: Path, dsn: str | None, kills: int, timeout_s: flo
                 if found.returncode or unharmed:
                     print(end_of(log))
                 return found.returncode or int(unharmed)
-            if killed < kills and found.stdout != seen and kill_the_workers(dsn):  # seen: work goes on
-                killed, seen = killed + 1, found.stdout
-                print(f"killed the workers in mid-work ({killed} of {kills})", flush=True)
-            time.sleep(POLL_S)
         print(end_of(log), f"not finished: {check(pattern, environment).stdout}", sep="\n")
         return 1
 
@@ -128,20 +133,22 @@ def wait_for_dsn(process: subprocess.Popen[bytes], folder: Path, give_up_at: flo
     return json.loads(file.read_text(encoding="utf-8"))["dsn"]
 
 
+def work(dsn: str) -> tuple[int, int]:
+    """How many runs are running, and how many have ended."""
+    with suppress(psycopg.Error), psycopg.connect(dsn) as conn:  # it is not migrated yet
+        return conn.execute(WORK).fetchone() or (0, 0)
+    return 0, 0
+
+
 def kill_the_workers(dsn: str) -> bool:
-    """Kills the workers (SIGKILL) while runs are running. Returns whether there was one."""
+    """Kills the workers (SIGKILL). Returns whether there was one."""
     killed = False
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        give_up_at = time.monotonic() + POLL_S
-        while not (conn.execute(BUSY).fetchone() or (0,))[0]:
-            if time.monotonic() > give_up_at:
-                return False
-            time.sleep(0.01)
-        time.sleep(random.uniform(0, 0.05))
-        for (pid,) in conn.execute(WORKERS).fetchall():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-                killed = True
+    with psycopg.connect(dsn) as conn:
+        pids = conn.execute(WORKERS).fetchall()
+    for (pid,) in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            killed = True
     return killed
 
 
