@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, describe_dsn
+from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.statements import connection_lock, read
 
@@ -128,3 +129,13 @@ async def test_a_task_that_is_cancelled_gives_its_turn_back(database: str):
 async def _fail(conn: psycopg.AsyncConnection[Any]) -> None:
     with pytest.raises(WakeboardError):
         await read(conn, dict_row, "select 1 / 0")
+
+
+def test_a_database_that_quotes_all_identifiers_accepts_the_inserts_of_the_functions(
+    empty_database: str,
+) -> None:
+    with psycopg.connect(empty_database, autocommit=True) as conn:
+        conn.execute(f"alter database {conn.info.dbname} set quote_all_identifiers = on".encode())
+    asyncio.run(migrate(empty_database))
+    with psycopg.connect(empty_database, autocommit=True) as conn:
+        conn.execute("select wakeboard.enqueue('ping', limit_key => 'k')")

@@ -6,7 +6,8 @@ create or replace function wakeboard.refuse_insert()
 returns trigger language plpgsql
 as $$
 begin
-  if pg_catalog.current_setting('search_path') operator(pg_catalog.=) 'pg_catalog, wakeboard, pg_temp' then
+  if pg_catalog.replace(pg_catalog.current_setting('search_path'), '"', '')                    -- quoted with quote_all_identifiers
+     operator(pg_catalog.=) 'pg_catalog, wakeboard, pg_temp' then
     return new;
   end if;
   raise exception using errcode = '22023', message = case
