@@ -83,8 +83,8 @@ async def left(store: MaintenanceStore, table: str) -> int:
 
 async def test_there_are_partitions_for_the_coming_weeks_and_making_them_again_is_cheap(store: MaintenanceStore):
     made = await partitions(store)
-    assert len(made) == 6
-    await rows(store, f"drop table {made[0]}, {made[-1]}")
+    assert len(made) == 7  # with last week's, which is the tests' own
+    await rows(store, f"drop table {made[1]}, {made[-1]}")
     assert await create_partitions(store) == 2
     assert await create_partitions(store) == 0
     assert await partitions(store) == made

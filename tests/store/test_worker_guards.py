@@ -56,7 +56,7 @@ def test_history_keys_dead_runs_and_steps_are_kept_for_the_retention_of_the_inst
     assert worker.value(f"select delete_expired({retention}, {retention}, {retention}, 100000, true)") == 0
     kept = "select to_regclass('wakeboard.' || name)::text from unnest(%s::text[]) as name"
     assert admin.column(kept, [young, old]) == [young, None]
-    assert admin.value("select count(*) from pg_inherits where inhparent = 'job_run_history'::regclass") == 7
+    assert admin.value("select count(*) from pg_inherits where inhparent = 'job_run_history'::regclass") == 8
     assert admin.status(dead) == "dead"
     assert admin.column("select key from job_keys") == ["k"]
     assert admin.column("select name from job_steps") == ["a"]
