@@ -46,6 +46,18 @@ class BackfillModel:
         mine = set(job.ticks.values())
         return [run for run in self.store.live() if run.id in mine and run.status in UNFINISHED]
 
+    def known_ticks(self, job: ModelBackfill) -> list[tuple[int, int | None]]:
+        """Its ticks and their runs, without those of runs that were cancelled."""
+        return [
+            (tick, run) for tick, run in job.ticks.items() if run is None or self.store.runs[run].status != "cancelled"
+        ]
+
+    def retried(self, run: ModelRun) -> None:
+        """A run of a paused backfill waits until that is resumed."""
+        for job in self.by_id.values():
+            if job.paused and run.id in job.ticks.values():
+                run.limit_key = job.key
+
     # -- declarations --------------------------------------------------------------------------------------------------
 
     def chosen(self, definition: ModelDefinition, ticks: Iterable[int], *, again: bool) -> list[int]:

@@ -427,6 +427,8 @@ class StoreMachine(RuleBasedStateMachine):
         run = self._run(pick, "dead", "failed")
         answer = self.harness.user.retry(run)[run]
         assert answer.split(":")[0] == self.model.retry(self.model.runs.get(run))
+        if answer == "queued":
+            self.backfills.retried(self.model.runs[run])
 
     def discard(self, pick: int) -> None:
         run = self._run(pick, "dead")
