@@ -45,7 +45,7 @@ Step: TypeAlias = "tuple[str, State]"  # what happened, and the next state
 Transition: TypeAlias = "tuple[int, str, State]"  # the worker that it depends on, or 0; and the step
 Answer: TypeAlias = "tuple[str, State, Request]"
 
-AT_THE_STORE = {"sent", "locked", "read", "copied"}
+AT_THE_STORE = {"sent", "locked", "read", "half"}
 ANSWERED = {"accepted", "refused"}
 
 
@@ -242,15 +242,16 @@ def _named(world: World, row: Run, number: int, epoch: int, outcome: str) -> boo
 
 
 def _complete(world: World, state: State, number: int, request: Request, attempt: Attempt) -> Iterator[Answer]:
-    """Two statements: one copies the run into history, and one deletes it. A crash between them undoes the copy."""
     run, row = attempt.run, state.runs[attempt.run]
     event = f"the store completes run {run} for worker {number}, epoch {attempt.epoch}"
+    accepted, awaited = row.accepted | {attempt.nth}, world.waits and run == 0
     leased = row.status == "running" and _named(world, row, number, attempt.epoch, "complete")
-    copied = request.stage == "copied"
-    if leased and world.in_two_steps and not copied:
-        yield f"{event}: copied into history", state, request._replace(stage="copied")
-    elif leased or (copied and not world.has("complete undoes copies")):
-        accepted, awaited = row.accepted | {attempt.nth}, world.waits and run == 0
+    if request.stage == "half":
+        yield f"{event}: into history", state.with_run(run, status="succeeded", accepted=accepted), _yes(request)
+        yield "the store is killed", state._replace(wrong="a run is lost"), _no(request)
+    elif leased and not world.has("complete is one statement"):
+        yield f"{event}: out of job_runs", state.with_run(run, status="vanished"), request._replace(stage="half")
+    elif leased:
         then = state.with_run(run, status="succeeded", by=number, epoch=attempt.epoch, left=0, accepted=accepted)
         yield event, then._replace(noted=awaited), _yes(request)
         if awaited and not world.has("the statement that ends a run notes the end"):
@@ -260,7 +261,7 @@ def _complete(world: World, state: State, number: int, request: Request, attempt
         and _named(world, row, number, attempt.epoch, "complete")
         and world.has("complete recognises its repeats")
     ):
-        yield f"{event}, again", state.with_run(run, accepted=row.accepted | {attempt.nth}), _yes(request)
+        yield f"{event}, again", state.with_run(run, accepted=accepted), _yes(request)
     else:
         wrong = "an accepted completion was reported as refused" if attempt.nth in row.accepted else ""
         event = f"the store refuses worker {number}, epoch {attempt.epoch}"

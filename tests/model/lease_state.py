@@ -52,7 +52,7 @@ WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
 class Run(NamedTuple):
     """A row of job_runs or of history, and counters."""
 
-    status: str = "queued"  # waiting (for another run), running, dead, succeeded
+    status: str = "queued"  # waiting (for another run), running, dead, succeeded, or vanished (in no table)
     by: int = 0  # a process
     epoch: int = 0
     left: int = 0  # ticks until locked_until
@@ -80,7 +80,7 @@ class Request(NamedTuple):
     what: str  # claim, renew, complete, release
     about: Attempt | None = None
     run: int = -1  # that a claim has read
-    stage: str = "sent"  # locked (the limit's key), read, copied; then taken, nothing, accepted, refused
+    stage: str = "sent"  # locked (the limit's key), read, half; then taken, nothing, accepted, refused
     age: int = 0  # ticks since it was sent
     by: int = 0  # the process that sent it
 
@@ -186,7 +186,7 @@ def _wrong_with_run(run: Run) -> str:
     if run.crashes > CRASHES:
         return "a run crashes forever"
     ended = run.crashes + run.released + run.lost
-    not_ended = run.status in {"running", "succeeded"}
+    not_ended = run.status in {"running", "succeeded", "vanished"}
     return "" if run.claims == ended + not_ended else "an attempt ended and was not counted"
 
 

@@ -1,5 +1,5 @@
 -- for: worker
--- Moves runs of `worker`, all leased under `epoch`, from job_runs to history as succeeded. `results`: an object
+-- Moves runs of `worker`, all leased under `epoch`, from job_runs to history as succeeded, in one statement. `results`: an object
 -- {"<run id>": result, …} for the runs that returned a result; `stored_result` bounds each.
 -- Returns the ids that were not accepted: the lease is lost, or another transaction has kept the run locked for more than 200 ms
 -- (`still_leased` distinguishes the two). All others are accepted, by this call or by an earlier one whose reply was lost.
@@ -16,7 +16,6 @@ declare
   free bigint[] := ids;
   again boolean := false;
   awaited bigint[];
-  copied bigint[];
   accepted integer;
 begin
   if (worker <> 0 and epoch >= 0 and ids is not null) is not true then                 -- cheaper than three casts
@@ -25,31 +24,30 @@ begin
 <<tries>>
 loop
 begin
-  with copies as (                     -- to copy and then delete costs a tenth less than to copy what a deletion returns
-    insert into job_run_history (
-      id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
-      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
-      queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
-      failed_at, error_type, last_error, result)
-    select
-      id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, 'succeeded', trigger,
-      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
-      queue, job_type, payload, definition_id, definition_generation, schedule, coalesce(shared_limit_key, limit_key), idempotency_key,
-      failed_at, error_type, last_error, case when results is not null then stored_result(results -> id::text) end
-      from job_runs where id = any (free) and lease_epoch = epoch and locked_by = worker and has_dependents is null
-    returning id, definition_id
+  with done as (                       -- an index scan over a sorted array: rows are locked in id order
+    delete from job_runs where id = any (free) and lease_epoch = epoch and locked_by = worker and has_dependents is null
+    returning definition_id,           -- first, because `noted` reads only it; then only the columns of history
+              id, uuid, scheduled_for, run_at, created_at, started_at, locked_by, lease_epoch, trigger, backoff_strategy,
+              backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue,
+              job_type, payload, definition_generation, schedule, coalesce(shared_limit_key, limit_key) as limit_key, idempotency_key,
+              failed_at, error_type, last_error
   ), noted as (
-    insert into definition_changes (definition_id) select distinct definition_id from copies where definition_id is not null
+    insert into definition_changes (definition_id) select distinct definition_id from done where definition_id is not null
   )
-  select array_agg(id) into copied from copies;
-  delete from job_runs                 -- an index scan over a sorted array: rows are locked in id order
-   where id = any (copied) and lease_epoch = epoch and locked_by = worker and has_dependents is null;
+  insert into job_run_history (
+    id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
+    backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
+    queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
+    failed_at, error_type, last_error, result)
+  select
+    id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, 'succeeded', trigger,
+    backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
+    queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
+    failed_at, error_type, last_error, case when results is not null then stored_result(results -> id::text) end
+  from done;
   get diagnostics accepted = row_count;
-  if accepted < cardinality(copied) then
-    raise lock_not_available;          -- a run has changed since it was copied: undo both statements
-  end if;
   exit tries;
-exception when lock_not_available then   -- a second try, with locked rows, and without those that other transactions have locked
+exception when lock_not_available then   -- a second try, without the rows that other transactions have locked
   if again then
     raise;
   end if;
