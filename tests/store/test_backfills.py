@@ -313,6 +313,22 @@ def test_a_dead_run_of_a_paused_backfill_waits_when_it_is_retried(
     assert work(worker) + work(worker) + work(worker) == 3
 
 
+def test_a_resumed_backfill_obeys_a_policy_of_the_pause_with_the_run_that_is_running(
+    admin: SqlClient, worker: SqlClient
+) -> None:
+    schedule = admin.define(**DAILY)
+    made = declare(admin, schedule, days(3))
+    (running,) = worker.claim_limited()
+    admin.sql("select pause_backfill(%s)", made.id)
+    admin.sql("update job_definitions set concurrency_policy = 'Forbid'")
+    admin.sql("select update_limit_keys(%s, %s, null)", schedule, f"schedule:{schedule}")
+    admin.sql("select resume_backfill(%s)", made.id)
+    admin.sql("select run_now(%s)", schedule)
+    assert worker.claim_limited() == []
+    assert worker.complete(running) == []
+    assert len(worker.claim_limited()) == 1
+
+
 def test_a_cancelled_backfill_stops_and_its_ticks_may_be_declared_again(admin: SqlClient, worker: SqlClient) -> None:
     schedule = admin.define(**DAILY)
     made = declare(admin, schedule, minutes(1500), at_once=3)

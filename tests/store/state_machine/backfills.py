@@ -139,8 +139,7 @@ class BackfillModel:
         job.paused, self.store.limits[job.key] = False, job.at_once
         if self.schedules.definition(job.definition).spec.policy != "Allow":
             for run in self.unfinished(job):
-                if run.by == 0:
-                    run.limit_key = f"schedule:{job.definition}"
+                run.limit_key = f"schedule:{job.definition}"
         return True, self._create_runs(job)
 
     def cancel(self, job: ModelBackfill) -> tuple[bool, int, int]:

@@ -26,7 +26,7 @@ begin
   update job_limits set max_running = job.at_once where key = 'backfill:' || job.id;
   perform lock_runs(array(select unfinished_backfill_runs(job.id)));
   update job_runs as run set limit_key = 'schedule:' || job.definition_id
-   where run.id in (select unfinished_backfill_runs(job.id)) and run.locked_by = 0 and policy <> 'Allow';
+   where run.id in (select unfinished_backfill_runs(job.id)) and policy <> 'Allow';
   perform create_backfill_runs(job.id);
   insert into audit_log (actor, source, action, definition_id, schedule, scope, reason, detail)
   values (checked_actor, checked_source, 'resume_backfill', job.definition_id, job.schedule, 'backfill:' || job.id,
