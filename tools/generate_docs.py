@@ -121,7 +121,8 @@ def answers() -> dict[str, Answer]:
     from wakeboard.store.queries.audit import AuditRow
     from wakeboard.store.queries.backfills import BackfillRow
     from wakeboard.store.queries.failures import FailureRow
-    from wakeboard.store.queries.listings import LimitRow, PauseRow, RunRow, ScheduleRow
+    from wakeboard.store.queries.limits import LimitRow
+    from wakeboard.store.queries.listings import PauseRow, RunRow, ScheduleRow
     from wakeboard.store.queries.run_details import RunDetails
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}

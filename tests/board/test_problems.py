@@ -9,7 +9,8 @@ import pytest
 
 from wakeboard.board.problems import Situation, problems
 from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
-from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
+from wakeboard.store.queries.limits import LimitRow
+from wakeboard.store.queries.listings import PauseRow, RemovalRow
 from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

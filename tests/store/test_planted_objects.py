@@ -36,6 +36,7 @@ from wakeboard.store.queries.backfills import backfill, backfilled_ticks, backfi
 from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
+from wakeboard.store.queries.limits import declared_limit_rows, limits_that_differ, list_limits
 from wakeboard.store.queries.listings import Listings, RunFilter
 from wakeboard.store.queries.queue_backlog import read_queue_backlog
 from wakeboard.store.queries.recent_events import EventQueries
@@ -115,9 +116,9 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "run_ids": lambda: reports.run_ids(RunFilter(queue="default")),
         "ids_of": lambda: reports.ids_of([]),
         "ids_between": lambda: reports.ids_between(UUID(int=0), UUID(int=9)),
-        "limits": reports.limits,
-        "limits_that_differ": reports.limits_that_differ,
-        "declared_limit_rows": lambda: reports.declared_limit_rows("s"),
+        "limits": lambda: list_limits(conn),
+        "limits_that_differ": lambda: limits_that_differ(conn),
+        "declared_limit_rows": lambda: declared_limit_rows(conn, "s"),
         "pauses": reports.pauses,
         "removals": reports.removals,
         "queues": reports.queues,

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from wakeboard.store.queries.alert_page import AlertCounts
     from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
-    from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
+    from wakeboard.store.queries.limits import LimitRow
+    from wakeboard.store.queries.listings import PauseRow, RemovalRow
     from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
 
 MAX_GROUPS: Final = 5

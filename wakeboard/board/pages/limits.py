@@ -11,6 +11,7 @@ from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line
+from wakeboard.store.queries.limits import list_limits
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.schedule_list import filter_choices
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.listings import LimitRow, PauseRow
+    from wakeboard.store.queries.limits import LimitRow
+    from wakeboard.store.queries.listings import PauseRow
 
 HIGHEST_LIMIT: Final = 1_000_000
 MAX_DIGITS: Final = 10
@@ -65,7 +67,7 @@ async def limits(request: BoardRequest) -> Page:
         paused = {pause.name for pause in pauses if pause.kind == "queue" and pause.name}
         return LimitsModel(
             now=await listings.now(),
-            limits=[] if restricted else await listings.limits(),
+            limits=[] if restricted else await list_limits(conn),
             pauses=pauses,
             queues=sorted(paused) if restricted else sorted({*await listings.queues(), *paused}),
             restricted=restricted,

@@ -11,6 +11,7 @@ from wakeboard.board.problems import Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.store.queries.alert_page import AlertQueries
 from wakeboard.store.queries.health_checks import read_definitions, read_due, read_maintenance
+from wakeboard.store.queries.limits import list_limits
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.overview import OverviewQueries
 from wakeboard.store.queries.schedule_list import filter_choices
@@ -52,7 +53,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         maintenance=await read_maintenance(conn),
         stalled=stalled,
         dead=dead,
-        limits=await listings.limits() if sees_all else (),
+        limits=await list_limits(conn) if sees_all else (),
         pauses=[pause for pause in await listings.pauses() if _shows(pause, namespaces, queues)],
         removals=await listings.removals() if sees_all else (),
         alerts=await AlertQueries(conn, namespaces).counts(),

@@ -145,10 +145,11 @@ async def _apply(session: Session, source: str, manifests: Manifests, prune: boo
 async def _preview(session: Session, source: str, manifests: Manifests, prune: bool) -> Applied:
     from wakeboard.maintenance.desired_schedule import desired_from_files
     from wakeboard.manifests.loader import declared_limits
+    from wakeboard.store.queries.limits import declared_limit_rows
 
     desired = desired_from_files(manifests.schedules)
     limits = declared_limits(manifests, removes=prune)
-    declared = await session.listings.declared_limit_rows(source)
+    declared = await declared_limit_rows(session.conn, source)
     wanted = declared if limits is None else {str(row["key"]): row for row in limits.rows()}
     known = {(each.namespace, each.name): each for each in await session.store.list_definitions(source)}
     current = {key for key, each in known.items() if not each.removed}

@@ -17,7 +17,7 @@ from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.listings import LimitRow
+    from wakeboard.store.queries.limits import LimitRow
 
 DEFAULT = 1
 NO_RATE = "none"
@@ -122,12 +122,14 @@ async def _restore(session: Session, key: str, reason: str) -> LimitRow:
 
 
 async def _row(session: Session, key: str) -> LimitRow | None:
-    return next((row for row in await session.listings.limits() if row.key == key), None)
+    from wakeboard.store.queries.limits import list_limits
+
+    return next((row for row in await list_limits(session.conn) if row.key == key), None)
 
 
 def _unused(key: str) -> LimitRow:
     """A key that has no row, because its limit is the default."""
-    from wakeboard.store.queries.listings import LimitRow
+    from wakeboard.store.queries.limits import LimitRow
 
     return LimitRow(key=key, max_running=DEFAULT, is_explicit=False, running=0, waiting=0)
 
@@ -141,7 +143,9 @@ def _sentence(row: LimitRow) -> str:
 
 
 def _print_limits(key: str | None, as_json: bool) -> None:
-    rows = [row for row in with_session(lambda session: session.listings.limits()) if key in {None, row.key}]
+    from wakeboard.store.queries.limits import list_limits
+
+    rows = [row for row in with_session(lambda session: list_limits(session.conn)) if key in {None, row.key}]
     if as_json:
         print_json(rows)
     elif rows:

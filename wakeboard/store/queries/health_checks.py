@@ -15,6 +15,7 @@ from wakeboard.rules.health_conditions import DEAD_RUNS, NO_WORKER, OVERDUE_SCHE
 from wakeboard.rules.humanize import counted_at_least
 from wakeboard.store.connection import connect
 from wakeboard.store.queries.dependencies import DependencyFacts, read_dependency_facts
+from wakeboard.store.queries.limits import limits_that_differ
 from wakeboard.store.queries.listings import LIVE_QUEUES, Listings
 from wakeboard.store.statements import execute, read, translating
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
+    from wakeboard.store.queries.limits import LimitRow
+    from wakeboard.store.queries.listings import PauseRow, RemovalRow
 
 SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are read
 POOLER_TRIES = 5
@@ -304,7 +306,7 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
         maintenance=await read_maintenance(conn),
         pauses=await reports.pauses(),
         removals=await reports.removals(),
-        differing_limits=await reports.limits_that_differ(),
+        differing_limits=await limits_that_differ(conn),
         dependencies=await read_dependency_facts(conn),
     )
 

@@ -13,7 +13,7 @@ from wakeboard.rules.facts import IDS_SHOWN, Pause
 from wakeboard.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunSituation
 from wakeboard.store.queries.backfills import backfilled_ticks
 from wakeboard.store.queries.dependencies import read_awaited_runs
-from wakeboard.store.queries.listings import NEXT_START_S
+from wakeboard.store.queries.limits import NEXT_START_S
 from wakeboard.store.queries.schedule_list import paused_by
 from wakeboard.store.statements import read
 
