@@ -150,13 +150,18 @@ select definition_id, scheduled_for, count(*), array_agg(id) from wakeboard.all_
  where trigger = 'backfill' and status <> 'cancelled'
  group by 1, 2 having count(*) > 1;
 
--- lost: each tick of a backfill becomes a run
-select job.id, job.total, job.created, count(run.id), job.paused_at, job.finished_at
+-- lost: each tick of a backfill becomes a run, and leaves the backfill only when that is cancelled
+select job.id, job.total, job.created, count(item.tick), count(run.id), job.paused_at, job.finished_at
   from wakeboard.backfills as job
   left join wakeboard.backfill_ticks as item on item.backfill_id = job.id
   left join wakeboard.all_runs as run on run.id = item.run_id and run.scheduled_for = item.tick and run.trigger = 'backfill'
  where job.cancelled_at is null
- group by job.id having job.finished_at is null or job.created <> job.total or count(run.id) <> job.total;
+ group by job.id
+having job.finished_at is null or job.created <> job.total or count(run.id) <> count(item.tick)
+    or job.total - count(item.tick) not between 0 and (
+         select count(*) from wakeboard.all_runs as gone
+          where gone.definition_id = job.definition_id and gone.trigger = 'backfill' and gone.status = 'cancelled'
+            and gone.scheduled_for >= job.range_begin and gone.scheduled_for < job.range_end);
 
 -- other: an open circuit lets one run of a tick at a time through
 with made as (

@@ -121,7 +121,7 @@ def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:
             + "update wakeboard.job_run_history set status = 'succeeded', finished_at = now() - interval '1 h'",
             "a schedule runs for each tick for which all",
         ),
-        (BACKFILL, "each tick of a backfill becomes a run"),
+        (BACKFILL, "each tick of a backfill becomes a run, and leaves the backfill only when that is cancelled"),
         (OPEN_CIRCUIT, "an open circuit lets one run"),
         (
             "insert into wakeboard.job_runs (job_type, run_at) values ('quick', '2999-12-31 00:00+00')",

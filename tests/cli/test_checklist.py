@@ -129,7 +129,7 @@ def test_a_healthy_database_has_no_warnings():
             {"missing": [("a/1", "a/x")]},
             "warn",
             "dependencies",
-            "a/1 runs after a/x, which does not exist",
+            "`after` of a/1 names a/x, which does not exist",
         ),
         (
             "dependencies",

@@ -467,7 +467,7 @@ def test_a_tick_that_waits_for_ticks_without_a_run_is_named(served: SampleStore,
     )
     assert explain("billing/daily")[1:3] == [
         "It runs after hourly (all ticks), at the same ticks.",
-        "2 ticks of it wait for ticks of hourly; a backfill runs those without a run. The oldest is of ….",
+        "2 ticks of it wait until the ticks of hourly have run; a backfill creates missing runs. The oldest is of ….",
     ]
 
 

@@ -51,7 +51,7 @@ def test_each_step_of_a_new_projects_workflow_passes(project: Path, step: str, e
 def test_the_readme_of_a_new_project_installs_what_the_workflow_installs(project: Path):
     readme = (project / "README.md").read_text("utf-8")
     installs = [step for step in STEPS if step.startswith("pip install ")]
-    assert " && ".join(installs) in readme
+    assert [step for step in installs if step not in readme] == []
     assert installs[0] == 'pip install "pip>=25.1"'  # the first that knows --group; venvs of older Pythons have another
 
 

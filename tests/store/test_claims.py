@@ -244,7 +244,7 @@ def test_one_start_in_twenty_of_a_limit_key_goes_to_its_oldest_run(
     for _ in range(600 // slots):
         for _ in range(slots):
             admin.enqueue(priority=5, limit_key="k")
-        leases = worker.claim_limited("k")
+        leases = worker.claim_limited("k", by_chance=True)
         started += len(old & {lease.id for lease in leases})
         for lease in leases:
             worker.complete(lease)
@@ -257,7 +257,7 @@ def test_each_limit_key_has_its_turn_when_there_is_room_for_one_run(admin: SqlCl
         admin.enqueue(limit_key=key)
     served: list[str] = []
     for _ in range(150):
-        (lease,) = worker.claim_limited(*keys, count=1)
+        (lease,) = worker.claim_limited(*keys, count=1, by_chance=True)
         served.append(admin.run(lease.id).limit_key)
         worker.complete(lease)
     assert set(served) == set(keys)

@@ -10,6 +10,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from tests.postgres_servers import LAST_WEEK
 from tests.store.sql_clients import SqlClient
 from tools.generate_functions_revision import next_revision
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
@@ -116,6 +117,7 @@ def test_an_upgrade_from_each_earlier_migration_equals_a_fresh_install(
 ) -> None:
     assert migrated(empty_database, up_to=version).version == version
     assert migrated(empty_database).applied == tuple(m.name for m in migrations() if m.version > version)
+    do(empty_database, LAST_WEEK)  # as in `database`
     fresh, upgraded = read_catalog(database), read_catalog(empty_database)
     for what in fresh:
         assert upgraded[what] == fresh[what]

@@ -196,7 +196,8 @@ def _waiting_ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
         wait = "waits" if schedule.waiting_ticks == 1 else "wait"
         yield Fact(
             "waits_for_ticks",
-            f"{waiting} of it {wait} for ticks of {parents}; a backfill runs those without a run. The oldest is of",
+            f"{waiting} of it {wait} until the ticks of {parents} have run; a backfill creates missing runs."
+            " The oldest is of",
             schedule.oldest_waiting_tick,
             ".",
         )

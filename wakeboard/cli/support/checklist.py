@@ -259,7 +259,7 @@ def _dependencies(facts: HealthFacts) -> Finding:
         return _reported(DEPENDENCY_CYCLE.severity, "dependencies", cycle_text(graph.cycle), hint)
     if graph.missing:
         child, parent = graph.missing[0]
-        message = f"{one_line(child)} runs after {one_line(parent)}, which does not exist"
+        message = f"`after` of {one_line(child)} names {one_line(parent)}, which does not exist"
         if len(graph.missing) > 1:
             message += f"; there are {len(graph.missing):,} such entries of `after`"
         hint = "correct `after`, or declare the schedule"
