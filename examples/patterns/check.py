@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PATTERNS = Path(__file__).parent
 UNFINISHED = 75  # exit code of a pattern's check.py
 POLL_S = 0.1
+QUIET_S = 2.0  # without an end of a run, before the check
 SETTINGS = {"WAKEBOARD_LEASE_SECONDS": "2"}  # runs of a killed worker are queued again after two seconds
 WORK = """
 select (select count(*) from wakeboard.job_runs where status = 'running'),
@@ -66,7 +67,8 @@ def run(pattern: Path, folder: Path, dsn: str | None, kills: int, timeout_s: flo
     environment = {**os.environ, **SETTINGS, **free_ports(pattern), "PATTERN_OUT": str(folder)}
     with up(pattern, folder, environment, dsn) as (process, log):
         environment["WAKEBOARD_DSN"] = dsn = dsn or wait_for_dsn(process, folder, give_up_at)
-        killed = seen = 0
+        killed = seen = last_ended = 0
+        ended_at = time.monotonic()
         while process.poll() is None and time.monotonic() < give_up_at:
             time.sleep(POLL_S)
             running, ended = work(dsn)
@@ -74,6 +76,10 @@ def run(pattern: Path, folder: Path, dsn: str | None, kills: int, timeout_s: flo
                 if killed < kills and ended > seen and kill_the_workers(dsn):  # since the last kill work has gone on
                     killed, seen = killed + 1, ended
                     print(f"killed the workers in mid-work ({killed} of {kills})", flush=True)
+                continue
+            if ended != last_ended:
+                last_ended, ended_at = ended, time.monotonic()
+            if time.monotonic() < ended_at + QUIET_S:  # a check takes so long that work could begin and end meanwhile
                 continue
             found = check(pattern, environment)
             if found.returncode != UNFINISHED:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wakeboard.board.state import Board, BoardOptions
 
 EVERY_ADDRESS: Final = "*"  # of IPv4 and IPv6
-STOP_TIMEOUT_S: Final = 3
+STOP_TIMEOUT_S: Final = 2  # for open requests; the process ends within 3 s
 
 
 def listening_socket(bind: str, port: int, *, or_any: bool = False) -> socket.socket:
