@@ -100,9 +100,9 @@ select definition_id, scheduled_for, count(*), array_agg(id) from wakeboard.all_
 -- lost: a schedule runs for each tick for which all schedules that it runs after have succeeded
 select edge.definition_id, past.scheduled_for
   from wakeboard.schedule_dependencies as edge
-  join wakeboard.job_run_history as past on past.definition_id = edge.parent_id
-   and past.trigger in ('tick', 'backfill')  -- a replay may be one of a requested run, which is of no tick
+  join wakeboard.job_run_history as past on past.definition_id = edge.parent_id and past.trigger <> 'manual'
  where edge.place = 1 and past.status = 'succeeded'
+   and past.scheduled_for = date_trunc('second', past.scheduled_for)  -- a requested run, also its replay, is of no tick
    and not exists (select from wakeboard.schedule_dependencies as other
                     where other.definition_id = edge.definition_id
                       and not exists (select from wakeboard.job_run_history as needed
