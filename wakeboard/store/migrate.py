@@ -183,6 +183,7 @@ async def _migrate(
     if any(done.get(m.version, m.name) != m.name for m in migrations()):
         raise foreign_schema(conn)
     wanted = [m for m in migrations() if m.version not in done and (up_to is None or m.version <= up_to)]
+    granted = await _granted(conn)
     for migration in wanted:
         await conn.execute(migration.text.encode())
         await conn.execute(
@@ -198,7 +199,7 @@ async def _migrate(
             raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
         if not newer:
             written = await _write_functions(conn, before)
-            revoked = await _grant(conn, roles, revoke)
+            revoked = await _grant(conn, roles, revoke, granted)
         await conn.execute("select wakeboard.create_partitions()")
     return Migrated(tuple(m.name for m in wanted), written, version, revoked)
 
@@ -285,8 +286,26 @@ async def _comment(conn: psycopg.AsyncConnection[Any], function: SqlFunction) ->
     await conn.execute(comment)
 
 
-async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str]) -> tuple[str, ...]:
-    """Grants every role exactly its functions. Returns the roles that lost their grants: revoked or replaced."""
+async def _granted(conn: psycopg.AsyncConnection[Any]) -> list[tuple[str, str, bool]]:
+    """Who may call which function: its name, a role, and whether that may grant it to others."""
+    cursor = await conn.execute(
+        "select distinct proname::text, pg_get_userbyid(granted.grantee)::text, granted.is_grantable"
+        "  from pg_proc cross join lateral aclexplode(proacl) as granted"
+        " where pronamespace = 'wakeboard'::regnamespace and granted.grantee not in (0, proowner)"
+    )
+    return await cursor.fetchall()
+
+
+async def _grant(
+    conn: psycopg.AsyncConnection[Any],
+    roles: Roles,
+    revoke: Collection[str],
+    granted: Collection[tuple[str, str, bool]],
+) -> tuple[str, ...]:
+    """Grants every role exactly its functions. Returns the roles that lost their grants: revoked or replaced.
+
+    Other roles keep the functions that an administrator `granted` to them, also those that have new parameters now.
+    """
     row = await (await conn.execute("select roles from wakeboard.installation")).fetchone()
     former: dict[str, str] = row[0] if row else {}
     known = {r[0] async for r in await conn.execute("select rolname from pg_roles")}
@@ -304,6 +323,14 @@ async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Colle
         await conn.execute(_revoke(sql.Identifier(name)))
     for statement in grants(Roles(**wanted)):
         await conn.execute(statement)
+    names = {function.name for function in sql_functions()}
+    for function, role, may_grant in granted:
+        if function in names and role not in had_rights | set(wanted.values()):
+            option = sql.SQL(" with grant option" if may_grant else "")
+            function_and_role = sql.Identifier(function), sql.Identifier(role)
+            await conn.execute(
+                sql.SQL("grant execute on function wakeboard.{} to {}").format(*function_and_role) + option
+            )
     await conn.execute("update wakeboard.installation set roles = %s", (json.dumps(wanted),))
     return tuple(sorted(had_rights - set(wanted.values())))
 

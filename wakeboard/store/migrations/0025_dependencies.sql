@@ -67,33 +67,7 @@ create index run_dependencies_unfinished on run_dependencies (parent_id) where n
 create index run_dependencies_created on run_dependencies (created_at);
 comment on table run_dependencies is 'The runs (parents) that a run waits for or has waited for. place: of its entry in after, from 1.';
 
--- They have one argument more now. Roles keep rights that an administrator granted by hand.
-create function enqueue(
-  job_type text, payload jsonb default '{}', queue text default 'default', priority integer default 3,
-  run_at timestamptz default null, idempotency_key text default null, limit_key text default null,
-  max_attempts integer default 5, timeout_s integer default 600, backoff text default 'exponential',
-  backoff_base_s integer default 10, backoff_cap_s integer default 3600,
-  unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
-  traceparent text default null, tracestate text default null, after bigint[] default null)
-returns table (id bigint, uuid uuid, created boolean) language plpgsql as 'begin end';
-
-do $$
-declare
-  one record;
-begin
-  for one in
-    select newer.oid::regprocedure as newer, granted.grantee::regrole as grantee,
-           case when granted.is_grantable then 'with grant option' end as grantable
-      from pg_proc as former
-      join pg_proc as newer on newer.pronamespace = former.pronamespace and newer.proname = former.proname and newer.oid <> former.oid
-     cross join lateral aclexplode(former.proacl) as granted
-     where former.pronamespace = 'wakeboard'::regnamespace and former.proname = 'enqueue'
-       and newer.proargnames @> '{after}' and granted.grantee not in (0, former.proowner)
-  loop
-    execute format('grant execute on function %s to %s %s', one.newer, one.grantee, one.grantable);
-  end loop;
-end
-$$;
+-- They have one argument more now; `migrate` writes them again.
 drop function if exists enqueue(
   text, jsonb, text, integer, timestamptz, text, text, integer, integer, text, integer, integer, integer, text[], text, text,
   text);
