@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter, index
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, overload
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -33,60 +33,29 @@ _UniqueValues: TypeAlias = tuple[int | None, list[str] | None, IfExists]
 
 _NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
 
-# In the caller's session, with the caller's search_path.
-_ENQUEUE = checked_call("""
+# In the caller's session, with the caller's search_path. A call names later arguments only as far as it needs them: a
+# database that has not been migrated yet knows only the first ones.
+_CALL: LiteralString = """
 select id, uuid, created
-  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-""")
-# Apart from the others: a database that has not been migrated yet knows only those.
-_ENQUEUE_UNIQUE = checked_call("""
-select id, uuid, created
-  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
-                         %s, %s::pg_catalog.text[], %s)
-""")
-_ENQUEUE_TRACED = checked_call("""
-select id, uuid, created
-  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
-                         %s, %s::pg_catalog.text[], %s, %s, %s)
-""")
-_ENQUEUE_AFTER = checked_call("""
-select id, uuid, created
-  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
-                         %s, %s::pg_catalog.text[], %s, %s, %s, %s::bigint[])
-""")
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s"""
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
-_ENQUEUE_MANY = checked_call("""
+_CALL_MANY: LiteralString = """
 select id, created
   from wakeboard.enqueue_many(
          %b::pg_catalog.text[],
          array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
          %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
-         %b::pg_catalog.text[], %s, %s)
-""")
-_ENQUEUE_MANY_UNIQUE = checked_call("""
-select id, created
-  from wakeboard.enqueue_many(
-         %b::pg_catalog.text[],
-         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
-         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
-         %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s)
-""")
-_ENQUEUE_MANY_TRACED = checked_call("""
-select id, created
-  from wakeboard.enqueue_many(
-         %b::pg_catalog.text[],
-         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
-         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
-         %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s, %s, %s)
-""")
-_ENQUEUE_MANY_AFTER = checked_call("""
-select id, created
-  from wakeboard.enqueue_many(
-         %b::pg_catalog.text[],
-         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
-         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
-         %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.jsonb)
-""")
+         %b::pg_catalog.text[], %s, %s"""
+_UNIQUE: LiteralString = ", %s, %s::pg_catalog.text[], %s"
+_TRACE: LiteralString = ", %s, %s"
+_ENQUEUE = checked_call(_CALL + ")")
+_ENQUEUE_UNIQUE = checked_call(_CALL + _UNIQUE + ")")
+_ENQUEUE_TRACED = checked_call(_CALL + _UNIQUE + _TRACE + ")")
+_ENQUEUE_AFTER = checked_call(_CALL + _UNIQUE + _TRACE + ", %s::bigint[])")
+_ENQUEUE_MANY = checked_call(_CALL_MANY + ")")
+_ENQUEUE_MANY_UNIQUE = checked_call(_CALL_MANY + _UNIQUE + ")")
+_ENQUEUE_MANY_TRACED = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ")")
+_ENQUEUE_MANY_AFTER = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ", %s::pg_catalog.jsonb)")
 _STATUS = checked_call("select status from wakeboard.get_run(%s, %s)")
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -315,10 +284,9 @@ def _enqueue_statement(
     values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: list[int] | None
 ) -> tuple[bytes, tuple[Any, ...]]:
     if parents is not None:
-        trace = (span.traceparent, span.tracestate) if span is not None else (None, None)
-        return _ENQUEUE_AFTER, (*values, *(unique or _NOT_UNIQUE), *trace, parents)
+        return _ENQUEUE_AFTER, (*values, *_later_values(unique, span), parents)
     if span is not None:
-        return _ENQUEUE_TRACED, (*values, *(unique or _NOT_UNIQUE), span.traceparent, span.tracestate)
+        return _ENQUEUE_TRACED, (*values, *_later_values(unique, span))
     return (_ENQUEUE_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE, values)
 
 
@@ -326,11 +294,15 @@ def _enqueue_many_statement(
     values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: str | None
 ) -> tuple[bytes, tuple[Any, ...]]:
     if parents is not None:
-        trace = (span.traceparent, span.tracestate) if span is not None else (None, None)
-        return _ENQUEUE_MANY_AFTER, (*values, *(unique or _NOT_UNIQUE), *trace, parents)
+        return _ENQUEUE_MANY_AFTER, (*values, *_later_values(unique, span), parents)
     if span is not None:
-        return _ENQUEUE_MANY_TRACED, (*values, *(unique or _NOT_UNIQUE), span.traceparent, span.tracestate)
+        return _ENQUEUE_MANY_TRACED, (*values, *_later_values(unique, span))
     return (_ENQUEUE_MANY_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE_MANY, values)
+
+
+def _later_values(unique: _UniqueValues | None, span: EnqueueSpan | None) -> tuple[Any, ...]:
+    """The arguments of a unique window and of a trace context."""
+    return (*(unique or _NOT_UNIQUE), *((span.traceparent, span.tracestate) if span is not None else (None, None)))
 
 
 def _enqueued(rows: Sequence[tuple[Any, ...]], span: EnqueueSpan | None) -> Enqueued:
