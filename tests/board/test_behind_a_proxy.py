@@ -98,7 +98,7 @@ async def test_the_user_of_the_proxy_acts_under_their_own_name(database: str, st
     assert [(actor, action) for actor, _, action, _ in store.audit()] == [(ANNA, "retry")]
 
 
-async def test_without_the_proxy_a_client_is_nobody(database: str, store: Store, tmp_path: Path):
+async def test_without_the_proxy_a_client_has_no_name(database: str, store: Store, tmp_path: Path):
     run = store.run("dead")
     claims = [
         {},
@@ -118,7 +118,7 @@ async def test_without_the_proxy_a_client_is_nobody(database: str, store: Store,
     assert store.status(run) == "dead"
 
 
-async def test_a_proxy_that_leaves_the_headers_of_clients_lets_nobody_spoof_them(database: str, tmp_path: Path):
+async def test_a_proxy_that_leaves_the_headers_of_clients_lets_no_client_spoof_them(database: str, tmp_path: Path):
     claims = [{USER: "root"}, {GROUPS: "system:masters"}, {SECRET_HEADER: "guess"}, {"X_Forwarded.User": "root"}]
     with behind_a_proxy(database, tmp_path, removes=False) as (proxy, _):
         assert (await asked("GET", f"{proxy}/", {}))[0] == 200

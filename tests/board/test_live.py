@@ -106,7 +106,7 @@ async def test_a_terminated_board_ends_within_3_seconds_beside_open_pages(databa
         process.send_signal(signal.SIGTERM)
         await asyncio.to_thread(process.wait, 30)
 
-    assert time.monotonic() - began < 5, "it is 0.3 s on an idle machine, and 2 s with streams that do not end"
+    assert time.monotonic() - began < 3
     assert process.returncode in {0, -signal.SIGTERM}
 
 

@@ -36,7 +36,7 @@ async def test_searches_that_take_long_do_not_hold_up_other_pages(client: Client
     assert {search.status for search in await asyncio.gather(*searches)} == {200}
 
 
-async def test_a_board_that_stops_ends_the_reads_for_which_nobody_waits(client: Client):
+async def test_a_board_that_stops_ends_the_reads_whose_callers_have_gone(client: Client):
     began = asyncio.Event()
 
     async def read(conn: AsyncConnection) -> None:

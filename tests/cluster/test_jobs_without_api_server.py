@@ -40,6 +40,12 @@ async def shop(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator
     await pool.close()
 
 
+async def _succeeds(pool: Pool, attempt: asyncio.Future[Any]) -> None:
+    """Ends the pod of the only Job, and with it the attempt."""
+    await pool.pods.end(await pool.pods.start(), message="1")
+    assert (await attempt).result == 1
+
+
 async def test_no_attempt_fails_because_the_api_server_restarts(shop: Pool, own_control_plane: ControlPlane) -> None:
     runs = [shop.run()]
     attempts = [shop.start(runs[0])]
@@ -101,8 +107,7 @@ async def test_an_attempt_that_cannot_ask_for_its_job_is_given_back(
     assert (outcome.status, outcome.delay_s, run.attempt) == ("snoozed", 0, 1)
     assert run.steps["API server away"]["problem"]
     attempt = pool.start(run, pool.process())
-    await pool.pods.end(await pool.pods.start(), message="1")
-    assert (await attempt).result == 1
+    await _succeeds(pool, attempt)
     assert len(await pool.pods.jobs()) == 1
 
 
@@ -117,8 +122,7 @@ async def test_a_job_whose_end_cannot_be_seen_is_not_stopped_but_adopted(
         outcome = await pool.start(run := pool.run())
     assert (outcome.status, outcome.delay_s) == ("snoozed", 0)
     attempt = pool.start(run, pool.process())
-    await pool.pods.end(await pool.pods.start(), message="1")
-    assert (await attempt).result == 1
+    await _succeeds(pool, attempt)
 
 
 async def test_an_attempt_that_waited_long_is_given_back_so_that_its_job_has_the_whole_timeout(
@@ -132,8 +136,7 @@ async def test_an_attempt_that_waited_long_is_given_back_so_that_its_job_has_the
     assert (outcome.status, outcome.delay_s) == ("snoozed", 0)
     attempt = pool.start(run)
     assert (await pool.pods.one_job())["spec"]["activeDeadlineSeconds"] == testing.TIMEOUT_S
-    await pool.pods.end(await pool.pods.start(), message="1")
-    assert (await attempt).result == 1
+    await _succeeds(pool, attempt)
     assert len(await pool.pods.jobs()) == 1
 
 
@@ -144,8 +147,7 @@ async def test_two_requests_that_change_a_quota_at_once_fail_no_attempt(
     answers = iter([ApiRefused(409, "Conflict", "Operation cannot be fulfilled on resourcequotas")])
     _answer(monkeypatch, "/jobs", lambda: next(answers, None))
     attempt = pool.start(pool.run())
-    await pool.pods.end(await pool.pods.start(), message="1")
-    assert (await attempt).result == 1
+    await _succeeds(pool, attempt)
 
 
 async def test_a_server_that_is_ready_but_cannot_create_a_job_fails_the_attempt_with_its_message(

@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from tests.store.state_machine.model import UNFINISHED, ModelRun, StoreModel
+from tests.store.state_machine.model import UNFINISHED, StoreModel
+from tests.store.state_machine.model_rows import ModelRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -118,7 +118,7 @@ class SharedReads:
         self._reads = {}
 
     async def close(self) -> None:
-        """Stops the reads that run, also those that nobody waits for, so that none opens a connection later."""
+        """Stops the reads that run, also those whose callers have gone, so that none opens a connection later."""
         running = list(self._running)
         for task in running:
             task.cancel()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.store.state_machine.model import UNFINISHED, ModelRun
+from tests.store.state_machine.model import UNFINISHED
+from tests.store.state_machine.model_rows import ModelRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from tests.store.state_machine.backfills import BackfillModel
     from tests.store.state_machine.dependencies import DependencyModel
     from tests.store.state_machine.machine import StoreMachine
-    from tests.store.state_machine.model import ModelRun, StoreModel
+    from tests.store.state_machine.model import StoreModel
+    from tests.store.state_machine.model_rows import ModelRun
     from tests.store.tick_model import ModelDefinition, TickModel
 
 

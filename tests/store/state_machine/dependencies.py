@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.store.state_machine.model import ModelRun, NotedEnd, StoreModel
+    from tests.store.state_machine.model import StoreModel
+    from tests.store.state_machine.model_rows import ModelRun, NotedEnd
     from tests.store.tick_model import ModelDefinition, TickModel
 
 

@@ -13,7 +13,8 @@ from hypothesis.stateful import initialize, invariant
 
 from tests.store.sql_clients import Lease
 from tests.store.state_machine.machine import MAX_LIVE_RUNS, StoreMachine
-from tests.store.state_machine.model import QUEUES, TYPES, ModelRate, ModelRun
+from tests.store.state_machine.model import QUEUES, TYPES
+from tests.store.state_machine.model_rows import ModelRate, ModelRun
 from tests.store.state_machine.operations import AFTER
 from wakeboard.maintenance.dependents import joined_ticks
 
@@ -95,13 +96,7 @@ class FullMachine(StoreMachine):
             rate.used, rate.time = max(0, rate.used - units), rate.time + units
 
     def consume(self, pick: int, units: int, *, by_other: bool) -> None:
-        chosen = self._lease(pick, by_other=by_other)
-        if chosen is None:
-            return
-        worker, lease = chosen
-        client, run = self.harness.workers[worker], self.model.lease(*chosen)
-        answer = self._call(lambda: client.sql("select consume(%s, %s, %s, %s)", worker, *lease, units))
-        assert (answer is None) == (run is None)
+        run = self._call_of_lease("consume", units, pick, by_other=by_other)
         if run and (rate := self.model.rates.get(run.rated_key or "")):
             rate.take(units)
 
@@ -109,16 +104,21 @@ class FullMachine(StoreMachine):
         if ends:
             self.harness.user.sql("update job_limits set paused_until = 'epoch'")
             self.model.paused_limits.clear()
-        chosen = self._lease(pick, by_other=by_other)
-        if chosen is None:
-            return
-        worker, lease = chosen
-        client, run = self.harness.workers[worker], self.model.lease(*chosen)
-        answer = self._call(lambda: client.sql("select pause_limit(%s, %s, %s, %s)", worker, *lease, PAUSE_S))
-        assert (answer is None) == (run is None)
+        run = self._call_of_lease("pause_limit", PAUSE_S, pick, by_other=by_other)
         key = run and run.rated_key
         if key in self.model.limits and not key.startswith("schedule:"):
             self.model.paused_limits.add(key)
+
+    def _call_of_lease(self, function: str, value: int, pick: int, *, by_other: bool) -> ModelRun | None:
+        """Calls a function for a lease. The run, if the lease holds."""
+        chosen = self._lease(pick, by_other=by_other)
+        if chosen is None:
+            return None
+        worker, lease = chosen
+        client, run = self.harness.workers[worker], self.model.lease(*chosen)
+        answer = self._call(lambda: client.sql(f"select {function}(%s, %s, %s, %s)", worker, *lease, value))
+        assert (answer is None) == (run is None)
+        return run
 
     # -- circuits ------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ from tests.store.sql_clients import Lease
 from tests.store.state_machine.backfills import BackfillModel
 from tests.store.state_machine.comparison import differences
 from tests.store.state_machine.dependencies import DependencyModel
-from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, ModelRun, StoreModel
+from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, StoreModel
+from tests.store.state_machine.model_rows import ModelRun
 from tests.store.state_machine.operations import ANY_OPERATION, JOB, SPEC
 from tests.store.tick_model import ModelPlan, ModelSpec, TickModel, older
 from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks

@@ -1,0 +1,215 @@
+"""A run waits until others have succeeded, and its handler reads their results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.store.dependencies import lease, pass_on, succeed
+from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.store.enqueue import Job, enqueue_many
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+
+def test_a_run_waits_until_its_parents_have_succeeded(admin: SqlClient, worker: SqlClient):
+    pay, pack = admin.enqueue(), admin.enqueue()
+    ship = admin.enqueue(after=[pay, pack])
+    assert lease(worker, ship) == []
+    succeed(worker, pay)
+    pass_on(worker)
+    assert worker.value("select run_at from job_runs where id = %s", ship).year == 2999
+    succeed(worker, pack)
+    assert pass_on(worker).started == 1
+    assert [one.id for one in lease(worker, ship)] == [ship]
+
+
+def test_a_run_waits_for_no_run_that_has_succeeded(admin: SqlClient, worker: SqlClient):
+    pay = admin.enqueue()
+    succeed(worker, pay)
+    ship = admin.enqueue(after=[pay])
+    assert [one.id for one in lease(worker, ship)] == [ship]
+
+
+def test_a_run_that_waits_is_due_at_its_own_time_at_the_earliest(admin: SqlClient, worker: SqlClient):
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay], run_at="2030-01-01 00:00+00")
+    succeed(worker, pay)
+    pass_on(worker)
+    assert admin.value("select run_at from job_runs where id = %s", ship).year == 2030
+
+
+def test_each_run_of_enqueue_many_waits_for_its_own_parents(admin: SqlClient, worker: SqlClient):
+    with admin.conn.transaction():
+        pay, pack = enqueue_many(admin.conn, [Job("ping"), Job("ping", priority=4)])
+        jobs = [
+            Job("ping", after=[pay, pack.id]),
+            Job("ping", limit_key="k"),
+            Job("ping", after=[]),
+            Job("ping", after=[pack]),
+        ]
+        both, free, empty, packed = enqueue_many(admin.conn, jobs)
+    due = "select id from job_runs where run_at <= now() order by id"
+    assert admin.column(due) == [pay.id, pack.id, free.id, empty.id]
+    admin.sql("select cancel(%s)", [pay.id])
+    succeed(worker, pack.id)
+    assert pass_on(worker).started == 1
+    assert admin.column("select id from job_runs where run_at <= now() and id = any(%s)", [both.id, packed.id]) == [
+        packed.id
+    ]
+
+
+def test_a_run_of_enqueue_many_that_exists_already_is_left_as_it_is(admin: SqlClient):
+    jobs = [Job("ping", idempotency_key="a"), Job("ping", idempotency_key="b")]
+    first, parent = enqueue_many(admin.conn, jobs)
+    again = enqueue_many(admin.conn, [Job("ping", idempotency_key="a", after=[parent]), Job("ping", after=[first])])
+    assert [run.created for run in again] == [False, True]
+    assert admin.column("select run_id from run_dependencies") == [again[1].id]
+    with pytest.raises(WakeboardError, match="holds run 99999, which does not exist; write ids that enqueue returned"):
+        enqueue_many(admin.conn, [Job("ping"), Job("ping", after=[99999])])
+    with pytest.raises(InvalidValue, match=r"after is 7; write a list, such as \[7\]"):
+        enqueue_many(admin.conn, [Job("ping", after=7)])  # pyright: ignore[reportArgumentType]
+
+
+def test_runs_of_one_transaction_may_wait_for_each_other(admin: SqlClient, worker: SqlClient):
+    with admin.conn.transaction():
+        pay = admin.enqueue()
+        ship = admin.enqueue(after=[pay])
+    succeed(worker, pay)
+    pass_on(worker)
+    succeed(worker, ship)
+    assert admin.column("select id from job_run_history order by id") == [pay, ship]
+
+
+def test_a_parent_that_ends_while_its_child_is_enqueued_frees_it(
+    admin: SqlClient, worker: SqlClient, meanwhile: ThreadPoolExecutor
+):
+    """The completion waits for the transaction, so that it finds the run."""
+    pay = admin.enqueue()
+    (one,) = lease(worker, pay)
+    with admin.conn.transaction():
+        ship = admin.enqueue(after=[pay])
+        refused = meanwhile.submit(
+            worker.sql, "select complete(%s, %s, %s)", worker.worker_id, [pay], one.epoch
+        ).result()
+    if refused:  # it waits for 200 ms, and the worker reports again
+        worker.sql("select complete(%s, %s, %s)", worker.worker_id, [pay], one.epoch)
+    assert pass_on(worker).started == 1
+    assert [each.id for each in lease(worker, ship)] == [ship]
+
+
+def test_a_waiting_run_continues_with_the_replay_of_a_cancelled_parent(admin: SqlClient, worker: SqlClient):
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay])
+    admin.sql("select cancel(%s)", [pay])
+    again = admin.value("select new_id from replay(%s)", [pay])
+    succeed(worker, again)
+    pass_on(worker)
+    assert [one.id for one in lease(worker, ship)] == [ship]
+
+
+def test_a_replay_of_a_parent_that_succeeded_does_not_stop_the_run_that_waited_for_it(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+):
+    """Also while its end is not yet passed on, and while the replay's transaction is open."""
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay])
+    succeed(worker, pay)
+    with other.conn.transaction():
+        other.sql("select replay(%s)", [pay])
+        assert pass_on(worker).started == 1
+    assert admin.run(ship).run_at.year < 2999
+
+
+def test_a_locked_run_stops_no_other_run_that_waits(admin: SqlClient, worker: SqlClient, other: SqlClient):
+    """And idle workers do not look for it again and again."""
+    due = "select next_due('{default}', '{ping}', 60)"
+    pay = admin.enqueue()
+    ships = [admin.enqueue(after=[pay]) for _ in range(3)]
+    succeed(worker, pay)
+    with other.conn.transaction():
+        other.sql("select from job_runs where id = %s for update", ships[1])
+        assert pass_on(worker).started == 2
+        for age, answer in ((0, 0), (30, 1), (3600, None)):
+            admin.sql("update ended_runs set ended_at = now() - make_interval(secs => %s)", age)
+            assert admin.value(due) == answer or (age == 0 and admin.value(due) == 1)  # on a slow machine
+    assert pass_on(worker).started == 1
+    assert {one.id for one in lease(worker, *ships)} == set(ships)
+
+
+def test_a_run_cannot_wait_for_itself(admin: SqlClient):
+    """Its id can be guessed: ids are numbered."""
+    for guess in range(1, 4):  # one call may take several numbers
+        last = admin.value("select last_value from job_runs_id_seq")
+        with pytest.raises(psycopg.Error, match="which does not exist"):
+            admin.enqueue(after=[last + guess])
+    for guess in range(1, 4):
+        last = admin.value("select last_value from job_runs_id_seq")
+        with pytest.raises(WakeboardError, match="which does not exist"):
+            enqueue_many(admin.conn, [Job("ping", after=[last + guess])])
+
+
+def test_a_waiting_run_can_be_cancelled(admin: SqlClient, worker: SqlClient):
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay])
+    assert admin.value("select answer from cancel(%s)", [ship]) == "cancelled"
+    succeed(worker, pay)
+    assert pass_on(worker).started == 0
+
+
+@pytest.mark.parametrize(
+    ("parents", "message"),
+    [
+        ([999], "after holds run 999, which does not exist; write ids that enqueue returned"),
+        ([None], 'after is "{NULL}"; write the ids of up to 1000 runs, such as {12,13}'),
+        ([[1], [2]], 'after is "{{1},{2}}"; write the ids of up to 1000 runs, such as {12,13}'),
+        ([1] * 1001, "write the ids of up to 1000 runs"),
+    ],
+)
+def test_a_wrong_parent_is_refused(admin: SqlClient, parents: list[Any], message: str):
+    with pytest.raises(psycopg.Error) as refused:
+        admin.enqueue(after=parents)
+    assert message in str(refused.value)
+    assert admin.value("select count(*) from job_runs") == 0
+
+
+def test_a_parent_that_will_not_succeed_is_refused(admin: SqlClient):
+    pay = admin.enqueue()
+    admin.sql("select cancel(%s)", [pay])
+    with pytest.raises(
+        psycopg.Error, match=f"after holds run {pay}, which is cancelled and will not succeed; replay it"
+    ):
+        admin.enqueue(after=[pay])
+
+
+# -- results
+
+
+def test_a_parent_that_is_named_twice_has_two_results(admin: SqlClient, worker: SqlClient):
+    """`first, second = run.results()`, where an idempotency key made two enqueues one run."""
+    pay, pack = admin.enqueue(), admin.enqueue()
+    ship = admin.enqueue(after=[pay, pack, pay])
+    succeed(worker, pay, pack, result="1")
+    pass_on(worker)
+    (one,) = lease(worker, ship)
+    assert worker.value("select run_results(%s, %s, %s)", worker.worker_id, ship, one.epoch) == [1, 1, 1]
+
+
+def test_a_run_reads_the_results_of_its_parents_in_their_order(admin: SqlClient, worker: SqlClient):
+    pay, pack = admin.enqueue(), admin.enqueue()
+    ship = admin.enqueue(after=[pack, pay])
+    succeed(worker, pay, result='{"paid": 3}')
+    succeed(worker, pack)
+    pass_on(worker)
+    (one,) = lease(worker, ship)
+    query = "select run_results(%s, %s, %s)"
+    assert worker.value(query, worker.worker_id, ship, one.epoch) == [None, {"paid": 3}]
+    with pytest.raises(psycopg.Error, match="the lease of run"):
+        worker.value(query, worker.worker_id, ship, one.epoch + 1)
