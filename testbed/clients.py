@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from testbed.processes import ROOT
-from tools.bootstrap import say
+from tools.bootstrap import report
 from tools.go_programs import build, cache, file_lock, key
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def node_packages() -> Path:
     folder = cache() / "clients" / f"npm-{_hash(TYPESCRIPT / name for name in PACKAGE_FILES)}"
     with file_lock(folder.parent / "npm.lock", "the packages of the TypeScript worker"):
         if not folder.exists():
-            say("Installing the packages of the TypeScript worker, once.")
+            report("Installing the packages of the TypeScript worker, once.")
             unfinished = folder.with_name(f"{folder.name}-unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
@@ -81,14 +81,17 @@ def typescript_command(folder: Path) -> list[str]:
 
 
 def go_worker(program: str = "conformance") -> Path:
-    """The Go worker that `wakeboard conformance` tests, or, with "benchmark", the one that is measured."""
+    """The Go worker that `wakeboard conformance` tests, or, with "benchmark", the one that is measured.
+
+    With "enqueue": the program that enqueues.
+    """
     folder = cache() / "clients" / f"go-{key(GO, '')}"
     with file_lock(folder.parent / "go.lock", "the Go workers"):
         if not folder.exists():
             unfinished = folder.with_name(f"{folder.name}-unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
-            for name in ("benchmark", "conformance"):
+            for name in ("benchmark", "conformance", "enqueue"):
                 build(f"the Go worker ({name})", GO, f"./{name}", "-s -w", unfinished / name)
             unfinished.rename(folder)
     return folder / program

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tools.bootstrap import ROOT, install, say
+from tools.bootstrap import ROOT, install, report
 from tools.go_programs import cache
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _printed_by(command: list[str], environment: dict[str, str], folder: Path) -
     return ran.stdout
 
 
-def report(audited: Iterable[Audited]) -> tuple[list[str], int]:
+def summary(audited: Iterable[Audited]) -> tuple[list[str], int]:
     """The lines to print, and the exit code."""
     results = list(audited)
     lines = [sentence for one in results for sentence in one.advisories]
@@ -107,11 +107,11 @@ def main() -> int:
     """Asks the registries and prints the report."""
     tool = cache() / f"audit-{hashlib.sha256(AUDIT_LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]}"
     if not tool.exists():
-        say("Installing pip-audit.")
+        report("Installing pip-audit.")
         install("--target", str(tool), "--require-hashes", "-r", str(AUDIT_LOCK))
-    lines, code = report([*(ask_index(tool, lock) for lock in PYTHON_LOCKS), *map(ask_npm, NPM_FOLDERS)])
+    lines, code = summary([*(ask_index(tool, lock) for lock in PYTHON_LOCKS), *map(ask_npm, NPM_FOLDERS)])
     for line in lines:
-        say(line)
+        report(line)
     return code
 
 

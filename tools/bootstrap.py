@@ -46,14 +46,14 @@ def main(what: str) -> None:
     use_a_new_enough_python()
     began = time.monotonic()
     make_venv()
-    say(f"Installing what {LOCKS[what].relative_to(ROOT)} names.")
+    report(f"Installing what {LOCKS[what].relative_to(ROOT)} names.")
     install("--require-hashes", "-r", str(BUILD_LOCK))
     install("--require-hashes", "-r", str(LOCKS[what]))
     install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     (VENV / (what + ".ready")).touch()
     for less in {"dev": ["demo", "patterns"], "patterns": ["demo"]}.get(what, []):
         (VENV / (less + ".ready")).touch()
-    say(f"Ready after {time.monotonic() - began:.0f} s.")
+    report(f"Ready after {time.monotonic() - began:.0f} s.")
 
 
 def use_a_new_enough_python() -> None:
@@ -74,7 +74,7 @@ def make_venv() -> None:
     new_enough = works([str(PYTHON), "-c", "import sys; sys.exit(sys.version_info < (3, 11))"])
     if new_enough and (find_uv() or works([*OUR_PIP, "--version"])):
         return
-    say("Making .venv with Python {}.{}.{}.".format(*sys.version_info))
+    report("Making .venv with Python {}.{}.{}.".format(*sys.version_info))
     if works(venv_command()):
         return
     if can_install_packages():
@@ -127,7 +127,7 @@ def install_test_packages() -> None:
     if can_install_packages() and apt_install(missing):
         return
     message = "Not installed: {}. Tests that need them are skipped; to have them: sudo apt-get install {}"
-    say(message.format(", ".join(missing), " ".join(missing)))
+    report(message.format(", ".join(missing), " ".join(missing)))
     if os.environ.get("CI"):
         sys.exit(1)
 
@@ -139,13 +139,13 @@ def can_install_packages() -> bool:
 
 def apt_install(packages: list[str]) -> bool:
     """Whether the packages could be installed; apt says what went wrong."""
-    say("Installing the Debian packages {}.".format(" ".join(packages)))
+    report("Installing the Debian packages {}.".format(" ".join(packages)))
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     apt = ["apt-get", "-qq", "-o=Dpkg::Use-Pty=0"]
     for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         answer = subprocess.run([*apt, *words], env=environment, capture_output=True, text=True, check=False)
         if answer.returncode:
-            say(answer.stderr.strip())
+            report(answer.stderr.strip())
             return False
     return True
 
@@ -158,7 +158,7 @@ def works(command: list[str]) -> bool:
         return False
 
 
-def say(sentence: str) -> None:
+def report(sentence: str) -> None:
     """Prints a progress message."""
     print(sentence, flush=True)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tools.bootstrap import say
+from tools.bootstrap import report
 from tools.chart_exceptions import Finding, unexcused
 from tools.chart_linters import find_tool, install_missing
 from tools.chart_rules import alerts_of, dashboard_queries, reduced
@@ -214,13 +214,13 @@ def main() -> int:
         found = lint(Path(name))
     for linter, sentences in found.items():
         if sentences:
-            say(f"\n{linter} ({len(sentences)})")
+            report(f"\n{linter} ({len(sentences)})")
         for sentence in sentences:
-            say("  " + re.sub(r"\n", "\n    ", sentence))
+            report("  " + re.sub(r"\n", "\n    ", sentence))
     if any(found.values()):
-        say("\nFix these findings, or accept them with a reason in tools/chart_exceptions.py.")
+        report("\nFix these findings, or accept them with a reason in tools/chart_exceptions.py.")
         return 1
-    say(f"No findings in {len(value_files())} renderings of the chart ({time.monotonic() - began:.0f} s).")
+    report(f"No findings in {len(value_files())} renderings of the chart ({time.monotonic() - began:.0f} s).")
     return 0
 
 

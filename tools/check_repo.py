@@ -1,8 +1,8 @@
 """Checks rules of this repository that no other tool knows.
 
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
-without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, and a worker of clients/ that is no
-longer small. A long file is a warning.
+without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, a part that the tree of the
+architecture lacks, and a worker of clients/ that is no longer small. A long file is a warning.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NOT_SCANNED = re.compile(
 )
 MODULE = re.compile(r"(__)?[a-z0-9]+(_[a-z0-9]+)*(__)?")
 ENDINGS = re.compile(r"(?<=[a-z]{3})(ing|ers?|ed|e)$")
-CLIENTS = {"clients/go": "clients/go/*.go", "clients/typescript": "clients/typescript/src/*.ts"}
-LONGEST_CLIENT = 600  # lines of code
-NOT_CODE = re.compile(
-    r"/\*.*?\*/|^import \(.*?^\)|^(import|package) [^\n]*|^\s*//[^\n]*|^[\s\])}>;,`]+$", re.MULTILINE | re.DOTALL
-)
+CLIENTS = {"clients/go": "clients/go/worker/*.go", "clients/typescript": "clients/typescript/src/*.ts"}
+LONGEST_CLIENT = 599  # lines of code
+COMMENT = re.compile(r"/\*.*?\*/|^\s*//[^\n]*", re.MULTILINE | re.DOTALL)
+ARCHITECTURE = "docs/architecture.md"
+IN_TREE = re.compile(r"(?:wakeboard/(?:store/)?)?(?!__init__)(\w+(?:/|\.py))")
 DECISION_FILE = re.compile(r"(\d{4})-[a-z0-9-]+\.md")
 
 
@@ -85,13 +85,21 @@ def decision_records(names: list[str]) -> list[str]:
     return findings
 
 
+def missing_in_tree(names: list[str]) -> list[str]:
+    """The tree of docs/architecture.md names every folder at the top, and every part of wakeboard/ and its store."""
+    tree = (ROOT / ARCHITECTURE).read_text(encoding="utf-8").partition("## The tree")[2].partition("## ")[0]
+    wanted = {found[1] for name in names if (found := IN_TREE.match(name))}
+    lacking = sorted(name for name in wanted if not any(word.startswith(name) for word in tree.split()))
+    return [f"{ARCHITECTURE}: its tree lacks {name}" for name in lacking]
+
+
 def lines_of_code(text: str) -> int:
-    """Lines of Go or TypeScript, without blank ones, comments, imports, and those that only close brackets."""
-    return sum(bool(line.strip()) for line in NOT_CODE.sub("", text).splitlines())
+    """Lines of Go or TypeScript that are neither blank nor comments."""
+    return sum(bool(line.strip()) for line in COMMENT.sub("", text).splitlines())
 
 
 def long_clients() -> list[str]:
-    """The workers in other languages are examples: someone who writes a third one must be able to read them."""
+    """The workers in other languages are examples: an author of a third one must be able to read them."""
     lengths = {
         folder: sum(lines_of_code(file.read_text(encoding="utf-8")) for file in ROOT.glob(sources))
         for folder, sources in CLIENTS.items()
@@ -114,7 +122,8 @@ def main() -> int:
     """Prints the findings. Returns 1 if there are more than warnings."""
     names = tracked_files()
     banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
-    errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names), *long_clients()]
+    errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
+    errors += [*missing_in_tree(names), *long_clients()]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):
             errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)

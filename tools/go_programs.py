@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from tools.bootstrap import install, say
+from tools.bootstrap import install, report
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -30,6 +30,9 @@ ROOT = Path(__file__).resolve().parents[1]
 GO_LOCK = ROOT / "locks" / "go.txt"
 PROGRESS_INTERVAL = 20.0  # seconds
 LINES_KEPT = 40  # of the output of a failed build
+ATTEMPTS = 3  # of a build whose downloads fail
+PAUSE_S = 10.0  # seconds between them
+DOWNLOAD_FAILED = re.compile(r"dial tcp|i/o timeout|TLS handshake|connection reset|unexpected EOF|50\d \w")
 
 
 def cache() -> Path:
@@ -55,17 +58,23 @@ def pinned(module: Path, pattern: str) -> str:
 def build(what: str, module: Path, packages: str, linker_flags: str, target: Path) -> None:
     """Builds `packages` ("." or "tool", those that go.mod names) into `target`; exits with Go's output if it fails.
 
-    A target that is a folder gets a program for each package, by its own name. `what` is shown as progress.
+    A target that is a folder gets a program for each package, by its own name. `what` is shown as progress. Go keeps
+    what it has downloaded, so a build that lost the network is repeated.
     """
     go = _find_go(pinned(module, r"\ngo (\S+)"))
-    say(f"Building {what}. The first time takes minutes; it is kept for the next.")
+    report(f"Building {what}. The first time takes minutes; it is kept for the next.")
     command = [go, "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", linker_flags, "-o", str(target), packages]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-    with subprocess.Popen(command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True) as building:
-        assert building.stderr is not None
-        log_tail = _tell_progress(what, building.stderr)
-    if building.returncode:
-        sys.exit("\n".join([*log_tail, f"Go could not build {what}; its output is above."]))
+    for attempts_left in reversed(range(ATTEMPTS)):
+        with subprocess.Popen(command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True) as building:
+            assert building.stderr is not None
+            log_tail = _report_progress(what, building.stderr)
+        if not building.returncode:
+            return
+        if not attempts_left or not any(map(DOWNLOAD_FAILED.search, log_tail)):
+            sys.exit("\n".join([*log_tail, f"Go could not build {what}; its output is above."]))
+        report(f"{log_tail[-1]}\nA download failed; Go tries again in {PAUSE_S:.0f} s.")
+        time.sleep(PAUSE_S)
 
 
 @contextmanager
@@ -76,12 +85,12 @@ def file_lock(lock: Path, what: str) -> Generator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"Another process builds {what}; waiting for it.")
+            report(f"Another process builds {what}; waiting for it.")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _tell_progress(what: str, lines: IO[str]) -> deque[str]:
+def _report_progress(what: str, lines: IO[str]) -> deque[str]:
     """Says now and then how far a build is, as Go names each package that it compiles; returns Go's last lines."""
     began = reported = time.monotonic()
     log_tail: deque[str] = deque(maxlen=LINES_KEPT)
@@ -90,7 +99,7 @@ def _tell_progress(what: str, lines: IO[str]) -> deque[str]:
         if time.monotonic() - reported > PROGRESS_INTERVAL:
             reported = time.monotonic()
             package = log_tail[-1].split()[-1]
-            say(f"  {what}, {reported - began:4.0f} s: {number} modules and packages done, now {package}")
+            report(f"  {what}, {reported - began:4.0f} s: {number} modules and packages done, now {package}")
     return log_tail
 
 
@@ -103,7 +112,7 @@ def _find_go(at_least: str) -> str:
     go = folder / "go" / "bin" / "go"
     with file_lock(cache() / "go-lock", "the Go toolchain"):
         if not go.exists():
-            say("This machine has no Go that is new enough: installing the one that locks/go.txt names.")
+            report("This machine has no Go that is new enough: installing the one that locks/go.txt names.")
             unfinished = folder.with_name(f"{folder.name}-unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             install("--target", str(unfinished), "--require-hashes", "-r", str(GO_LOCK))

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.bootstrap import OUR_PIP, ROOT, say
+from tools.bootstrap import OUR_PIP, ROOT, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--python", default="3.13", help="the Python of the base image")
     given = parser.parse_args()
     fill(given.folder, machine=given.machine, python=given.python)
-    say(f"{len(list(given.folder.glob('*.whl')))} wheels are in {given.folder}.")
+    report(f"{len(list(given.folder.glob('*.whl')))} wheels are in {given.folder}.")
 
 
 if __name__ == "__main__":

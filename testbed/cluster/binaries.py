@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tools.bootstrap import say
+from tools.bootstrap import report
 from tools.go_programs import build, cache, file_lock, key, pinned
 
 PROGRAMS = (
@@ -57,7 +57,7 @@ def build_missing() -> None:
             for program in PROGRAMS:
                 (programs / program).symlink_to("all")
             programs.rename(built)
-        say(f"Built {WHAT} in {time.monotonic() - began:.0f} s.")
+        report(f"Built {WHAT} in {time.monotonic() - began:.0f} s.")
 
 
 def _all_there() -> bool:

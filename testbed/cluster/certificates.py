@@ -23,7 +23,7 @@ BEFORE = timedelta(hours=1)  # for clocks that differ
 VALID = timedelta(days=7)
 
 
-class Pair(NamedTuple):
+class KeyPair(NamedTuple):
     """Paths of PEM files."""
 
     certificate: Path
@@ -55,7 +55,7 @@ class Authority:
         _write(folder / "ca.key", _pem(key))
         return cls(folder)
 
-    def issue(self, file: str, user: str, groups: Iterable[str] = (), hosts: Iterable[str] = ()) -> Pair:
+    def issue(self, file: str, user: str, groups: Iterable[str] = (), hosts: Iterable[str] = ()) -> KeyPair:
         """`FILE.crt` and `FILE.key` for a client that is this user in these groups, or a server with these hosts."""
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_subject(user, groups), key).issuer_name(self._issuer)
@@ -63,16 +63,16 @@ class Authority:
         builder = builder.add_extension(usage, critical=False)
         if names := [_host(host) for host in hosts]:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        pair = Pair(self._folder / f"{file}.crt", self._folder / f"{file}.key")
+        pair = KeyPair(self._folder / f"{file}.crt", self._folder / f"{file}.key")
         _write(pair.certificate, builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         _write(pair.key, _pem(key))
         return pair
 
 
-def make_signing_key(folder: Path) -> Pair:
+def make_signing_key(folder: Path) -> KeyPair:
     """The key that signs service account tokens, `sa.key`, and what checks them, `sa.pub`."""
     key = ec.generate_private_key(ec.SECP256R1())
-    pair = Pair(folder / "sa.pub", folder / "sa.key")
+    pair = KeyPair(folder / "sa.pub", folder / "sa.key")
     public = serialization.PublicFormat.SubjectPublicKeyInfo
     _write(pair.certificate, key.public_key().public_bytes(serialization.Encoding.PEM, public))
     _write(pair.key, _pem(key))

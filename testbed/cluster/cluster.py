@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from testbed.cluster.binaries import find_program
-from testbed.cluster.certificates import Authority, Pair
+from testbed.cluster.certificates import Authority, KeyPair
 from testbed.processes import wait_for
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Cluster:
         return context
 
 
-def certificate_login(pair: Pair) -> dict[str, str]:
+def certificate_login(pair: KeyPair) -> dict[str, str]:
     """The `user` of a kubeconfig that logs in with these files."""
     return {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
 

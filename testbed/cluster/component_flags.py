@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from testbed.cluster.certificates import Pair
+    from testbed.cluster.certificates import KeyPair
 
 LOOPBACK = "127.0.0.1"
 SERVICES = "10.96.0.0/16"
 MACHINE_PORT = 6443  # of the API server in a machine of its own, where every port is free
 API_SERVER_HOSTS = (LOOPBACK, "localhost", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-# The others need a cloud provider.
-CONTROLLERS = "*,-node-ipam-controller,-node-route-controller,-cloud-node-lifecycle-controller,-service-lb-controller"
+# The last one deletes pods of nodes that do not exist, which tests bind; the others need a cloud provider.
+CONTROLLERS = (
+    "*,-node-ipam-controller,-node-route-controller,-cloud-node-lifecycle-controller,-service-lb-controller,"
+    "-pod-garbage-collector-controller"
+)
 QUOTA = 4 << 30  # bytes
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -39,7 +42,7 @@ def etcd_flags(data: Path, url: str) -> list[str]:
     ]
 
 
-def api_server_flags(etcd_url: str, port: int, pki: Path, serving: Pair, tokens: Pair) -> list[str]:
+def api_server_flags(etcd_url: str, port: int, pki: Path, serving: KeyPair, tokens: KeyPair) -> list[str]:
     """RBAC is on, anonymous requests are refused."""
     return [
         f"--etcd-servers={etcd_url}",
@@ -65,7 +68,7 @@ def loopback_flags() -> list[str]:
     return [f"--bind-address={LOOPBACK}", "--endpoint-reconciler-type=none"]
 
 
-def machine_flags(address: str, pki: Path, kubelet_client: Pair) -> list[str]:
+def machine_flags(address: str, pki: Path, kubelet_client: KeyPair) -> list[str]:
     """For an API server in a machine that pods and kubelets reach; it asks kubelets for logs, as this client."""
     return [
         "--bind-address=0.0.0.0",
@@ -84,7 +87,7 @@ def audit_flags(folder: Path, log: Path) -> list[str]:
     return [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
 
 
-def controller_flags(kubeconfig: Path, pki: Path, tokens: Pair) -> list[str]:
+def controller_flags(kubeconfig: Path, pki: Path, tokens: KeyPair) -> list[str]:
     """By default its clients may ask so seldom that it needs five seconds for its first service account."""
     return [
         f"--kubeconfig={kubeconfig}",

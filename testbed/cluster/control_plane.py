@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from testbed.cluster.certificates import Pair
+    from testbed.cluster.certificates import KeyPair
     from testbed.cluster.machine import Machine
 
 TIMEOUT_S = 60.0  # seconds until a part that is not ready is a failure
@@ -102,7 +102,7 @@ class ControlPlane(Cluster):
         whole, _, _ = self._audit_log.read_text().rpartition("\n")  # one may be about to be written
         return [json.loads(line) for line in whole.splitlines()]
 
-    def _login(self, path: Path, pair: Pair) -> Path:
+    def _login(self, path: Path, pair: KeyPair) -> Path:
         path.write_text(kubeconfig(self.url, self.folder / "pki" / "ca.crt", certificate_login(pair)))
         return path
 

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tools.bootstrap import say
+from tools.bootstrap import report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ class DebianRootfs:
         target = folder / f"{self.key}.tar"
         if target.exists():
             return target
-        say(f"Making a root file system with {', '.join(self.packages)} from Debian's packages (half a minute).")
+        report(f"Making a root file system with {', '.join(self.packages)} from Debian's packages (half a minute).")
         began = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = target.with_suffix(".unfinished.tar")
@@ -56,7 +56,7 @@ class DebianRootfs:
             log_tail = answer.stderr.splitlines()[-LOG_TAIL:]
             sys.exit("\n".join([*log_tail, "mmdebstrap failed; its output is above."]))
         unfinished.rename(target)
-        say(f"  {time.monotonic() - began:.0f} s, {target.stat().st_size / 1e6:.0f} MB")
+        report(f"  {time.monotonic() - began:.0f} s, {target.stat().st_size / 1e6:.0f} MB")
         return target
 
     def _command(self, target: str) -> list[str]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from testbed.cluster.buildah import Buildah
 from testbed.cluster.debian_rootfs import POSTGRES, PYTHON
-from tools.bootstrap import say
+from tools.bootstrap import report
 from tools.go_programs import cache, file_lock
 from tools.wheelhouse import NEEDED, fill
 
@@ -105,7 +105,7 @@ def build_missing() -> dict[str, Path]:
         builder = Buildah(_folder() / "storage")
         builder.prune()
         archives = {image.name: _built(builder, image) for image in IMAGES.values()}
-        say(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
+        report(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
     return archives
 
 
@@ -123,11 +123,11 @@ def _built(builder: Buildah, image: Image) -> Path:
         archive = image.archive(project)
         if archive.exists():
             return archive
-        say(f"Building the image {image.name}.")
+        report(f"Building the image {image.name}.")
         image.build(builder, project, context)
         builder.save(image.reference, Path(name) / "image.tar")
         (Path(name) / "image.tar").rename(archive)
-    say(f"  {time.monotonic() - began:.0f} s, {archive.stat().st_size / 1e6:.0f} MB packed")
+    report(f"  {time.monotonic() - began:.0f} s, {archive.stat().st_size / 1e6:.0f} MB packed")
     for unused in sorted(_folder().glob(f"{image.name}-*.tar"), key=_last_use)[:-KEPT]:
         unused.unlink()
     return archive
@@ -190,7 +190,7 @@ def _wheels() -> Path:
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS))
     folder = _folder() / "wheels" / digest.hexdigest()[:16]
     if not folder.exists():
-        say("Downloading the wheels that the images are made of.")
+        report("Downloading the wheels that the images are made of.")
         unfinished = folder.with_suffix(".unfinished")
         fill(unfinished, LOCKS)
         unfinished.rename(folder)
@@ -238,7 +238,7 @@ def main() -> None:
     try:
         build_missing()
     except ImageMissing as missing:
-        say(str(missing))
+        report(str(missing))
         sys.exit(1 if os.environ.get("CI") else 0)
 
 

@@ -134,6 +134,27 @@ class JobPods:
             if error.status != 404:
                 raise
 
+    async def deny(self, group: str, resource: str, words: str) -> None:
+        """Lets a policy deny the creation of such objects in the namespace, and waits until it does."""
+        created = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+        validation = {"expression": "false", "message": words}
+        rules = {"matchConstraints": {"resourceRules": [created]}, "validations": [validation]}
+        here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}}
+        binding = {"policyName": self.namespace, "validationActions": ["Deny"], "matchResources": here}
+        for kind, spec in (("ies", rules), ("ybindings", binding)):
+            path = f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic{kind}"
+            body = {"metadata": {"name": self.namespace}, "spec": spec}
+            await asyncio.to_thread(self.cluster.call, "POST", path, body)
+        pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
+        spec = pod if resource == "pods" else {"template": {"spec": pod}}
+        path = f"{'/apis/batch/v1' if group else '/api/v1'} {resource}?dryRun=All"
+        is_denied = False
+        while not is_denied:
+            try:
+                await self.call("POST", path, {"metadata": {"name": "tried"}, "spec": spec})
+            except Refused as error:
+                is_denied = words in str(error)
+
 
 def _has_ended(job: dict[str, Any]) -> bool:
     conditions: list[dict[str, Any]] = job["status"].get("conditions") or []

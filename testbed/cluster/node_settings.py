@@ -129,6 +129,7 @@ def kubelet_flags(folder: Path, login: Path, address: str, cgroup: str) -> list[
         "seccompDefault": True,
         "tlsCertFile": str(pki / "kubelet-server.crt"),
         "tlsPrivateKeyFile": str(pki / "kubelet-server.key"),
+        "volumeStatsAggPeriod": "5s",  # an eviction for a full emptyDir waits for it
         "volumePluginDir": "/run/volume-plugins",
     }
     path = _write(folder / "kubelet.json", settings)

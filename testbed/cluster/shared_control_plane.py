@@ -1,8 +1,8 @@
 """One control plane, shared by all processes of a test run.
 
-The first test process that needs it starts a keeper process (`python -m testbed.cluster.shared_control_plane`), under a
-lock. Each user of the control plane keeps the write end of a named pipe open, which the keeper reads. When the last
-user has ended, even by a kill, the keeper reads end-of-file and stops the control plane. Without a keeper, opening the
+The first test process that needs it starts a daemon process (`python -m testbed.cluster.shared_control_plane`), under a
+lock. Each user of the control plane keeps the write end of a named pipe open, which the daemon reads. When the last
+user has ended, even by a kill, the daemon reads end-of-file and stops the control plane. Without a daemon, opening the
 pipe fails, and the next user starts a new one.
 """
 
@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 READY = b"ready\n"
 
 
-class KeeperFailed(Exception):
-    """The shared control plane could not be started; the message is the keeper's log."""
+class DaemonFailed(Exception):
+    """The shared control plane could not be started; the message is the daemon's log."""
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def shared_control_plane(folder: Path) -> Generator[Cluster]:
 
 
 def _join(folder: Path) -> int:
-    """Opens the pipe's write end, which marks the control plane as in use. Starts a keeper if there is none."""
+    """Opens the pipe's write end, which marks the control plane as in use. Starts a daemon if there is none."""
     users = folder / "users"
     try:
         return os.open(users, os.O_WRONLY | os.O_NONBLOCK)
@@ -60,26 +60,26 @@ def _join(folder: Path) -> int:
     os.mkfifo(users)
     first = os.open(users, os.O_RDWR)  # opened for both, it waits for no reader
     try:
-        _start_keeper(folder)
+        _start_daemon(folder)
         return os.open(users, os.O_WRONLY)
     finally:
         os.close(first)
 
 
-def _start_keeper(folder: Path) -> None:
+def _start_daemon(folder: Path) -> None:
     """Returns when the control plane is ready."""
-    log_file = folder / "keeper.log"
+    log_file = folder / "daemon.log"
     with log_file.open("wb") as log:
         command = [sys.executable, "-m", "testbed.cluster.shared_control_plane", str(folder)]
-        keeper = subprocess.Popen(
+        daemon = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
-    assert keeper.stdout is not None
-    with keeper.stdout as answer:
+    assert daemon.stdout is not None
+    with daemon.stdout as answer:
         ready = answer.readline() == READY
-    keeper.returncode = 0  # it is left to itself: Popen need not ask for its end
+    daemon.returncode = 0  # it is left to itself: Popen need not ask for its end
     if not ready:
-        raise KeeperFailed(log_file.read_text(errors="replace"))
+        raise DaemonFailed(log_file.read_text(errors="replace"))
 
 
 def keep(folder: Path) -> None:

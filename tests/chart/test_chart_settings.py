@@ -236,7 +236,7 @@ def test_behind_pgbouncer_workers_do_not_listen(monkeypatch: pytest.MonkeyPatch)
     assert (read_settings().listen, read_settings().prepared_statements) == (False, False)
 
 
-def test_a_pool_overrules_the_defaults_also_by_nothing() -> None:
+def test_a_pool_overrides_the_defaults_also_with_an_empty_value() -> None:
     below: dict[str, Any] = {
         "graceSeconds": 9,
         "suspend": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tools.audit import Audited, npm_packages, python_packages, report
+from tools.audit import Audited, npm_packages, python_packages, summary
 from tools.chart_exceptions import Exemption, Finding, unexcused
 
 LIMIT = Finding("kube-score", "cpu-limit", "default", "Deployment/wakeboard-operator", "CPU limit is not set")
@@ -43,14 +43,14 @@ UNKNOWN = {"name": "kopf", "skip_reason": "Dependency not found"}
 
 def test_an_advisory_is_named_with_the_release_that_fixes_it_and_fails_the_audit():
     audited = python_packages({"dependencies": [VULNERABLE, FINE, UNKNOWN]}, "worker.txt")
-    lines, code = report([audited])
+    lines, code = summary([audited])
     assert code == 1
     assert lines[0] == "worker.txt: aiohttp 3.0 has CVE-1; fixed in 3.1."
     assert (audited.compared, audited.not_compared) == (2, 1)
 
 
 def test_what_a_registry_has_no_advisories_for_is_counted_and_fails_nothing():
-    lines, code = report(
+    lines, code = summary(
         [
             python_packages({"dependencies": [UNKNOWN]}, "worker.txt"),
             npm_packages({"error": {}}, "bench/competitors/npm"),
@@ -66,5 +66,5 @@ def test_advisories_of_npm_are_named():
     assert audited.advisories == ["bench/competitors/npm: pg has a high advisory."]
 
 
-def test_an_audit_without_findings_is_well():
-    assert report([Audited([], 3, 0)]) == (["3 locked versions were compared, 0 advisories."], 0)
+def test_an_audit_without_findings_succeeds():
+    assert summary([Audited([], 3, 0)]) == (["3 locked versions were compared, 0 advisories."], 0)

@@ -49,7 +49,7 @@ def test_what_the_operator_exports_is_shown_or_alerted_on(alerts: Alerts, export
     assert exported <= metric_names([*queries(DASHBOARD), *(rule["expr"] for rule in alerts.values())])
 
 
-def test_every_alert_says_what_to_do_and_where_to_read_on(alerts: Alerts) -> None:
+def test_every_alert_names_an_action_and_its_runbook_section(alerts: Alerts) -> None:
     for name, rule in alerts.items():
         assert rule["labels"]["severity"] in {"critical", "warning"}, name
         assert rule["annotations"]["summary"], name

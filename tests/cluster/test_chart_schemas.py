@@ -1,4 +1,4 @@
-"""The API server takes what the project hands to a cluster, to the last field. Nothing is created."""
+"""The API server accepts every manifest of the project, to the last field (a dry run)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def apply_without_effect(cluster: Cluster, namespace: str, manifest: str) -> Non
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
-def test_what_the_chart_makes_is_valid(control_plane: Cluster, namespace: str, values: Path):
+def test_every_rendering_of_the_chart_is_valid(control_plane: Cluster, namespace: str, values: Path):
     command = [helm(), "template", "wakeboard", str(CHART), "--values", str(values), *POSSIBLE]
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     apply_without_effect(control_plane, namespace, made)
@@ -82,5 +82,5 @@ def test_a_misspelt_field_is_found(control_plane: Cluster, namespace: str):
         apply_without_effect(control_plane, namespace, MISSPELT)
 
 
-def test_the_chart_has_values_to_be_tried():
+def test_the_chart_has_example_values():
     assert VALUES

@@ -171,7 +171,7 @@ def test_bytecode_holds_whatever_times_a_builder_gives_to_files(opened: dict[str
 
 
 @pytest.mark.parametrize("name", [WORKER, OPERATOR, BOARD, JOBS])
-def test_an_image_says_what_it_is(opened: dict[str, MountedImage], name: str) -> None:
+def test_an_image_has_the_standard_labels(opened: dict[str, MountedImage], name: str) -> None:
     labels = opened[name].config["Labels"]
     standard = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
     assert standard["title"] == name.replace("-", " ")
@@ -223,7 +223,7 @@ def test_the_guide_shows_the_examples_as_they_are() -> None:
     assert {path: text for path, text in shown if (ROOT / path).read_text() != text} == {}
 
 
-def test_an_image_built_anew_is_the_same_bytes(builder: Buildah, tmp_path: Path) -> None:
+def test_a_rebuilt_image_has_the_same_bytes(builder: Buildah, tmp_path: Path) -> None:
     build_without_cache("worker", builder, tmp_path)
     builder.save(IMAGES[WORKER].reference, tmp_path / "again.tar")
     assert _layers(tmp_path / "again.tar") == _layers(find_image(WORKER))
@@ -255,7 +255,7 @@ def test_postgres_keeps_its_data_on_a_pods_volume(opened: dict[str, MountedImage
         assert container.wait(30) == 0  # at once, though a session is open
 
 
-def test_postgres_wants_a_password(opened: dict[str, MountedImage], tmp_path: Path) -> None:
+def test_postgres_requires_a_password(opened: dict[str, MountedImage], tmp_path: Path) -> None:
     code, output = opened[POSTGRES].run()
     assert (code, output) == (1, "POSTGRES_PASSWORD is empty: the superuser needs a password.\n")
 

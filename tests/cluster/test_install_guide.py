@@ -96,7 +96,7 @@ def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     remove_external_database(real_node)
 
 
-def test_a_trial_runs_the_first_schedule(reader: Reader) -> None:
+def test_an_evaluation_runs_the_first_schedule(reader: Reader) -> None:
     assert "the run succeeded" in reader.types("Evaluate it")
     output = reader.types("Your first schedule")
     assert "hello" in output
@@ -105,7 +105,7 @@ def test_a_trial_runs_the_first_schedule(reader: Reader) -> None:
     schedules.comes("hello", lambda status: "lastRun" in status)
 
 
-def test_an_upgrade_to_the_users_image_and_a_farewell(reader: Reader) -> None:
+def test_a_release_is_upgraded_to_the_users_image_and_uninstalled(reader: Reader) -> None:
     reader.types("Your handlers")
     schedules = reader.schedules
     schedules.declare("greet", jobType="greet", payload={"name": "Ada"})

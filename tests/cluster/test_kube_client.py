@@ -73,7 +73,7 @@ async def test_a_recreated_resource_is_another_one(
     assert other.value.reason == "conflict"
 
 
-async def test_a_status_that_cannot_be_is_refused_with_the_reason(
+async def test_an_invalid_status_is_refused_with_the_reason(
     control_plane: TestCluster, cluster: Cluster, namespace: str
 ) -> None:
     found = await created(control_plane, cluster, namespace)
@@ -82,7 +82,7 @@ async def test_a_status_that_cannot_be_is_refused_with_the_reason(
     assert refused.value.reason == "invalid"
 
 
-async def test_who_may_not_list_is_told_so(control_plane: TestCluster, namespace: str) -> None:
+async def test_a_list_without_the_right_is_refused_with_the_reason(control_plane: TestCluster, namespace: str) -> None:
     async with control_plane.client(control_plane.kubeconfig_of_user("stranger")) as api:
         with pytest.raises(ListFailed, match="forbidden") as refused:
             await Cluster(api, [namespace], "k8s:test").listed()
@@ -93,9 +93,7 @@ async def test_who_may_not_list_is_told_so(control_plane: TestCluster, namespace
         assert unwritten.value.reason == "forbidden"
 
 
-async def test_an_event_is_told_about_the_resource(
-    control_plane: TestCluster, cluster: Cluster, namespace: str
-) -> None:
+async def test_an_event_names_its_resource(control_plane: TestCluster, cluster: Cluster, namespace: str) -> None:
     found = await created(control_plane, cluster, namespace)
     await cluster.post_event(found, "RunDead", "m" * 5000, datetime(2031, 2, 3, tzinfo=UTC), warning=True)
     (event,) = control_plane.call("GET", f"/api/v1/namespaces/{namespace}/events")["items"]

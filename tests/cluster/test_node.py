@@ -1,4 +1,4 @@
-"""What tests on a real node rely on and do not test themselves: it refuses, it denies, and it leaves nothing behind."""
+"""The test node enforces pod security and network policies, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def processes(cgroup: str) -> list[str]:
     return found
 
 
-def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_node: Node, tmp_path: Path):
+def test_another_test_run_has_its_own_node_and_leaves_nothing_when_killed(real_node: Node, tmp_path: Path):
     with subprocess.Popen(
         [sys.executable, "-c", OTHER_RUN, str(tmp_path / "node")],
         cwd=ROOT,

@@ -111,7 +111,7 @@ def test_everything_can_be_edited(control_plane: Cluster, namespace: str):
 # ------------------------------------------------------------------------------------------------ the status
 
 
-def test_a_resource_that_no_operator_has_seen_says_so(control_plane: Cluster, namespace: str):
+def test_a_resource_that_no_operator_has_observed_is_marked(control_plane: Cluster, namespace: str):
     create(control_plane, namespace, job_schedule())
     assert control_plane.call("GET", path(namespace, "report"))["status"] == {"observedGeneration": -1}
 
@@ -126,13 +126,13 @@ def test_all_that_the_operator_writes_is_kept(control_plane: Cluster, namespace:
     assert JobScheduleStatus.model_validate(served["status"]) == STATUS
 
 
-def test_a_status_with_what_is_unknown_loses_that_alone(control_plane: Cluster, namespace: str):
+def test_a_status_with_an_unknown_field_loses_only_that_field(control_plane: Cluster, namespace: str):
     create(control_plane, namespace, job_schedule())
     served = write_status(control_plane, namespace, {"observedGeneration": 1, "mood": "fine"})
     assert served["status"] == {"observedGeneration": 1}
 
 
-def test_words_of_a_later_operator_can_be_written(control_plane: Cluster, namespace: str):
+def test_values_of_a_later_operator_can_be_written(control_plane: Cluster, namespace: str):
     create(control_plane, namespace, job_schedule())
     condition = STATUS.model_dump(mode="json", by_alias=True)["conditions"][0] | {"type": "Drained"}
     served = write_status(control_plane, namespace, {"observedGeneration": 1, "conditions": [condition]})
@@ -145,7 +145,7 @@ def test_a_status_beside_the_spec_is_ignored(control_plane: Cluster, namespace: 
     assert control_plane.call("GET", path(namespace, "report"))["status"] == {"observedGeneration": -1}
 
 
-def test_conditions_of_two_writers_stand_beside_each_other(control_plane: Cluster, namespace: str):
+def test_conditions_of_two_writers_are_merged(control_plane: Cluster, namespace: str):
     create(control_plane, namespace, job_schedule())
     base = {"apiVersion": "wakeboard.dev/v1alpha1", "kind": "JobSchedule", "metadata": {"name": "report"}}
     condition = STATUS.model_dump(mode="json", by_alias=True)["conditions"][0]
@@ -160,7 +160,7 @@ def test_conditions_of_two_writers_stand_beside_each_other(control_plane: Cluste
 
 
 @pytest.mark.parametrize(("words", "file"), [([], "get.txt"), (["-o", "wide"], "get_wide.txt")])
-def test_kubectl_get_shows_how_each_schedule_is_doing(
+def test_kubectl_get_shows_the_state_of_each_schedule(
     control_plane: Cluster, namespace: str, words: list[str], file: str
 ):
     weekly = {"schedule": "0 8 * * MON", "timeZone": "Europe/Lisbon", "jobType": "send_weekly_report"}

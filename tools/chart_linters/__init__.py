@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tools.bootstrap import install, say
+from tools.bootstrap import install, report
 from tools.go_programs import ROOT, build, cache, file_lock, key, pinned
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def install_missing() -> None:
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(_get, sorted(missing)))  # an error comes out of the list
         if missing:
-            say(f"The chart's linters are installed after {time.monotonic() - began:.0f} s.")
+            report(f"The chart's linters are installed after {time.monotonic() - began:.0f} s.")
 
 
 def _is_there(name: str) -> bool:
@@ -119,7 +119,7 @@ def _unpack_promtool(made: Path, _: Path) -> None:
 
 def _install_checkov(made: Path, folder: Path) -> None:
     """Its many dependencies stay apart from ours, and serve every checkout of this user."""
-    say("Installing checkov.")
+    report("Installing checkov.")
     install("--target", str(made / "packages"), "--require-hashes", "-r", str(CHECKOV_LOCK))
     program = made / "checkov"
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{folder / "packages"}" exec {_python()} -s -m checkov.main "$@"\n')
