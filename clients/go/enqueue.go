@@ -1,3 +1,4 @@
+// Package wakeboard enqueues runs: scheduled and background jobs on Postgres. The package worker executes them.
 package wakeboard
 
 import (
@@ -26,6 +27,7 @@ type EnqueueOptions struct {
 	UniqueFor      time.Duration // one run has these values of the payload's keys UniqueBy for so long
 	UniqueBy       []string      // nil: the whole payload
 	Replace        bool          // a unique run that has not started gets the new payload
+	After          []int64       // ids of runs: the run waits until all of them have succeeded
 }
 
 // Enqueued names a run. Pass both to the SQL functions get_run and cancel_run.
@@ -41,13 +43,13 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 		" priority => nullif($4::integer, 0), run_at => nullif($5::timestamptz, '0001-01-01 00:00:00Z'), idempotency_key => nullif($6::text, '')," +
 		" limit_key => nullif($7::text, ''), max_attempts => nullif($8::integer, 0), timeout_s => nullif($9::integer, 0)," +
 		" unique_for => nullif($10::integer, 0), unique_by => $11::text[]," +
-		" if_exists => case when $12::boolean then 'replace' else 'keep' end)"
+		" if_exists => case when $12::boolean then 'replace' else 'keep' end, after => $13::bigint[])"
 	encoded, err := json.Marshal(payload)
 	if err != nil {
 		return run, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
 	}
 	err = tx.QueryRow(ctx, sql, jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
 		options.LimitKey, options.MaxAttempts, int(options.Timeout.Seconds()), int(options.UniqueFor.Seconds()), options.UniqueBy,
-		options.Replace).Scan(&run.ID, &run.UUID, &run.Created)
+		options.Replace, options.After).Scan(&run.ID, &run.UUID, &run.Created)
 	return run, err
 }

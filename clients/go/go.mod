@@ -1,8 +1,12 @@
 module wakeboard.dev/wakeboard
 
-go 1.26
+go 1.26.0
 
-require github.com/jackc/pgx/v5 v5.7.6
+require (
+	github.com/caarlos0/env/v11 v11.4.2
+	github.com/google/uuid v1.6.0
+	github.com/jackc/pgx/v5 v5.7.6
+)
 
 require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -28,7 +28,7 @@ def conformance(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_reports_what_held_and_what_did_not():
+def test_it_reports_which_promises_were_kept():
     answer = conformance("--json", "--only", "result", "--", sys.executable, "-m", "wakeboard_worker", "--forever")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     (result,) = json.loads(answer.stdout)

@@ -1,26 +1,44 @@
-"""The Go worker keeps each promise."""
+"""The Go worker keeps each promise, and the Go client enqueues in transactions."""
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from testbed.clients import go_worker
+from testbed.processes import inherited_environment
 from wakeboard.conformance.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
-    from wakeboard.conformance.suite import Suite, Verdict
+    from wakeboard.conformance.suite import ScenarioResult, Suite
 
 pytestmark = pytest.mark.xdist_group("conformance of the Go worker")
 
 
 @pytest.fixture(scope="module")
-def verdicts(suite: Suite) -> dict[str, Verdict]:
-    return {verdict.scenario: verdict for verdict in suite.verdicts([str(go_worker())], SCENARIOS)}
+def results(suite: Suite) -> dict[str, ScenarioResult]:
+    return {result.scenario: result for result in suite.run([str(go_worker())], SCENARIOS)}
 
 
 @pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
-def test_the_go_worker_conforms(name: str, verdicts: dict[str, Verdict]) -> None:
-    verdict = verdicts[name]
-    assert verdict.held, "\n".join([verdict.promise, verdict.found, *verdict.output])
+def test_the_go_worker_conforms(name: str, results: dict[str, ScenarioResult]) -> None:
+    result = results[name]
+    assert result.held, "\n".join([result.promise, result.found, *result.output])
+
+
+def test_the_go_client_enqueues_what_its_transactions_commit(database: str) -> None:
+    environment = {**inherited_environment(), "TEST_DSN": database}
+    printed = subprocess.check_output([str(go_worker("enqueue"))], env=environment, text=True, timeout=60)
+    first, again, created, later = printed.split()
+    assert (again, created) == (first, "false")
+    with psycopg.connect(database) as conn:
+        (run,) = conn.execute(
+            "select id, payload, queue, priority, run_at = '2030-01-02 03:04:05Z', idempotency_key, limit_key,"
+            " max_attempts, timeout_s from wakeboard.job_runs where job_type <> 'sum_up'"
+        ).fetchall()
+        assert run == (int(first), {"order": 42}, "mail", 5, True, "a 'key'", "smtp", 2, 30)
+        parents = conn.execute("select run_id, parent_id from wakeboard.run_dependencies").fetchall()
+    assert parents == [(int(later), int(first))]

@@ -11,19 +11,19 @@ from testbed.processes import OUR_PACKAGES
 from wakeboard.conformance.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
-    from wakeboard.conformance.suite import Suite, Verdict
+    from wakeboard.conformance.suite import ScenarioResult, Suite
 
 pytestmark = pytest.mark.xdist_group("conformance of the Python worker")
 
 
 @pytest.fixture(scope="module")
-def verdicts(suite: Suite) -> dict[str, Verdict]:
+def results(suite: Suite) -> dict[str, ScenarioResult]:
     command = [sys.executable, "-m", "wakeboard_worker", "--forever"]
     environment = {"WAKEBOARD_HANDLERS": "wakeboard.conformance.handlers", "PYTHONPATH": OUR_PACKAGES}
-    return {each.scenario: each for each in suite.verdicts(command, SCENARIOS, environment=environment)}
+    return {each.scenario: each for each in suite.run(command, SCENARIOS, environment=environment)}
 
 
 @pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
-def test_the_python_worker_conforms(name: str, verdicts: dict[str, Verdict]) -> None:
-    verdict = verdicts[name]
-    assert verdict.held, "\n".join([verdict.promise, verdict.found, *verdict.output])
+def test_the_python_worker_conforms(name: str, results: dict[str, ScenarioResult]) -> None:
+    result = results[name]
+    assert result.held, "\n".join([result.promise, result.found, *result.output])

@@ -18,7 +18,7 @@ from wakeboard.conformance.scenarios import SCENARIOS
 from wakeboard.conformance.suite import chosen_scenarios
 
 if TYPE_CHECKING:
-    from wakeboard.conformance.suite import Suite, Verdict
+    from wakeboard.conformance.suite import ScenarioResult, Suite
 
 pytestmark = pytest.mark.xdist_group("conformance of the TypeScript worker")
 
@@ -34,30 +34,28 @@ for (const { source, target } of JSON.parse(fs.readFileSync(0, "utf8"))) {
 
 
 @pytest.fixture(scope="module")
-def verdicts(suite: Suite) -> dict[str, Verdict]:
-    found = suite.verdicts(typescript_command(typescript_worker()), SCENARIOS)
-    return {verdict.scenario: verdict for verdict in found}
+def results(suite: Suite) -> dict[str, ScenarioResult]:
+    found = suite.run(typescript_command(typescript_worker()), SCENARIOS)
+    return {result.scenario: result for result in found}
 
 
 @pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
-def test_the_typescript_worker_conforms(name: str, verdicts: dict[str, Verdict]) -> None:
-    verdict = verdicts[name]
-    assert verdict.held, "\n".join([verdict.promise, verdict.found, *verdict.output])
+def test_the_typescript_worker_conforms(name: str, results: dict[str, ScenarioResult]) -> None:
+    result = results[name]
+    assert result.held, "\n".join([result.promise, result.found, *result.output])
 
 
 @pytest.fixture(scope="module")
-def verdicts_of_faults(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+def results_of_faults(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> dict[str, ScenarioResult]:
     """What the one scenario of each fault found."""
     folder = tmp_path_factory.mktemp("faults")
     copies = planted_copies(folder)
 
-    def judge(fault: Fault) -> Verdict:
-        return suite.verdicts(typescript_command(copies[fault.name]), chosen_scenarios([fault.scenario]), patience_s=6)[
-            0
-        ]
+    def run_one(fault: Fault) -> ScenarioResult:
+        return suite.run(typescript_command(copies[fault.name]), chosen_scenarios([fault.scenario]), patience_s=6)[0]
 
     with ThreadPoolExecutor(6) as pool:
-        return dict(zip(copies, pool.map(judge, FAULTS), strict=True))
+        return dict(zip(copies, pool.map(run_one, FAULTS), strict=True))
 
 
 def planted_copies(folder: Path) -> dict[str, Path]:
@@ -79,9 +77,9 @@ def planted_copies(folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_the_suite_finds_the_fault(fault: Fault, verdicts_of_faults: dict[str, Verdict]) -> None:
-    verdict = verdicts_of_faults[fault.name]
-    assert fault.found in verdict.found, f"{fault.scenario} found {verdict.found!r}"
+def test_the_suite_finds_the_fault(fault: Fault, results_of_faults: dict[str, ScenarioResult]) -> None:
+    result = results_of_faults[fault.name]
+    assert fault.found in result.found, f"{fault.scenario} found {result.found!r}"
 
 
 def test_the_typescript_client_enqueues_in_other_libraries_transactions(database: str) -> None:

@@ -47,7 +47,7 @@ create function conformance.note(run_id bigint, epoch bigint, what text) returns
 """
 
 
-class NotHeld(Exception):
+class Violated(Exception):
     """The worker did not do what the scenario demands. The message says what it did."""
 
 
@@ -60,7 +60,7 @@ class Note(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TestedWorker:
     """The tested worker: its command, and variables for it in addition to those of the suite.
 
     `patience_s`: how long a scenario waits for something that must happen. It only bounds failures.
@@ -78,10 +78,10 @@ class Harness:
     `owner`: the owner's DSN of a database with the schema and NOTES. `user`, `password`: the worker's.
     """
 
-    def __init__(self, subject: Subject, name: str, owner: str, user: str, password: str) -> None:
-        self._subject, self._name, self._owner = subject, name, owner
+    def __init__(self, tested: TestedWorker, name: str, owner: str, user: str, password: str) -> None:
+        self._tested, self._name, self._owner = tested, name, owner
         self._user, self._password = user, password
-        self.patience_s = subject.patience_s
+        self.patience_s = tested.patience_s
         self._conn = connect_blocking(owner, name=f"conformance {name}")
         parts = urlsplit(owner)
         options = parse_qs(parts.query)
@@ -124,15 +124,15 @@ class Harness:
         inherited = {name: text for name, text in os.environ.items() if not name.startswith(("PG", "WAKEBOARD_"))}
         environment = {
             **inherited,
-            **self._subject.environment,
+            **self._tested.environment,
             **{f"WAKEBOARD_{name.upper()}": str(value) for name, value in given.items()},
             "CONFORMANCE_DSN": self._dsn(self._direct),
             MARK: self._mark,
         }
-        program = shutil.which(self._subject.command[0])
+        program = shutil.which(self._tested.command[0])
         assert program, "Suite has checked it"
         process = subprocess.Popen(
-            ends_with_parent([str(Path(program).absolute()), *self._subject.command[1:]]),
+            ends_with_parent([str(Path(program).absolute()), *self._tested.command[1:]]),
             bufsize=0,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -240,7 +240,7 @@ class Harness:
         self._conn.execute(statement, values or None)
 
     def wait(self, otherwise: str, query: bytes, *values: object, within_s: float | None = None) -> Any:
-        """Repeat the query until the first column of its first row is true. Raises NotHeld with `otherwise`."""
+        """Repeat the query until the first column of its first row is true. Raises Violated with `otherwise`."""
         within_s = within_s or self.patience_s
         deadline = time.monotonic() + within_s
         while True:
@@ -248,12 +248,12 @@ class Harness:
             rows = self.rows(query, *values)
             if rows and rows[0][0]:
                 return rows[0][0]
-            if self._subject.interrupted.is_set():
-                raise NotHeld("interrupted")
+            if self._tested.interrupted.is_set():
+                raise Violated("interrupted")
             if code is not None:
-                raise NotHeld(f"{otherwise}: the worker ended with exit code {code}, before SIGTERM")
+                raise Violated(f"{otherwise}: the worker ended with exit code {code}, before SIGTERM")
             if time.monotonic() > deadline:
-                raise NotHeld(f"{otherwise} within {within_s:.0f} s")
+                raise Violated(f"{otherwise} within {within_s:.0f} s")
             time.sleep(POLL_S)
 
     def _reap(self) -> None:
@@ -285,7 +285,7 @@ def _environment(folder: Path) -> list[str]:
         return []
 
 
-def demand(condition: object, otherwise: str) -> None:
-    """Raise NotHeld with `otherwise` unless the condition is true."""
+def expect(condition: object, otherwise: str) -> None:
+    """Raise Violated with `otherwise` unless the condition is true."""
     if not condition:
-        raise NotHeld(otherwise)
+        raise Violated(otherwise)

@@ -1,6 +1,6 @@
 """What a worker must do: one scenario for each promise, the same for workers in every language.
 
-A scenario enqueues runs, starts the worker, injects a fault, and raises NotHeld if the worker did not keep the promise.
+A scenario enqueues runs, starts the worker, injects a fault, and raises Violated if the worker broke the promise.
 `why` says what goes wrong in production with a worker that does not keep it.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
 
-from wakeboard.conformance.harness import GRACE_S, LEASE_S, NotHeld, demand
+from wakeboard.conformance.harness import GRACE_S, LEASE_S, Violated, expect
 from wakeboard.conformance.tcp_proxy import Action, Intercept
 from wakeboard.rules.humanize import counted, times
 
@@ -70,9 +70,9 @@ def result(harness: Harness) -> None:
     harness.start()
     harness.succeeded(run)
     stored = harness.run(run)["result"]
-    demand(stored == payload, f"the result is {stored!r}, and the payload was {payload!r}")
+    expect(stored == payload, f"the result is {stored!r}, and the payload was {payload!r}")
     known = harness.rows(b"select count(*) from wakeboard.worker_types where job_type = 'conformance.echo'")[0][0]
-    demand(known, "the worker did not register its job types")
+    expect(known, "the worker did not register its job types")
 
 
 @scenario(
@@ -84,7 +84,7 @@ def backlog(harness: Harness) -> None:
     harness.start()
     harness.succeeded(*runs, within_s=60)
     again = harness.rows(b"select count(*) from wakeboard.job_run_history where attempts <> 1 or crash_count > 0")[0][0]
-    demand(not again, f"{counted(again, 'run')} needed more than one attempt")
+    expect(not again, f"{counted(again, 'run')} needed more than one attempt")
 
 
 @scenario(
@@ -96,12 +96,12 @@ def retry(harness: Harness) -> None:
     harness.start()
     harness.succeeded(run)
     row = harness.run(run)
-    demand(row["result"] == {"attempt": 3}, f"the third attempt returned {row['result']!r}")
-    demand(row["crash_count"] == 0, "an attempt was counted as a crash: its outcome was not accepted")
+    expect(row["result"] == {"attempt": 3}, f"the third attempt returned {row['result']!r}")
+    expect(row["crash_count"] == 0, "an attempt was counted as a crash: its outcome was not accepted")
     found = harness.rows(
         b"select outcome, error from wakeboard.job_attempts where run_id = %s order by lease_epoch", run
     )
-    demand(
+    expect(
         [outcome for outcome, _ in found] == ["failed"] * 2 and all("no such customer" in text for _, text in found),
         f"the failed attempts are stored as {found!r}",
     )
@@ -116,9 +116,9 @@ def dead(harness: Harness) -> None:
     discarded = harness.one("fail", {"how": "discard", "times": 9})
     harness.start()
     row = harness.ended(failing, "dead")
-    demand(row["attempts"] == 2, f"the run is dead after {counted(row['attempts'], 'attempt')} in place of 2")
+    expect(row["attempts"] == 2, f"the run is dead after {counted(row['attempts'], 'attempt')} in place of 2")
     row = harness.ended(discarded, "dead")
-    demand(row["attempts"] == 1, f"the discarded run is dead after {counted(row['attempts'], 'attempt')} in place of 1")
+    expect(row["attempts"] == 1, f"the discarded run is dead after {counted(row['attempts'], 'attempt')} in place of 1")
 
 
 @scenario(
@@ -133,7 +133,7 @@ def delays(harness: Harness) -> None:
     harness.wait("the run was not delayed by the 600 s that its handler asked for", query, retried)
     harness.wait("the run was not snoozed by the 600 s that its handler asked for", query, snoozed)
     attempts = harness.run(retried)["attempts"], harness.run(snoozed)["attempts"]
-    demand(attempts == (1, 0), f"the attempts are {attempts[0]} and {attempts[1]}; a snooze does not count as one")
+    expect(attempts == (1, 0), f"the attempts are {attempts[0]} and {attempts[1]}; a snooze does not count as one")
 
 
 # -- under a lease -----------------------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ def steps(harness: Harness) -> None:
     harness.start()
     harness.succeeded(run)
     notes = [note.what for note in harness.notes(run)]
-    demand(notes.count("draw") == 1, f"the step was executed {times(notes.count('draw'))}")
-    demand(notes[1] == notes[-1], f"the step returned '{notes[1]}' and then '{notes[-1]}'")
+    expect(notes.count("draw") == 1, f"the step was executed {times(notes.count('draw'))}")
+    expect(notes[1] == notes[-1], f"the step returned '{notes[1]}' and then '{notes[-1]}'")
 
 
 @scenario(
@@ -163,7 +163,7 @@ def effects(harness: Harness) -> None:
     key = uuid5(UUID(harness.run(run)["uuid"]), "mail")
     notes = [note.what for note in harness.notes(run)]
     wanted = [f"{state} {key}" for state in ("new", "in doubt", "done")]
-    demand(notes == wanted, f"the handlers noted {notes!r}; expected {wanted!r}")
+    expect(notes == wanted, f"the handlers noted {notes!r}; expected {wanted!r}")
 
 
 @scenario(
@@ -175,8 +175,8 @@ def once(harness: Harness) -> None:
     harness.start()
     harness.succeeded(run)
     paid = len(harness.notes(run))
-    demand(paid == 1, f"the effect happened {times(paid)}")
-    demand(harness.run(run)["result"] == {"mine": False}, "the second attempt got the answer that it has to pay")
+    expect(paid == 1, f"the effect happened {times(paid)}")
+    expect(harness.run(run)["result"] == {"mine": False}, "the second attempt got the answer that it has to pay")
 
 
 @scenario(
@@ -202,7 +202,7 @@ def heartbeat(harness: Harness) -> None:
     ended = b"select status = 'succeeded' or lease_epoch > 1 from wakeboard.all_runs where id = %s"
     harness.wait("the run did not end", ended, run)
     epoch = harness.run(run)["lease_epoch"]
-    demand(epoch == 1, "its lease expired while the handler ran")
+    expect(epoch == 1, "its lease expired while the handler ran")
 
 
 @scenario(
@@ -216,7 +216,7 @@ def timeout(harness: Harness) -> None:
     harness.noted(run, "stopped", within_s=1 + SLACK_S)
     row = harness.ended(run, "dead", within_s=SLACK_S)
     outcome = harness.rows(b"select outcome from wakeboard.job_attempts where run_id = %s", run)[0][0]
-    demand(outcome == "timed_out", f"the attempt is recorded as '{outcome}', with {row['error_type']}")
+    expect(outcome == "timed_out", f"the attempt is recorded as '{outcome}', with {row['error_type']}")
 
 
 @scenario(
@@ -248,7 +248,7 @@ def concurrency(harness: Harness) -> None:
     while time.monotonic() < deadline:
         most = max(most, harness.rows(count)[0][0])
         time.sleep(0.05)
-    demand(most == 3, f"{most} handlers ran at once, with WAKEBOARD_CONCURRENCY=3")
+    expect(most == 3, f"{most} handlers ran at once, with WAKEBOARD_CONCURRENCY=3")
 
 
 # -- claims ------------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def poison(harness: Harness) -> None:
     while harness.run(crashing)["status"] != "dead":
         if time.monotonic() > deadline:
             crashes = harness.run(crashing)["crash_count"]
-            raise NotHeld(f"the run was not executed a third time, alone, after {counted(crashes, 'crash')}")
+            raise Violated(f"the run was not executed a third time, alone, after {counted(crashes, 'crash')}")
         if process.poll() is not None:  # what the kubelet does, and what the operator reports
             query = b"select locked_by from wakeboard.job_runs where id = %s and locked_by <> 0"
             for (worker,) in harness.rows(query, crashing):
@@ -307,7 +307,7 @@ def poison(harness: Harness) -> None:
     beside += harness.enqueue("echo", {"n": 1}, count=5)
     harness.succeeded(*beside)
     crashed = harness.rows(b"select count(*) from wakeboard.job_run_history where crash_count > 0")[0][0]
-    demand(not crashed, f"{counted(crashed, 'other run')} crashed with it: the quarantined run was not executed alone")
+    expect(not crashed, f"{counted(crashed, 'other run')} crashed with it: the quarantined run was not executed alone")
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -330,8 +330,8 @@ def lost_lease(harness: Harness) -> None:
     harness.noted(run, "stopped", epoch=1, within_s=LEASE_S + SLACK_S)
     harness.succeeded(run)
     row = harness.run(run)
-    demand(row["lease_epoch"] > 1, "the outcome of the lost lease was accepted")
-    demand(
+    expect(row["lease_epoch"] > 1, "the outcome of the lost lease was accepted")
+    expect(
         row["result"] == {"epoch": row["lease_epoch"]},
         f"the stored result {row['result']!r} is not that of the lease with epoch {row['lease_epoch']}",
     )
@@ -350,13 +350,13 @@ def outage(harness: Harness) -> None:
     harness.wait("the lease did not expire", b"select locked_until < now() from wakeboard.job_runs where id = %s", run)
     time.sleep(1.0)
     harness.proxy.unblock("")
-    with suppress(NotHeld):  # a worker may leave the run to the reaper
+    with suppress(Violated):  # a worker may leave the run to the reaper
         ended = b"select status <> 'running' or lease_epoch > 1 from wakeboard.all_runs where id = %s"
         harness.wait("", ended, run, within_s=3)
     harness.reaps = True
     harness.succeeded(run)
     epoch = harness.run(run)["lease_epoch"]
-    demand(epoch > 1, "the outcome was sent and accepted after the lease had expired")
+    expect(epoch > 1, "the outcome was sent and accepted after the lease had expired")
 
 
 @scenario(
@@ -375,7 +375,7 @@ def cut_connections(harness: Harness) -> None:
     late = harness.one("echo")
     harness.succeeded(*runs, late)
     epochs = {harness.run(run)["lease_epoch"] for run in runs}
-    demand(epochs == {1}, "a run was executed again")
+    expect(epochs == {1}, "a run was executed again")
 
 
 @scenario(
@@ -393,7 +393,7 @@ def late_claim(harness: Harness) -> None:
         harness.proxy.release(connection)
     harness.succeeded(run)
     first = harness.notes(run)[0]
-    demand(first.epoch > 1, "the handler was started although its lease had expired before the reply arrived")
+    expect(first.epoch > 1, "the handler was started although its lease had expired before the reply arrived")
 
 
 @scenario(
@@ -406,7 +406,7 @@ def lost_claim(harness: Harness) -> None:
     run = _claimed(harness, Action.DROP_REPLY)
     harness.succeeded(run)
     crashes = harness.run(run)["crash_count"]
-    demand(crashes == 0, f"the lost claim counts as {counted(crashes, 'crash')}")
+    expect(crashes == 0, f"the lost claim counts as {counted(crashes, 'crash')}")
 
 
 def _claimed(harness: Harness, action: Action) -> int:
@@ -430,13 +430,13 @@ def lost_reply(harness: Harness) -> None:
     harness.succeeded(*runs)
     more = harness.enqueue("echo", {"n": 1}, count=5)
     harness.succeeded(*more)
-    demand(intercept.matched.is_set(), "the worker does not call wakeboard.complete")
+    expect(intercept.matched.is_set(), "the worker does not call wakeboard.complete")
     process.send_signal(signal.SIGTERM)
     _exit_code(process, GRACE_S + SLACK_S)
     attempts = harness.rows(b"select max(lease_epoch) from wakeboard.job_run_history")[0][0]
-    demand(attempts == 1, "a run that had succeeded was executed again")
+    expect(attempts == 1, "a run that had succeeded was executed again")
     counted = re.findall(r"(\d+) succeeded", harness.output())
-    demand(not counted or counted[-1] == "15", f"the worker reports {counted[-1:]} successes; there were 15 runs")
+    expect(not counted or counted[-1] == "15", f"the worker reports {counted[-1:]} successes; there were 15 runs")
 
 
 @scenario(
@@ -450,7 +450,7 @@ def lost_request(harness: Harness) -> None:
     harness.start()
     harness.succeeded(*runs)
     attempts = harness.rows(b"select max(lease_epoch) from wakeboard.job_run_history")[0][0]
-    demand(attempts == 1, "a run was executed again")
+    expect(attempts == 1, "a run was executed again")
 
 
 @scenario(
@@ -466,24 +466,24 @@ def sigterm(harness: Harness) -> None:
     time.sleep(0.3)
     late = harness.one("echo")
     code = _exit_code(process, GRACE_S + LEASE_S + SLACK_S)
-    demand(code == 0, f"the exit code is {code} in place of 0")
+    expect(code == 0, f"the exit code is {code} in place of 0")
     rows = {name: harness.run(run) for name, run in (("short", short), ("long", long), ("late", late))}
-    demand(rows["late"]["status"] == "queued", "a run that was enqueued after SIGTERM was claimed")
-    demand(rows["short"]["status"] == "succeeded", "a run that would have ended in the grace period was not finished")
-    demand(rows["long"]["status"] == "queued", "a run that was executing was not released: its lease has to expire")
-    demand(
+    expect(rows["late"]["status"] == "queued", "a run that was enqueued after SIGTERM was claimed")
+    expect(rows["short"]["status"] == "succeeded", "a run that would have ended in the grace period was not finished")
+    expect(rows["long"]["status"] == "queued", "a run that was executing was not released: its lease has to expire")
+    expect(
         (rows["long"]["attempts"], rows["long"]["release_count"]) == (0, 1),
         f"the release counts as {counted(rows['long']['attempts'], 'attempt')} and"
         f" {counted(rows['long']['release_count'], 'release')};"
         " release it with the reason 'worker_stopped'",
     )
-    demand(harness.notes(long)[-1].what == "stopped", "the handler was not asked to stop")
+    expect(harness.notes(long)[-1].what == "stopped", "the handler was not asked to stop")
     registered = harness.rows(b"select count(*) from wakeboard.workers")[0][0]
-    demand(not registered, "the worker did not deregister")
+    expect(not registered, "the worker did not deregister")
 
 
 def _exit_code(process: subprocess.Popen[bytes], within_s: float) -> int:
     try:
         return process.wait(within_s)
     except subprocess.TimeoutExpired:
-        raise NotHeld(f"the worker had not ended {within_s:.0f} s after SIGTERM") from None
+        raise Violated(f"the worker had not ended {within_s:.0f} s after SIGTERM") from None

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from wakeboard.conformance.harness import NOTES, Harness, NotHeld, Subject
+from wakeboard.conformance.harness import NOTES, Harness, TestedWorker, Violated
 from wakeboard.conformance.scenarios import SCENARIOS
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
@@ -37,7 +37,7 @@ PATIENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ScenarioResult:
     """What one scenario found. `found`: what the worker did in place of the promise; "" if it held.
 
     `output`: the last lines of the worker, if the promise was not kept.
@@ -61,7 +61,7 @@ class Suite:
         self._made = 0
         self._prepare()
 
-    def verdicts(
+    def run(
         self,
         command: Sequence[str],
         chosen: Sequence[Scenario],
@@ -69,44 +69,44 @@ class Suite:
         environment: Mapping[str, str] | None = None,
         parallel: int = PARALLEL,
         patience_s: float = PATIENCE_S,
-        report: Callable[[Verdict], None] = lambda _: None,
-    ) -> list[Verdict]:
-        """Test the command. Calls `report` when a scenario has ended, and returns the verdicts in order.
+        report: Callable[[ScenarioResult], None] = lambda _: None,
+    ) -> list[ScenarioResult]:
+        """Test the command. Calls `report` when a scenario has ended, and returns the results in order.
 
         Raises WakeboardError if the command cannot be started.
         """
         check_command(command)
-        subject = Subject(command, environment or {}, patience_s)
+        tested = TestedWorker(command, environment or {}, patience_s)
 
-        def judge(scenario: Scenario) -> Verdict:
-            verdict = self.verdict(subject, scenario)
-            if not subject.interrupted.is_set():
-                report(verdict)
-            return verdict
+        def checked(scenario: Scenario) -> ScenarioResult:
+            result = self.run_scenario(tested, scenario)
+            if not tested.interrupted.is_set():
+                report(result)
+            return result
 
         with ThreadPoolExecutor(parallel) as pool:
             try:
-                return list(pool.map(judge, chosen))
+                return list(pool.map(checked, chosen))
             except BaseException:  # Ctrl-C
-                subject.interrupted.set()
+                tested.interrupted.set()
                 raise
 
-    def verdict(self, subject: Subject, scenario: Scenario) -> Verdict:
+    def run_scenario(self, tested: TestedWorker, scenario: Scenario) -> ScenarioResult:
         """Execute one scenario."""
         began = time.monotonic()
         found, output = "", list[str]()
         with (
             self._database(scenario.name) as owner,
-            Harness(subject, scenario.name, owner, self._role, self._password) as harness,
+            Harness(tested, scenario.name, owner, self._role, self._password) as harness,
         ):
             try:
                 scenario.test(harness)
-            except NotHeld as broken:
+            except Violated as broken:
                 found, output = str(broken), harness.last_lines()
             except Exception as error:  # noqa: BLE001 - the worker has changed the database in a way that no scenario expects
                 found, output = f"{type(error).__name__}: {error}", harness.last_lines()
         seconds = time.monotonic() - began
-        return Verdict(scenario.name, not found, seconds, scenario.promise, found, scenario.why, output)
+        return ScenarioResult(scenario.name, not found, seconds, scenario.promise, found, scenario.why, output)
 
     @property
     def _role(self) -> str:

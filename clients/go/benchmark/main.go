@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"wakeboard.dev/wakeboard"
+	"wakeboard.dev/wakeboard/worker"
 )
 
 func main() {
@@ -18,17 +18,17 @@ func main() {
 		name := fmt.Sprintf("%s.%d", os.Getenv("BENCH_FIRST"), os.Getpid())
 		_ = os.WriteFile(name, fmt.Appendf(nil, "%f", float64(time.Now().UnixMicro())/1e6), 0o600)
 	}
-	options, err := wakeboard.OptionsFromEnvironment()
+	options, err := worker.OptionsFromEnvironment()
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker := wakeboard.NewWorker(options, map[string]wakeboard.Handler{
-		"noop": func(context.Context, *wakeboard.Run) (any, error) {
+	err = worker.New(options, map[string]worker.Handler{
+		"noop": func(context.Context, *worker.Run) (any, error) {
 			first.Do(report)
 			return nil, nil
 		},
-	})
-	if err := worker.Run(context.Background()); err != nil {
+	}).Run(context.Background())
+	if err != nil {
 		log.Fatal(err)
 	}
 }

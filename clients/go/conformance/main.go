@@ -14,22 +14,22 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"wakeboard.dev/wakeboard"
+	"wakeboard.dev/wakeboard/worker"
 )
 
 const noteSQL = "select conformance.note($1, $2, $3)"
 
 var notes *pgxpool.Pool
 
-func note(ctx context.Context, run *wakeboard.Run, what string) {
+func note(ctx context.Context, run *worker.Run, what string) {
 	if _, err := notes.Exec(context.WithoutCancel(ctx), noteSQL, run.ID, run.Epoch, what); err != nil {
 		log.Print(err)
 	}
 }
 
-func echo(_ context.Context, run *wakeboard.Run) (any, error) { return run.Payload, nil }
+func echo(_ context.Context, run *worker.Run) (any, error) { return run.Payload, nil }
 
-func wait(ctx context.Context, run *wakeboard.Run) (any, error) {
+func wait(ctx context.Context, run *worker.Run) (any, error) {
 	var payload struct{ Seconds float64 }
 	if err := run.Decode(&payload); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func wait(ctx context.Context, run *wakeboard.Run) (any, error) {
 	return map[string]int64{"epoch": run.Epoch}, nil
 }
 
-func fail(_ context.Context, run *wakeboard.Run) (any, error) {
+func fail(_ context.Context, run *worker.Run) (any, error) {
 	var payload struct {
 		How     string
 		Times   int64
@@ -61,17 +61,17 @@ func fail(_ context.Context, run *wakeboard.Run) (any, error) {
 	reason, delay := errors.New("no such customer"), time.Duration(payload.Seconds*float64(time.Second))
 	switch payload.How {
 	case "discard":
-		return nil, wakeboard.Discard(reason)
+		return nil, worker.Discard(reason)
 	case "retry":
-		return nil, wakeboard.RetryAfter(delay, reason)
+		return nil, worker.RetryAfter(delay, reason)
 	case "snooze":
-		return nil, wakeboard.Snooze(delay)
+		return nil, worker.Snooze(delay)
 	}
 	return nil, reason
 }
 
-func steps(ctx context.Context, run *wakeboard.Run) (any, error) {
-	drawn, err := wakeboard.Step(ctx, run, "draw", func(ctx context.Context) (float64, error) {
+func steps(ctx context.Context, run *worker.Run) (any, error) {
+	drawn, err := worker.Step(ctx, run, "draw", func(ctx context.Context) (float64, error) {
 		note(ctx, run, "draw")
 		return rand.Float64(), nil
 	})
@@ -85,9 +85,9 @@ func steps(ctx context.Context, run *wakeboard.Run) (any, error) {
 	return map[string]float64{"drawn": drawn}, nil
 }
 
-func effect(ctx context.Context, run *wakeboard.Run) (any, error) {
+func effect(ctx context.Context, run *worker.Run) (any, error) {
 	done := false
-	err := run.Effect(ctx, "mail", func(ctx context.Context, effect wakeboard.Effect) error {
+	err := run.Effect(ctx, "mail", func(ctx context.Context, effect worker.Effect) error {
 		done = effect.Done
 		state := "new"
 		if effect.Done {
@@ -107,7 +107,7 @@ func effect(ctx context.Context, run *wakeboard.Run) (any, error) {
 	return map[string]bool{"done": done}, err
 }
 
-func once(ctx context.Context, run *wakeboard.Run) (any, error) {
+func once(ctx context.Context, run *worker.Run) (any, error) {
 	mine := false
 	err := pgx.BeginFunc(ctx, notes, func(tx pgx.Tx) (err error) {
 		if mine, err = run.Once(ctx, tx, "payment"); err == nil && mine {
@@ -121,25 +121,25 @@ func once(ctx context.Context, run *wakeboard.Run) (any, error) {
 	return map[string]bool{"mine": mine}, err
 }
 
-func crash(ctx context.Context, run *wakeboard.Run) (any, error) {
+func crash(ctx context.Context, run *worker.Run) (any, error) {
 	note(ctx, run, "started")
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
 func main() {
-	options, err := wakeboard.OptionsFromEnvironment()
+	options, err := worker.OptionsFromEnvironment()
 	if err != nil {
 		log.Fatal(err)
 	}
 	if notes, err = pgxpool.New(context.Background(), os.Getenv("CONFORMANCE_DSN")); err != nil {
 		log.Fatal(err)
 	}
-	worker := wakeboard.NewWorker(options, map[string]wakeboard.Handler{
+	err = worker.New(options, map[string]worker.Handler{
 		"conformance.echo": echo, "conformance.wait": wait, "conformance.fail": fail, "conformance.steps": steps,
 		"conformance.effect": effect, "conformance.once": once, "conformance.crash": crash,
-	})
-	if err := worker.Run(context.Background()); err != nil {
+	}).Run(context.Background())
+	if err != nil {
 		log.Fatal(err)
 	}
 }

@@ -19,6 +19,8 @@ export interface EnqueueOptions {
   uniqueForSeconds?: number;
   uniqueBy?: string[];
   ifExists?: "keep" | "replace";
+  /** Ids of runs: the run waits until all of them have succeeded. */
+  after?: string[];
 }
 
 /** `id` is a 64-bit number as text. Pass `id` and `uuid` to the SQL functions `get_run` and `cancel_run`. */
@@ -38,11 +40,11 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
     ["unique_for", "integer", options.uniqueForSeconds],
     ["unique_by", "text[]", uniqueBy],
     ["if_exists", "text", options.ifExists],
+    ["after", "bigint[]", options.after && `{${options.after.join(",")}}`],
   ];
   const named = given.filter(([, , value]) => value !== undefined);
   const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");
   const sql = `select id::text, uuid::text, created from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
-  const values = named.map(([, , value]) => String(value));
-  const answer: any = await query(sql, [jobType, JSON.stringify(payload), ...values]);
+  const answer: any = await query(sql, [jobType, JSON.stringify(payload), ...named.map(([, , value]) => String(value))]);
   return (answer.rows ?? answer)[0];
 }

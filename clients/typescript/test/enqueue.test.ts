@@ -47,6 +47,9 @@ test("each option reaches the run", async () => {
   const first = await enqueue(query, "sync", { 'a "quoted", key': 1, other: 1 }, unique);
   const second = await enqueue(query, "sync", { 'a "quoted", key': 1, other: 2 }, unique);
   assert.deepEqual([first.created, second.created, second.id], [true, false, first.id]);
+  const later = await enqueue(query, "sum_up", {}, { after: [id, first.id] });
+  const parents = "select array_agg(parent_id::text order by place) as ids from wakeboard.run_dependencies where run_id = $1";
+  assert.deepEqual((await pool.query(parents, [later.id])).rows[0].ids, [id, first.id]);
 });
 
 test("Drizzle's own transaction enqueues", async () => {

@@ -12,7 +12,7 @@ from wakeboard.cli.support.tables import print_lines, styled
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.conformance.suite import Verdict
+    from wakeboard.conformance.suite import ScenarioResult
 
 EXAMPLES = (
     "wakeboard conformance -- node dist/conformance.js",
@@ -49,26 +49,26 @@ def command(
     chosen = chosen_scenarios(only or [])
     check_command(worker)
     with embedded_suite() as suite:
-        verdicts = suite.verdicts(
+        results = suite.run(
             worker,
             chosen,
             environment=inherited_settings(),
             parallel=parallel,
             report=(lambda _: None) if as_json else _print,
         )
-    held = sum(verdict.held for verdict in verdicts)
+    held = sum(result.held for result in results)
     if as_json:
-        print_json(verdicts)
+        print_json(results)
     else:
-        print_message(f"{held} of {len(verdicts)} scenarios held.")
-    if held < len(verdicts):
+        print_message(f"{held} of {len(results)} scenarios held.")
+    if held < len(results):
         raise typer.Exit(1)
 
 
-def _print(verdict: Verdict) -> None:
-    word = "ok" if verdict.held else "fail"
+def _print(result: ScenarioResult) -> None:
+    word = "ok" if result.held else "fail"
     padding = " " * (6 - len(word))
-    print_lines([styled(word, f"{padding}{verdict.scenario:<16}{verdict.seconds:5.1f} s  {verdict.promise}")])
-    if not verdict.held:
-        details = [f"found: {verdict.found}", f"why:   {verdict.why}", *(f"| {line}" for line in verdict.output)]
+    print_lines([styled(word, f"{padding}{result.scenario:<16}{result.seconds:5.1f} s  {result.promise}")])
+    if not result.held:
+        details = [f"found: {result.found}", f"why:   {result.why}", *(f"| {line}" for line in result.output)]
         print_lines([f"{'':6}{one_line(line)}" for line in details])

@@ -1,0 +1,304 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"log"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	columns = `select id, uuid, job_type, payload, attempts, max_attempts, make_interval(secs => timeout_s), lease_epoch,
+		queue, priority, coalesce(schedule, ''), scheduled_for from ` // the exported fields of Run, in their order
+	claimNext = columns + `(select array_agg(queue order by priority desc, place) as queues,
+			array_agg(priority::smallint order by priority desc, place) as priorities, array[count(*)::integer] as pairs
+		from unnest(@queues::text[]) with ordinality as served (queue, place), generate_series(1, 5) as priority) as scan,
+		wakeboard.claim(@worker::bigint, @lease::integer, queues, priorities, array_fill('-infinity'::timestamptz, pairs),
+			array_fill(0::bigint, pairs), @types::text[], @count::integer, case when not @full then 2000 end)`
+	claimOldest = columns + `wakeboard.claim_oldest(@worker::bigint, @lease::integer, @queue::text,
+		array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), @types::text[], @count::integer)`
+	claimLimited = columns + `wakeboard.claim_limited(@worker::bigint, @lease::integer, @queues::text[], @types::text[], @keys::text[], @count::integer)`
+	// It also creates the partitions that outcomes need soon, and returns whether a quarantined run has waited for a minute.
+	register = `select wakeboard.create_partitions() is null or wakeboard.register_worker(@worker::bigint, @host::text || '-' || @pid::integer, @pool::text, @host::text, '0.1.0', @queues::text[],
+			@concurrency::integer, @lease::integer, @types::text[])
+		and coalesce(wakeboard.quarantined_since(@queues::text[], @types::text[]) < now() - interval '1 min', false)`
+	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[],
+		@ages::real[], @fractions::real[])`
+	// Each function returns the runs whose outcome it did not accept. Those that are still leased were locked by another
+	// transaction.
+	reportOutcomes = `with report as (
+		select * from unnest(@kinds::text[], @ids::bigint[], @epochs::bigint[], @words::text[], @types::text[], @texts::text[],
+			@delays::real[], @results::text[]::jsonb[]) as report (kind, id, epoch, word, type, text, delay, result)
+	), refused (id) as materialized (
+		select wakeboard.complete(@worker::bigint, array_agg(id), epoch, jsonb_object_agg(id, result) filter (where result is not null))
+		from report where kind = 'succeeded' group by epoch
+		union all
+		select wakeboard.fail(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(word), array_agg(type), array_agg(text),
+			array_agg(''::text), array_agg(delay))
+		from report where kind = 'failed' having count(*) > 0
+		union all
+		select wakeboard.release(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(coalesce(delay, 0)),
+			array_agg(word in ('worker_stopped', 'disconnected')), array_agg(word))
+		from report where kind in ('snoozed', 'released') having count(*) > 0
+	)
+	select id, exists (select from wakeboard.still_leased(@worker::bigint, array[id], array[epoch])) from refused join report using (id)`
+)
+
+// The outcome of a lease that ended during an outage of the database, so that it does not count as a crash.
+var disconnected = outcome{Kind: "released", Word: "disconnected"}
+
+// An answer of the database about a run.
+type answer[Value any] struct {
+	ID    int64
+	Value Value
+}
+
+func (w *Worker) claimUntilStopped(ctx context.Context) error {
+	for ctx.Err() == nil {
+		claimed, err := w.claimTurn(ctx)
+		if err != nil && !unavailable(err) {
+			return err
+		}
+		if claimed == 0 {
+			select {
+			case <-w.wake:
+			case <-ctx.Done():
+			case <-time.After(w.options.Poll):
+			}
+		}
+	}
+	return nil
+}
+
+// claimTurn claims runs for the free slots. When a quarantined run has waited for a minute, it lets the others end and
+// claims that one alone: it was running when two workers died.
+func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
+	idle, free := len(w.heldRuns()) == 0, w.options.Concurrency-int(w.running.Load())
+	if free <= 0 || len(w.outbox) >= batchSize || !w.leasesValid() {
+		return 0, nil
+	}
+	if !w.registered.Load() || time.Since(w.registeredAt) > min(registerEvery, w.options.Lease) {
+		host, _ := os.Hostname()
+		values := pgx.NamedArgs{"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency}
+		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, values)
+		if err != nil {
+			return 0, err
+		}
+		w.registered.Store(true)
+		w.registeredAt, w.yields = time.Now(), waits[0] && !w.yields
+	}
+	if !w.yields {
+		claimed, err = w.claimDue(ctx, free)
+	}
+	if claimed == 0 && idle && err == nil {
+		claimed, err = w.claim(ctx, columns+"wakeboard.claim_quarantined(@worker::bigint, @lease::integer, @queues::text[], @types::text[])", nil)
+		for claimed > 0 && len(w.heldRuns()) > 0 && sleep(ctx, tick) {
+			w.yields = false
+		}
+	}
+	return claimed, err
+}
+
+func (w *Worker) claimDue(ctx context.Context, free int) (int, error) {
+	claimed, err := w.claimLimited(ctx, free)
+	if claimed == free || err != nil {
+		return claimed, err
+	}
+	sql, queue := claimNext, w.options.Queues[w.turn/oldestTurns%len(w.options.Queues)]
+	if w.turn++; w.turn%oldestTurns == 0 {
+		sql = claimOldest
+	}
+	values := pgx.NamedArgs{"count": free - claimed, "full": time.Since(w.fullScan) > fullScanEvery, "queue": queue}
+	more, err := w.claim(ctx, sql, values)
+	if more == 0 { // otherwise there is a backlog, of which claims without a limit are cheaper
+		w.fullScan = time.Now()
+	}
+	return claimed + more, err
+}
+
+func (w *Worker) claimLimited(ctx context.Context, free int) (int, error) {
+	if time.Since(w.noneLimited) < 50*time.Millisecond {
+		return 0, nil
+	}
+	const sql = "select wakeboard.due_limit_keys(@queues::text[], @after::text, @count::integer)"
+	keys, err := query(w, w.options.Lease, pgx.RowTo[string], sql, pgx.NamedArgs{"after": w.afterKey, "count": keysPerClaim})
+	if w.afterKey = ""; len(keys) == keysPerClaim {
+		w.afterKey = keys[keysPerClaim-1]
+	}
+	if len(keys) == 0 {
+		w.noneLimited = time.Now()
+		return 0, err
+	}
+	return w.claim(ctx, claimLimited, pgx.NamedArgs{"keys": keys, "count": free})
+}
+
+// claim calls a claim function and starts the handlers of its runs. A reply that came too late is released.
+func (w *Worker) claim(ctx context.Context, sql string, values pgx.NamedArgs) (int, error) {
+	sent := time.Now()
+	runs, err := query(w, w.options.Lease, pgx.RowToAddrOfStructByPos[Run], sql, values)
+	inTime := time.Since(sent) <= w.options.Lease/4 && w.leasesValid()
+	held := w.heldRuns()
+	for _, run := range runs {
+		if older := held[run.ID]; older != nil { // its lease must be lost, and the heartbeat does not say so
+			w.end(older, "lost")
+		}
+		handling, cancel := context.WithCancelCause(context.Background())
+		run.worker, run.started, run.cancel = w, time.Now(), cancel
+		w.mutex.Lock()
+		w.held[run.ID] = run
+		w.mutex.Unlock()
+		if inTime && ctx.Err() == nil {
+			w.running.Add(1)
+			go w.execute(handling, run)
+		} else {
+			w.settle(run, outcome{Kind: "released", Word: "not_started"})
+		}
+	}
+	return len(runs), err
+}
+
+// end drops a lease: its outcome is accepted, or it is lost, and its handler stops.
+func (w *Worker) end(run *Run, how string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if run.ended.CompareAndSwap(false, true) {
+		delete(w.held, run.ID)
+		w.counts[how]++
+		run.settled.Store(true)
+		run.cancel(ErrLeaseLost)
+	}
+}
+
+func (w *Worker) heldRuns() map[int64]*Run {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return maps.Clone(w.held)
+}
+
+// leasesValid: the database's clock decides when a lease ends. The worker's monotonic clock only stops it earlier.
+func (w *Worker) leasesValid() bool { return time.Since(*w.renewed.Load()) < w.options.Lease*3/4 }
+
+func (w *Worker) renewUntilEnded(ctx context.Context) {
+	for pause := w.options.Lease / 4; sleep(ctx, pause); {
+		if !w.leasesValid() { // so other workers may have the runs
+			for _, run := range w.heldRuns() {
+				run.cancel(ErrLeaseLost)
+				w.settle(run, disconnected)
+			}
+		}
+		pause = w.options.Lease / 4
+		if w.renew() {
+			pause = min(busyRetry, pause)
+		}
+	}
+}
+
+// renew renews all leases in one call, also if there are none. It returns whether it must be called again soon.
+func (w *Worker) renew() (again bool) {
+	sent, runs := time.Now(), w.heldRuns()
+	ids, epochs, ages, fractions := []int64{}, []int64{}, []float64{}, []*float64{}
+	for id, run := range runs {
+		ids, epochs = append(ids, id), append(epochs, run.Epoch)
+		ages, fractions = append(ages, sent.Sub(run.started).Seconds()), append(fractions, run.fraction.Load())
+	}
+	values := pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions}
+	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, values)
+	if err != nil {
+		return true
+	}
+	w.renewed.Store(&sent)
+	for _, answer := range answers {
+		run := runs[answer.ID]
+		switch answer.Value {
+		case "cancel":
+			run.cancel(ErrCancelled)
+		case "refused":
+			if !run.settled.Load() { // otherwise the reply to its report decides
+				w.end(run, "lost")
+			}
+		case "unregistered":
+			w.registered.Store(false)
+		case "busy":
+			again = true
+		}
+	}
+	return again
+}
+
+// settle decides the outcome of a run, once.
+func (w *Worker) settle(run *Run, settled outcome) {
+	if run.settled.CompareAndSwap(false, true) {
+		settled.run, settled.ID, settled.Epoch = run, run.ID, run.Epoch
+		w.outbox <- settled
+	}
+}
+
+func (w *Worker) reportUntilEnded(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case first := <-w.outbox:
+			batch := []outcome{first}
+			for range min(len(w.outbox), batchSize-1) {
+				batch = append(batch, <-w.outbox)
+			}
+			w.report(batch)
+			notify(w.wake)
+		}
+	}
+}
+
+// report reports outcomes. What the database did not answer, or what another transaction has locked, is reported again:
+// the functions are idempotent. An outcome that was not reported in the validity of its lease is dropped.
+func (w *Worker) report(batch []outcome) {
+	batch = slices.DeleteFunc(batch, func(settled outcome) bool { return settled.run.ended.Load() })
+	refused, err := w.send(batch)
+	for _, settled := range batch {
+		locked, missing := refused[settled.ID]
+		switch {
+		case err != nil && !unavailable(err) && len(batch) > 1: // so that only the outcome that cannot be stored is lost
+			w.report([]outcome{settled})
+		case locked || err != nil && unavailable(err):
+			if !w.leasesValid() {
+				settled.Kind, settled.Word = disconnected.Kind, disconnected.Word
+			}
+			time.AfterFunc(busyRetry, func() { w.outbox <- settled })
+		case missing || err != nil:
+			log.Printf("the outcome of run %d is not accepted: %v", settled.ID, cmp.Or(err, ErrLeaseLost))
+			w.end(settled.run, "lost")
+		default:
+			w.end(settled.run, settled.Kind)
+		}
+	}
+}
+
+// send returns the runs whose outcome was not accepted: true if another transaction has locked the run.
+func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
+	if len(batch) == 0 || !w.leasesValid() {
+		return nil, context.DeadlineExceeded
+	}
+	values := pgx.NamedArgs{
+		"ids": column(batch, func(o outcome) int64 { return o.ID }), "epochs": column(batch, func(o outcome) int64 { return o.Epoch }),
+		"kinds": column(batch, func(o outcome) string { return o.Kind }), "words": column(batch, func(o outcome) string { return o.Word }),
+		"types": column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
+		"delays": column(batch, func(o outcome) *float64 { return o.Delay }), "results": column(batch, func(o outcome) *string { return o.Result }),
+	}
+	answers, err := query(w, w.options.Lease/2, pgx.RowToStructByPos[answer[bool]], reportOutcomes, values)
+	refused := map[int64]bool{}
+	for _, answer := range answers {
+		refused[answer.ID] = answer.Value
+	}
+	return refused, err
+}
+
+func column[Value any](batch []outcome, value func(outcome) Value) (values []Value) {
+	for _, settled := range batch {
+		values = append(values, value(settled))
+	}
+	return values
+}

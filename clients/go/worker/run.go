@@ -1,0 +1,193 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Run is one attempt of a run, as its handler sees it. Its exported fields are the columns of a claim, in their order.
+type Run struct {
+	ID           int64
+	UUID         string // the same in each attempt
+	JobType      string
+	Payload      json.RawMessage
+	Attempt      int // 1 for the first
+	MaxAttempts  int
+	Timeout      time.Duration
+	Epoch        int64 // of the lease: each claim increments it
+	Queue        string
+	Priority     int
+	Schedule     string    // namespace/name of the JobSchedule; empty: an application enqueued the run
+	ScheduledFor time.Time // the tick that this run executes
+
+	worker   *Worker
+	started  time.Time
+	cancel   context.CancelCauseFunc
+	settled  atomic.Bool // it has an outcome, or its lease is lost
+	ended    atomic.Bool // its outcome is accepted, or its lease is lost
+	fraction atomic.Pointer[float64]
+	steps    sync.Map // the names of those that have begun and have not failed
+}
+
+// Decode reads the payload into a value.
+func (r *Run) Decode(value any) error { return json.Unmarshal(r.Payload, value) }
+
+// Progress reports how much is done, from 0 to 1. The next heartbeat writes it.
+func (r *Run) Progress(fraction float64) { r.fraction.Store(new(min(1, max(0, fraction)))) }
+
+// underLease calls an SQL function for the handler, until the database answers or the lease is lost.
+func (r *Run) underLease(sql string, values []any, into ...any) error {
+	for !r.settled.Load() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.worker.options.Lease)
+		err := r.worker.shared.QueryRow(ctx, sql, append([]any{r.worker.id, r.ID, r.Epoch}, values...)...).Scan(into...)
+		cancel()
+		if err == nil || !unavailable(err) {
+			return err
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	return ErrLeaseLost
+}
+
+// Step calls work at most once successfully per run. A later attempt gets the stored result.
+func Step[Result any](ctx context.Context, run *Run, name string, work func(context.Context) (Result, error)) (result Result, err error) {
+	const sql = "select done, stored from wakeboard.step($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text::jsonb)"
+	if _, begun := run.steps.LoadOrStore(name, true); begun {
+		return result, fmt.Errorf("this attempt already has a step %q: each step needs its own name", name)
+	}
+	var done bool
+	var stored []byte
+	err = run.underLease(sql, []any{name, nil}, &done, &stored)
+	if err == nil && done {
+		return result, json.Unmarshal(stored, &result)
+	}
+	if err == nil {
+		result, err = work(ctx)
+	}
+	if err == nil {
+		stored, err = json.Marshal(result)
+	}
+	if err == nil {
+		err = run.underLease(sql, []any{name, string(stored)}, nil, nil)
+	}
+	if err != nil {
+		run.steps.Delete(name) // it may be repeated
+	}
+	return result, err
+}
+
+// Effect is the state of an effect outside the database.
+type Effect struct {
+	Done        bool   // an earlier attempt completed it: skip it
+	InDoubt     bool   // an earlier attempt began it, and whether it happened is unknown: ask the provider
+	ProviderKey string // the same in each attempt: pass it as the provider's idempotency key
+}
+
+// Effect records an effect as begun before work, and as done after it. Work looks at the state.
+func (r *Run) Effect(ctx context.Context, key string, work func(context.Context, Effect) error) error {
+	const sql = "select wakeboard.effect($1::bigint, $2::bigint, $3::bigint, $4::text, $5::boolean)"
+	var state string
+	if err := r.underLease(sql, []any{key, false}, &state); err != nil {
+		return err
+	}
+	effect := Effect{Done: state == "done", InDoubt: state == "in doubt"}
+	effect.ProviderKey = uuid.NewSHA1(uuid.MustParse(r.UUID), []byte(key)).String()
+	if err := work(ctx, effect); err != nil || effect.Done {
+		return err
+	}
+	return r.underLease(sql, []any{key, true}, &state)
+}
+
+// Once guards an effect in the transaction tx. True: tx has to perform it. False: an earlier attempt committed it. An
+// error with the code WB001 means that the lease is lost: roll back.
+func (r *Run) Once(ctx context.Context, tx pgx.Tx, key string) (mine bool, err error) {
+	const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::text::uuid, $4::bigint, $5::text)"
+	err = tx.QueryRow(ctx, sql, r.worker.id, r.ID, r.UUID, r.Epoch, key).Scan(&mine)
+	return mine, err
+}
+
+// Why an attempt is stopped before its handler ends: the cause of its context. After ErrLeaseLost its outcome is dropped.
+var (
+	ErrCancelled = errors.New("the run was cancelled")
+	ErrTimedOut  = errors.New("the run exceeded its timeout")
+	ErrLeaseLost = errors.New("the lease is lost: another worker may have the run")
+	ErrShutdown  = errors.New("the worker stops")
+)
+
+// An outcome of a run, as the statement reportOutcomes reads it.
+type outcome struct {
+	error
+	run    *Run
+	Kind   string // succeeded, failed, snoozed or released
+	ID     int64
+	Epoch  int64
+	Word   string // failed, timed_out or discarded; of a release, its reason
+	Type   string
+	Text   string
+	Delay  *float64 // seconds; nil: the run's backoff
+	Result *string  // JSON; nil: none
+}
+
+// Discard makes the run dead, without further attempts.
+func Discard(reason error) error { return outcome{error: reason, Kind: "failed", Word: "discarded"} }
+
+// RetryAfter fails the attempt. The next one is due after the delay.
+func RetryAfter(delay time.Duration, reason error) error {
+	return outcome{error: reason, Kind: "failed", Word: "failed", Delay: new(delay.Seconds())}
+}
+
+// Snooze makes the run due again after the delay. The attempt does not count.
+func Snooze(delay time.Duration) error {
+	return outcome{error: fmt.Errorf("snooze for %s", delay), Kind: "snoozed", Word: "snoozed", Delay: new(delay.Seconds())}
+}
+
+func (o outcome) Unwrap() error { return o.error }
+
+// outcomeOf returns the outcome of a handler that returned, possibly because it was stopped.
+func outcomeOf(result any, err, stopped error) outcome {
+	settled, requested := errors.AsType[outcome](err)
+	switch {
+	case err == nil && result == nil:
+		return outcome{Kind: "succeeded"}
+	case err == nil:
+		return outcome{Kind: "succeeded", Result: encode(result)}
+	case requested:
+		err = settled.error
+	case errors.Is(stopped, ErrShutdown):
+		return outcome{Kind: "released", Word: "worker_stopped"}
+	case errors.Is(stopped, ErrTimedOut):
+		return outcome{Kind: "failed", Word: "timed_out", Type: "Timeout", Text: ErrTimedOut.Error()}
+	default:
+		settled = outcome{Kind: "failed", Word: "failed"}
+	}
+	settled.Type, settled.Text = strings.TrimPrefix(fmt.Sprintf("%T", err), "*"), storable(err.Error())
+	return settled
+}
+
+// encode returns the result as JSON that Postgres can store. A long result becomes text.
+func encode(result any) *string {
+	encoded, err := json.Marshal(result)
+	if err != nil || len(encoded) > maxResult || strings.Contains(string(encoded), `\u0000`) {
+		text := storable(fmt.Sprint(result))
+		encoded, _ = json.Marshal(text[:min(len(text), maxResult/8)])
+	}
+	return new(string(encoded))
+}
+
+var password = regexp.MustCompile(`://([^\s:/@]*):[^\s/@]+@`)
+
+// storable masks passwords in URLs and replaces what Postgres cannot store.
+func storable(text string) string {
+	text = password.ReplaceAllString(text, "://$1:…@")
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,215 @@
+// Package worker executes wakeboard's runs: scheduled and background jobs on Postgres.
+//
+//	options, err := worker.OptionsFromEnvironment()
+//	err = worker.New(options, map[string]worker.Handler{
+//		"send_mail": func(ctx context.Context, run *worker.Run) (any, error) { … },
+//	}).Run(ctx)
+//
+// A handler returns when its context is done: its run was cancelled or timed out, its lease is lost, or the worker stops.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"reflect"
+	"regexp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	registerEvery = 30 * time.Second
+	stopGrace     = 2 * time.Second        // for a handler that was asked to stop
+	busyRetry     = 500 * time.Millisecond // for runs that another transaction has locked
+	tick          = 20 * time.Millisecond
+	fullScanEvery = 2 * time.Second // reads beyond 2000 due rows of a queue and priority, which may be of other job types
+	keysPerClaim  = 200
+	oldestTurns   = 20     // of so many claims, one is by age, so that no priority starves
+	batchSize     = 1000   // outcomes in one statement
+	maxResult     = 16_384 // bytes of JSON
+)
+
+// Handler executes the runs of a job type. Its result is stored as JSON. It returns when its context is done.
+type Handler func(ctx context.Context, run *Run) (result any, err error)
+
+// Options of a worker.
+type Options struct {
+	DSN         string        `env:"DSN"`
+	Queues      []string      `env:"QUEUES" envDefault:"default"`
+	Concurrency int           `env:"CONCURRENCY" envDefault:"100"`
+	Lease       time.Duration `env:"LEASE_SECONDS" envDefault:"60"` // whole seconds
+	Grace       time.Duration `env:"GRACE_SECONDS" envDefault:"25"` // how long runs may continue after SIGTERM
+	Poll        time.Duration `env:"POLL_SECONDS" envDefault:"1"`
+	Pool        string        `env:"POOL" envDefault:"default"`
+	Listen      bool          `env:"LISTEN" envDefault:"true"` // false behind PgBouncer in transaction mode
+}
+
+// OptionsFromEnvironment reads the WAKEBOARD_* variables, as the Python worker does.
+func OptionsFromEnvironment() (Options, error) {
+	seconds := func(text string) (any, error) { return time.ParseDuration(text + "s") }
+	parsers := map[reflect.Type]env.ParserFunc{reflect.TypeFor[time.Duration](): seconds}
+	return env.ParseAsWithOptions[Options](env.Options{Prefix: "WAKEBOARD_", FuncMap: parsers})
+}
+
+// Worker claims runs, calls their handlers, renews the leases, and reports the outcomes.
+type Worker struct {
+	id          int64
+	options     Options
+	handlers    map[string]Handler
+	own, shared *pgxpool.Pool // for its goroutines, each with a connection, so that nothing delays the heartbeat; for handlers
+	running     atomic.Int64  // handlers
+	registered  atomic.Bool
+	outbox      chan outcome
+	wake        chan struct{} // a run may be due, or there is a free slot
+	renewed     atomic.Pointer[time.Time]
+
+	mutex  sync.Mutex // guards what follows
+	held   map[int64]*Run
+	counts map[string]int
+
+	// Of the claim loop alone.
+	registeredAt, fullScan, noneLimited time.Time
+	afterKey                            string
+	turn                                int
+	yields                              bool // to a quarantined run
+}
+
+// New makes a worker with these handlers, by job type.
+func New(options Options, handlers map[string]Handler) *Worker {
+	return &Worker{
+		id: rand.Int64N(math.MaxInt64) + 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{},
+		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1),
+	}
+}
+
+// Run works until ctx is done, SIGTERM or SIGINT, and until the runs have ended and their outcomes are reported.
+func (w *Worker) Run(ctx context.Context) error {
+	began := time.Now()
+	config, err := pgxpool.ParseConfig(w.options.DSN)
+	if err != nil {
+		return err
+	}
+	config.MaxConns, config.ConnConfig.RuntimeParams["application_name"] = 4, "wakeboard worker"
+	for _, pool := range []**pgxpool.Pool{&w.own, &w.shared} {
+		if *pool, err = pgxpool.NewWithConfig(context.Background(), config.Copy()); err != nil {
+			return err
+		}
+		defer (*pool).Close()
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	w.renewed.Store(&began)
+	background, end := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	for _, loop := range []func(context.Context){w.renewUntilEnded, w.reportUntilEnded, w.listenUntilEnded} {
+		group.Go(func() { loop(background) })
+	}
+	err = w.claimUntilStopped(ctx)
+	w.drain()
+	end()
+	group.Wait()
+	_, _ = query(w, w.options.Lease, pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
+	log.Printf("worker finished after %.1f s: %d succeeded of %v", time.Since(began).Seconds(), w.counts["succeeded"], w.counts)
+	return err
+}
+
+func (w *Worker) execute(ctx context.Context, run *Run) {
+	ctx, end := context.WithTimeoutCause(ctx, run.Timeout, ErrTimedOut)
+	defer end()
+	var result any
+	var err error
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v", panicked)
+		}
+		w.settle(run, outcomeOf(result, err, context.Cause(ctx)))
+		w.running.Add(-1)
+		notify(w.wake)
+	}()
+	result, err = w.handlers[run.JobType](ctx, run)
+}
+
+// drain gives running handlers the grace period, then stops and releases them, and waits for all outcomes.
+func (w *Worker) drain() {
+	grace, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt) // the second one
+	defer stop()
+	grace, cancel := context.WithTimeout(grace, w.options.Grace)
+	defer cancel()
+	for w.running.Load() > 0 && sleep(grace, tick) {
+	}
+	for _, run := range w.heldRuns() {
+		run.cancel(ErrShutdown)
+		time.AfterFunc(stopGrace, func() { w.settle(run, outcomeOf(nil, ErrShutdown, ErrShutdown)) }) // it is left behind
+	}
+	for len(w.heldRuns()) > 0 && w.leasesValid() {
+		time.Sleep(tick)
+	}
+}
+
+// listenUntilEnded wakes the claim loop at each notification. While it cannot, the loop polls.
+func (w *Worker) listenUntilEnded(ctx context.Context) {
+	for ; w.options.Listen && ctx.Err() == nil; sleep(ctx, time.Second) {
+		conn, err := pgx.Connect(ctx, w.options.DSN)
+		if err != nil {
+			continue
+		}
+		_, err = conn.Exec(ctx, "listen wakeboard")
+		for err == nil {
+			_, err = conn.WaitForNotification(ctx)
+			notify(w.wake)
+		}
+		_ = conn.Close(ctx)
+	}
+}
+
+func notify(channel chan struct{}) {
+	select {
+	case channel <- struct{}{}:
+	default:
+	}
+}
+
+// sleep returns false if the context is done.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+// query executes a statement of the worker, whether the worker stops meanwhile or not.
+func query[Row any](w *Worker, within time.Duration, scan pgx.RowToFunc[Row], sql string, values pgx.NamedArgs) ([]Row, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	named := pgx.NamedArgs{"worker": w.id, "lease": int(w.options.Lease.Seconds()), "queues": w.options.Queues,
+		"types": slices.Collect(maps.Keys(w.handlers))}
+	maps.Copy(named, values)
+	rows, _ := w.own.Query(ctx, sql, named) // CollectRows returns its error
+	return pgx.CollectRows(rows, scan)
+}
+
+// Lost connections, too many clients, a server that stops, a locked row, and a lost lease, which the heartbeat ends.
+var unavailableCodes = regexp.MustCompile(`^(08|53|57P|55P03|WB001)`)
+
+// unavailable: the database did not answer, or will answer otherwise.
+func unavailable(err error) bool {
+	refused, answered := errors.AsType[*pgconn.PgError](err)
+	return !answered || unavailableCodes.MatchString(refused.Code)
+}
