@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from wakeboard_worker.builtin.jobs.handler import JobHandler
 
 pytestmark = pytest.mark.anyio
+
+START_S = 6  # more than the test needs to start a pod
 
 
 async def test_a_run_starts_the_job_of_its_cron_job_and_returns_its_termination_message(pool: Pool) -> None:
@@ -235,6 +237,18 @@ async def test_pods_that_a_quota_refuses_are_a_failed_attempt_that_names_the_quo
     assert await pool.pods.jobs() == []
 
 
+@pytest.mark.parametrize(("group", "resource"), [("batch", "jobs"), ("", "pods")])
+async def test_what_an_admission_policy_denies_is_a_failed_attempt_with_its_message(
+    pool: Pool, group: str, resource: str
+) -> None:
+    await pool.pods.apply_cron_job()
+    await pool.pods.deny(group, resource, "no containers on Mondays")
+    outcome = await pool.start(pool.run())
+    assert (outcome.status, type(outcome.error).__name__) == ("failed", "JobRefused")
+    assert "no containers on Mondays" in str(outcome.error)
+    assert await pool.pods.jobs() == []
+
+
 async def test_missing_rights_are_a_failed_attempt_that_names_them(pool: Pool) -> None:
     rules = "/apis/rbac.authorization.k8s.io/v1 roles/jobs"
     await pool.pods.call("PATCH", rules, {"rules": RULES[1:]}, "application/merge-patch+json")
@@ -310,6 +324,39 @@ async def test_an_image_that_cannot_be_pulled_fails_with_the_kubelets_message(
     assert str(error).startswith('ImagePullBackOff: Back-off pulling image "example.com/report:1" (container main of')
 
 
+@pytest.mark.parametrize("delay", ["disruption", "suspension"])
+async def test_a_pod_has_the_whole_time_to_start_however_late_its_job_gets_it(pool: Pool, delay: str) -> None:
+    is_suspended = delay == "suspension"
+    await pool.pods.apply_cron_job(suspend=is_suspended)
+    attempt = pool.start(run := pool.run(), pool.process(jobs_start_seconds=START_S))
+    job = await pool.pods.one_job()
+    first = "" if is_suspended else await pool.pods.start()
+    if not is_suspended:
+        await recorded(run, "Job 1 started")
+    while _age_s(job) < START_S:  # noqa: ASYNC110 - the event is in a clock
+        await asyncio.sleep(0.1)
+    if is_suspended:
+        path = f"/apis/batch/v1 jobs/{job['metadata']['name']}"
+        await pool.pods.call("PATCH", path, {"spec": {"suspend": False}}, "application/merge-patch+json")
+    else:
+        evicted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        await pool.pods.end(first, 143, conditions=[evicted])
+    await pool.pods.one_pod()
+    await _reported(pool, pool.handlers[-1])
+    await pool.pods.end(await pool.pods.start(), message="1")
+    assert (await attempt).result == 1
+
+
+async def test_the_result_is_that_of_the_pod_that_replaced_one_whose_failure_is_ignored(pool: Pool) -> None:
+    is_busy = {"containerName": "main", "operator": "In", "values": [75]}
+    rules = [{"action": "Ignore", "onExitCodes": is_busy}]
+    await pool.pods.apply_cron_job("report", {"restartPolicy": "Never"}, podFailurePolicy={"rules": rules})
+    attempt = pool.start(pool.run())
+    await pool.pods.end(await pool.pods.start(), 75)
+    await pool.pods.end(await pool.pods.start(), message="1")
+    assert (await attempt).result == 1
+
+
 # -- the order of reports ----------------------------------------------------------------------------------------------
 
 
@@ -380,6 +427,10 @@ async def test_a_pod_that_has_started_is_not_ended_because_a_watch_is_late(pool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+
+
+def _age_s(job: dict[str, Any]) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(job["metadata"]["creationTimestamp"])).total_seconds()
 
 
 async def _lose_lease(run: FakeRun, attempt: asyncio.Task[Outcome]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from testbed.cluster.busybox_images import BUSYBOX
 from testbed.cluster.job_pods import make_job_account
 from tests.cluster.job_pool import Pool, recorded
+from wakeboard_worker.builtin.jobs import attempt as attempt_module
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 NAMESPACE = "container-jobs"
+LONG_LINE = 20_000_000  # bytes; the runtime splits it, and an attempt reads the end
+ENDLESS_S = 5.0
 IGNORES_SIGTERM = "trap '' TERM; while true; do sleep 1; done"
 
 
@@ -72,6 +75,21 @@ async def test_every_end_of_a_container_reaches_its_run(pool: Pool) -> None:
     assert left == {"log", "message", "fails", "grows"}  # of the others no pod may start later
 
 
+async def test_the_end_of_any_log_is_shown(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = f"head -c {LONG_LINE} /dev/zero | tr '\\0' x; echo"
+    await defined(pool, "bytes", "printf 'a\\0b\\377c'")
+    await defined(pool, "long", f"{line}; echo the end; exit 4")
+    await defined(pool, "endless", f"while true; do {line}; done")
+    bytes_, long = await asyncio.gather(*(pool.start(pool.run({"cronJob": name})) for name in ("bytes", "long")))
+    assert bytes_.result == {"exit_code": 0, "output": "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c"}
+    assert str(long.error).startswith("exit code 4 (pod long-wb-")
+    assert str(long.error).endswith("xx\nthe end")
+    monkeypatch.setattr(attempt_module, "stop_after_s", _soon)
+    endless = await pool.start(pool.run({"cronJob": "endless"}))
+    assert str(endless.error).startswith("it ran longer than its timeout")
+    assert str(endless.error).endswith("xxx")
+
+
 async def test_a_cancelled_run_ends_after_the_container_that_ignores_sigterm(pool: Pool) -> None:
     await defined(pool, "stubborn", IGNORES_SIGTERM)
     attempt = pool.start(run := pool.run({"cronJob": "stubborn"}))
@@ -92,3 +110,7 @@ async def test_a_run_is_adopted_while_its_pod_runs_and_the_api_server_restarts(p
     real_node.restart_api_server()
     assert (await second).result == {"exit_code": 0, "output": "done\n"}
     assert len([job for job in await pool.pods.jobs() if job["metadata"]["name"].startswith("steady-wb-")]) == 1
+
+
+def _soon(*_: float) -> float:
+    return ENDLESS_S

@@ -69,10 +69,10 @@ async def test_the_job_of_a_worker_that_is_killed_is_adopted(workers: Workers) -
         first.send(signal.SIGKILL)
         await asyncio.to_thread(first.exit_code)
     with workers.worker():
-        await workers.wait("select crash_count = 1 and status = 'running' from wakeboard.job_runs where id = %s", run)
+        await workers.wait("select release_count = 1 and status = 'running' from wakeboard.job_runs where id = %s", run)
         await workers.pool.pods.end(pod, message="1")
         found = await workers.is_now(run, "succeeded")
-    assert (found["result"], found["attempts"]) == (1, 1)
+    assert (found["result"], found["attempts"], found["crash_count"]) == (1, 1, 0)
     assert len(await workers.pool.pods.jobs()) == 1
 
 

@@ -1,4 +1,4 @@
-"""The job type `job` while the API server is away, starts, or does not answer."""
+"""The job type `job` while the API server is away, starts, or does not answer, and while a Job waits for its turn."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ async def test_a_watch_at_a_version_that_is_too_old_lists_again(shop: Pool, own_
         pytest.param("/jobs", True, NOT_READY, id="before it answers that the Job is created"),
     ],
 )
-async def test_an_attempt_that_cannot_ask_for_its_job_is_given_back(
+async def test_an_attempt_that_cannot_reach_the_api_server_is_released(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, last: str, is_executed: bool, problem: Any
 ) -> None:
     await pool.pods.apply_cron_job()
     with monkeypatch.context() as patched:
-        patched.setattr(patient_requests, "give_back_after_s", _at_once)
+        patched.setattr(patient_requests, "release_after_s", _at_once)
         _end_answers(patched, last, problem, is_executed=is_executed)
         outcome = await pool.start(run := pool.run())
     assert (outcome.status, outcome.delay_s, run.attempt) == ("snoozed", 0, 1)
@@ -116,7 +116,7 @@ async def test_a_job_whose_end_cannot_be_seen_is_not_stopped_but_adopted(
 ) -> None:
     await pool.pods.apply_cron_job()
     with monkeypatch.context() as patched:
-        patched.setattr(patient_requests, "give_back_after_s", _at_once)
+        patched.setattr(patient_requests, "release_after_s", _at_once)
         patched.setattr(attempt_module, "stop_after_s", _at_once)
         _end_answers(patched, "/jobs", UNREACHABLE, is_answered=True)
         outcome = await pool.start(run := pool.run())
@@ -125,7 +125,7 @@ async def test_a_job_whose_end_cannot_be_seen_is_not_stopped_but_adopted(
     await _succeeds(pool, attempt)
 
 
-async def test_an_attempt_that_waited_long_is_given_back_so_that_its_job_has_the_whole_timeout(
+async def test_an_attempt_that_waited_long_is_released_so_that_its_job_has_the_whole_timeout(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await pool.pods.apply_cron_job()
@@ -137,6 +137,36 @@ async def test_an_attempt_that_waited_long_is_given_back_so_that_its_job_has_the
     attempt = pool.start(run)
     assert (await pool.pods.one_job())["spec"]["activeDeadlineSeconds"] == testing.TIMEOUT_S
     await _succeeds(pool, attempt)
+    assert len(await pool.pods.jobs()) == 1
+
+
+async def test_an_attempt_whose_turn_came_late_is_released_so_that_its_job_has_the_whole_timeout(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.pods.apply_cron_job()
+    monkeypatch.setattr(attempt_module, "QUEUED_SHARE", 0.1 / testing.TIMEOUT_S)
+    handler, runs = pool.process(jobs_per_second=1), [pool.run(), pool.run()]
+    first, second = (pool.start(run, handler) for run in runs)
+    outcome = await second
+    assert (outcome.status, outcome.delay_s, "Job 1" in runs[1].steps) == ("snoozed", 0, True)
+    second = pool.start(runs[1], handler)
+    assert [job["spec"]["activeDeadlineSeconds"] for job in await pool.pods.jobs()] == [testing.TIMEOUT_S] * 2
+    for _ in runs:
+        await pool.pods.end(await pool.pods.start(), message="1")
+    assert [(await each).result for each in (first, second)] == [1, 1]
+
+
+async def test_an_attempt_whose_turn_does_not_come_within_its_timeout_is_released_without_a_job(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.pods.apply_cron_job()
+    handler = pool.process(jobs_per_second=0.001)
+    first = pool.start(run := pool.run(), handler)
+    await recorded(run, "Job 1")
+    monkeypatch.setattr(patient_requests, "release_after_s", _at_once)
+    outcome = await pool.start(pool.run(), handler)
+    assert (outcome.status, outcome.delay_s) == ("snoozed", 0)
+    await _succeeds(pool, first)
     assert len(await pool.pods.jobs()) == 1
 
 

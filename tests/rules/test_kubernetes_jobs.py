@@ -1,4 +1,4 @@
-"""The Kubernetes Jobs that the steps of a run tell of."""
+"""The Kubernetes Jobs that the steps of a run name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _record(**more: Any) -> dict[str, Any]:
     return {"namespace": "shop", "job": "report-wb-1", "uid": "u", "at": "2026-01-05T08:00:00Z", "logs": LOGS, **more}
 
 
-def test_a_job_tells_where_it_ran_and_when_it_reached_each_phase():
+def test_a_job_reports_its_node_and_the_time_of_each_phase():
     where = {"pod": "report-wb-1-x", "node": "node-1"}
     steps = [
         ("Job 1", AT, _record()),

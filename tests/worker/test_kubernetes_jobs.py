@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -12,6 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from wakeboard.api_server import ApiServer
 from wakeboard_worker.builtin.jobs.api_client import ApiClient
+from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.observed import ObservedJob, observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import result_of
 
@@ -57,6 +60,17 @@ def test_a_termination_message_that_is_not_json_gives_the_log(message: str, resu
     container = {"name": "main", "state": {"terminated": {"exitCode": 0, "message": message}}}
     pod = observed_pod({"metadata": about, "spec": {}, "status": {"containerStatuses": [container]}})
     assert result_of(job(None), pod, "log") == result
+
+
+async def test_a_caller_that_is_cancelled_takes_no_turn_of_the_creation_rate() -> None:
+    rate = CreationRate(10)
+    began = time.monotonic()
+    callers = [asyncio.create_task(rate.turn()) for _ in range(50)]
+    await callers[0]
+    for each in callers[1:-1]:
+        each.cancel()
+    await callers[-1]
+    assert 0.1 <= time.monotonic() - began < 4  # the second turn, not the fiftieth
 
 
 async def test_the_age_of_a_job_is_measured_by_the_clock_of_the_api_server() -> None:

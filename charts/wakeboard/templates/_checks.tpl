@@ -30,6 +30,7 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- end }}
 {{- if .Values.board.enabled }}{{- include "wakeboard.checkBoard" . }}{{- end }}
 {{- include "wakeboard.checkAlerts" . }}
+{{- include "wakeboard.checkJobQueues" . }}
 {{- include "wakeboard.checkLabels" (list "commonLabels" .Values.commonLabels) }}
 {{- include "wakeboard.checkLabels" (list "operator.podLabels" .Values.operator.podLabels) }}
 {{- range $name, $_ := .Values.pools }}
@@ -37,6 +38,24 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- include "wakeboard.checkLabels" (list (printf "pools.%s.podLabels" $name) $pool.podLabels) }}
 {{- end }}
 {{- include "wakeboard.checkCrd" . }}
+{{- end }}
+
+{{/* A worker claims by queue and job type, so of two pools that share a queue either may get the run of a namespace. */}}
+{{- define "wakeboard.checkJobQueues" -}}
+{{- $others := dict }}
+{{- range $name, $_ := .Values.pools }}
+{{- $pool := include "wakeboard.pool" (list $ $name) | fromYaml }}
+{{- if $pool.jobs.enabled }}
+{{- $jobs := pick $pool.jobs "namespaces" "allNamespaces" "allowOverrides" | toJson }}
+{{- range $queue := $pool.queues }}
+{{- $other := get $others $queue | default (dict "name" $name "jobs" $jobs) }}
+{{- if ne $other.jobs $jobs }}
+{{- fail (printf "pools.%s and pools.%s serve the queue %q and run other CronJobs: give each a queue of its own, or both the same jobs.namespaces, jobs.allNamespaces and jobs.allowOverrides." $other.name $name $queue) }}
+{{- end }}
+{{- $_ := set $others $queue $other }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "wakeboard.checkAlerts" -}}

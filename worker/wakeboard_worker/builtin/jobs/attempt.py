@@ -16,7 +16,7 @@ waits until their pods are gone.
 attempt ends when the API server reports that it is gone, which is after its pods. A worker that lost the lease, or that
 stops, leaves the Job alone: the next worker adopts it. A stop gives the attempt back (Snooze) and is not counted.
 An API server that is away fails no attempt (patient_requests.py). One that has waited for it before it could create the
-Job is given back, so that the next one follows the Job for a whole timeout.
+Job, or long for its turn, is released, so that the next one follows the Job for a whole timeout.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ from wakeboard_worker.builtin.jobs.outcomes import (
     JobDeleted,
     JobRefused,
     error_of,
-    main_pod,
     result_of,
     start_error,
     started,
     stuck_container,
     wants_log,
 )
-from wakeboard_worker.builtin.jobs.patient_requests import AWAY_AFTER_S, GiveBack, PatientRequests
+from wakeboard_worker.builtin.jobs.patient_requests import AWAY_AFTER_S, PatientRequests, Released
 from wakeboard_worker.builtin.jobs.template import RUN_UUID, AttemptFacts, job_name, job_of, stop_after_s
 from wakeboard_worker.builtin.jobs.tracker import CORE_API, JOBS_API
 
@@ -63,10 +62,11 @@ log = logging.getLogger("wakeboard.jobs")
 
 POD_WITHIN_S: Final = 5.0  # for the last state of the pod of a Job that has ended
 REFUSED_FOR_S: Final = 5.0  # how long the cluster may fail to create a pod
+QUEUED_SHARE: Final = 0.1  # of the timeout, which may pass until it is the turn of the Job
 STUCK_FOR_S: Final = 30.0  # how long a container may wait for an image or for its configuration
 LOG_WITHIN_S: Final = 10.0
 LOG_LINES: Final = 500
-LOG_READ: Final = 4_194_304  # bytes
+LOG_READ: Final = 16_777_216  # bytes: container runtimes split lines at 16 KiB or less
 CONFLICT, NOT_FOUND = 409, 404
 FOREVER: Final = float("inf")
 
@@ -95,6 +95,7 @@ class JobAttempt:
         self._posting: asyncio.Task[dict[str, Any]] | None = None
         self._job: Followed | None = None
         self._is_recorded = False
+        self._queued_s = 0.0  # until it was the turn of the Job to be created
         self._stop_at = FOREVER
         self._created_at = self._began  # time.monotonic() when the Job was created
         self._stuck_since = FOREVER
@@ -107,8 +108,8 @@ class JobAttempt:
             except _StopJob as stop:
                 await self._end_job()
                 raise stop.error from None
-        except GiveBack as reason:
-            self._run.log.warning("the attempt is given back: %s", reason)
+        except Released as reason:
+            self._run.log.warning("the run is released: %s", reason)
             raise Snooze(0.0) from None  # a delay would change run_at, and with it the name of the Job
         except asyncio.CancelledError:
             because = self._run.stopped_because
@@ -131,20 +132,28 @@ class JobAttempt:
         with self._cluster.tracker.keeping(str(self._run.uuid)):
             record = await self._recorded()
             self._is_recorded = True
-            if self._job is not None and self._server.away_s > AWAY_AFTER_S:
-                raise GiveBack(
-                    f"the API server was away for {self._server.away_s:.0f} s, and the timeout begins with the Job"
-                )
+            if self._job is not None:
+                self._release_after_a_wait()
             job = self._job or await self._adopt_recorded(record["uid"])
         self._measure(job.job)
         await self._phase("scheduled", lambda pod: pod.scheduled_at is not None, _scheduling)
         await self._phase("started", lambda pod: started(pod, job.job.container), lambda pod: _start(pod, job.job))
         await self._run.step(f"Job {self._number} ended", self._wait_for_end)
-        pod = main_pod(job.pods.values())
+        pod = job.pod
         text = await self._log_tail() if wants_log(job.job, pod) else ""
         if job.job.ended == "Complete":
             return result_of(job.job, pod, text)
         raise error_of(job.job, pod, text)
+
+    def _release_after_a_wait(self) -> None:
+        """Raises Released if the Job was created so late that it would not have its timeout."""
+        if self._server.away_s > AWAY_AFTER_S:
+            why = f"the API server was away for {self._server.away_s:.0f} s"
+        elif self._queued_s > QUEUED_SHARE * self._run.timeout_s:
+            why = f"{self._queued_s:.0f} s have passed until it was the turn of its Job"
+        else:
+            return
+        raise Released(f"{why}, and the timeout begins with the Job")
 
     # -- creation ------------------------------------------------------------------------------------------------------
 
@@ -188,13 +197,23 @@ class JobAttempt:
             scheduled_for=run.scheduled_for,
             payload=run.payload,
         )
-        await self._cluster.rate.turn()
-        left_s = run.timeout_s - (time.monotonic() - self._began) + self._server.away_s
+        await self._wait_for_turn()
+        left_s = run.timeout_s - (time.monotonic() - self._began) + self._server.away_s + self._queued_s
         body = job_of(cron_job, self._name, facts, self._payload, run.timeout_s, left_s, self._cluster.ttl_s)
         # Shielded: an attempt that is cancelled must know whether its Job exists.
         self._posting = asyncio.ensure_future(self._post_until_answered(body))
         self._posting.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may have no reader
         return await asyncio.shield(self._posting)
+
+    async def _wait_for_turn(self) -> None:
+        """Waits until the pool may create this Job. Raises Released shortly before the timeout."""
+        since = time.monotonic()
+        try:
+            async with asyncio.timeout(self._server.left_s()):
+                await self._cluster.rate.turn()
+        except TimeoutError:
+            raise Released("more Jobs are due than the pool creates within its timeout") from None
+        self._queued_s = time.monotonic() - since
 
     async def _post_until_answered(self, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -239,10 +258,13 @@ class JobAttempt:
 
     def _measure(self, job: ObservedJob) -> None:
         """Computes when the Job has to be stopped. An adopted one began with its creation."""
-        age_s = max(0.0, (self._cluster.api.now() - job.created_at).total_seconds())
-        self._created_at = time.monotonic() - age_s
+        self._created_at = self._local_time(job.created_at)
         begun = min(self._began, self._created_at)
         self._stop_at = begun + stop_after_s(self._run.timeout_s, job.grace_s)
+
+    def _local_time(self, at: datetime) -> float:
+        """A time of the API server as time.monotonic(); now for one to come."""
+        return time.monotonic() - max(0.0, (self._cluster.api.now() - at).total_seconds())
 
     # -- phases --------------------------------------------------------------------------------------------------------
 
@@ -264,15 +286,15 @@ class JobAttempt:
         """Waits for the end of the Job and of its pod. Returns what the record shows."""
         job = self._followed
         await self._until(lambda _: False)
-        pod = main_pod(job.pods.values())
+        pod = job.pod
         if pod is None or not pod.ended:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POD_WITHIN_S):
-                    while (pod := main_pod(job.pods.values())) is None or not pod.ended:
+                    while (pod := job.pod) is None or not pod.ended:
                         await job.event.wait()
         if pod is None or not pod.ended:
             await self._refresh_pods(job)
-            pod = main_pod(job.pods.values())
+            pod = job.pod
         return _end(job.job, pod)
 
     async def _until(self, reached: Callable[[ObservedPod], bool]) -> ObservedPod | None:
@@ -282,7 +304,7 @@ class JobAttempt:
             event = job.event
             if job.suspect:
                 await self._confirm(job)
-            pod = main_pod(job.pods.values())
+            pod = job.pod
             if pod is not None and reached(pod):
                 return pod
             if job.job.ended:
@@ -307,7 +329,7 @@ class JobAttempt:
         """Raises _StopJob if no pod has started in time. Reads the Job and its pods first: the watches may be late."""
         await self._confirm(job)
         await self._refresh_pods(job)
-        pod = main_pod(job.pods.values())
+        pod = job.pod
         start_by, after = self._start_by(job, pod)
         if time.monotonic() >= start_by:
             raise _StopJob(start_error(pod, job.refusal, after))
@@ -317,7 +339,8 @@ class JobAttempt:
         if (pod is not None and started(pod, job.job.container)) or job.job.suspended or job.job.ended or job.gone:
             return FOREVER, ""
         now = time.monotonic()
-        since = max(self._created_at, self._cluster.tracker.back_at)  # no node could report a pod before
+        # The pod may be made late, or be another one after a disruption; and a start may be reported late.
+        since = max(self._local_time(pod.created_at if pod else job.job.began_at), self._cluster.tracker.back_at)
         deadline, after = since + self._cluster.start_s, f"after {self._cluster.start_s} s"
         if pod is None and job.refusal:
             deadline, after = min(deadline, self._created_at + REFUSED_FOR_S), ""
@@ -330,7 +353,7 @@ class JobAttempt:
     def _timed_out(self, text: str) -> TimedOut:
         """The timeout of the attempt, with what the pod waited for or printed last."""
         words = f"it ran longer than its timeout of {self._run.timeout_s} s"
-        pod = main_pod(self._job.pods.values()) if self._job else None
+        pod = self._job.pod if self._job else None
         if (
             self._job is not None
             and not self._job.job.ended
@@ -387,7 +410,7 @@ class JobAttempt:
     async def _log_tail(self) -> str:
         """The end of the pod's log, without credentials; empty if it cannot be read."""
         job = self._job
-        pod = main_pod(job.pods.values()) if job else None
+        pod = job.pod if job else None
         if job is None or pod is None or not pod.node:
             return ""
         failed = next((each.name for each in pod.containers if each.exit_code), job.job.container)

@@ -7,16 +7,16 @@ import time
 
 
 class CreationRate:
-    """Lets through at most `per_second` callers, in their order."""
+    """Lets through at most `per_second` callers, in their order. A caller that is cancelled takes no turn."""
 
     def __init__(self, per_second: float) -> None:
         self._interval_s = 1 / per_second
         self._next_at = 0.0
+        self._first = asyncio.Lock()  # held by the caller whose turn is next
 
     async def turn(self) -> None:
         """Waits for this caller's turn."""
-        now = time.monotonic()
-        at = max(now, self._next_at)
-        self._next_at = at + self._interval_s
-        if at > now:
-            await asyncio.sleep(at - now)
+        async with self._first:
+            at = max(time.monotonic(), self._next_at)
+            await asyncio.sleep(at - time.monotonic())
+            self._next_at = at + self._interval_s

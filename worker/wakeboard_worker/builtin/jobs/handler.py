@@ -23,6 +23,7 @@ from wakeboard_worker.builtin.jobs.attempt import JobAttempt
 from wakeboard_worker.builtin.jobs.cluster import Cluster
 from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
+from wakeboard_worker.builtin.jobs.outcomes import JobRefused
 from wakeboard_worker.builtin.jobs.payload import payload_of
 from wakeboard_worker.builtin.jobs.tracker import ALL_NAMESPACES, Tracker
 
@@ -63,7 +64,9 @@ class JobHandler:
             raise Discard("a job runs in the namespace of its schedule, and this run has none: create a JobSchedule")
         namespace = run.schedule.partition("/")[0]
         if namespace not in self._namespaces and self._namespaces != [ALL_NAMESPACES]:
-            raise Discard(f"this pool runs no CronJobs of {namespace}: add it to WAKEBOARD_JOBS_NAMESPACES")
+            raise JobRefused(  # a retry may meet a worker that serves the namespace
+                f"this pool runs no CronJobs of {namespace}: add it to WAKEBOARD_JOBS_NAMESPACES, or use another queue"
+            )
         return await JobAttempt(run, payload, namespace, self._open()).execute()
 
     async def close(self) -> None:

@@ -28,6 +28,7 @@ class ObservedJob:
     run_uuid: str
     cron_job: str
     created_at: datetime
+    began_at: datetime  # when its controller took it up, also after a suspension; or when it was created
     grace_s: int
     container: str
     deadline_s: int | None
@@ -98,6 +99,7 @@ def observed_job(found: Mapping[str, Any]) -> ObservedJob:
         run_uuid=labels.get(RUN_UUID, ""),
         cron_job=part(about, "annotations").get(CRON_JOB, ""),
         created_at=_time(about["creationTimestamp"]),
+        began_at=_time(status.get("startTime") or about["creationTimestamp"]),
         grace_s=int(spec["template"]["spec"].get("terminationGracePeriodSeconds") or 0),
         container=main_container(spec["template"]),
         deadline_s=spec.get("activeDeadlineSeconds"),
@@ -115,6 +117,7 @@ def observed_pod(found: Mapping[str, Any]) -> ObservedPod:
     about, status = found["metadata"], part(found, "status")
     scheduled = _condition(status, "PodScheduled", any_status=True)
     is_scheduled = scheduled.get("status") == "True"
+    disruption = _condition(status, "DisruptionTarget")
     statuses: list[Any] = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
     return ObservedPod(
         namespace=about["namespace"],
@@ -128,7 +131,7 @@ def observed_pod(found: Mapping[str, Any]) -> ObservedPod:
         created_at=_time(about["creationTimestamp"]),
         scheduled_at=_maybe_time(scheduled.get("lastTransitionTime")) if is_scheduled else None,
         unschedulable="" if is_scheduled else scheduled.get("message", ""),
-        disruption=_condition(status, "DisruptionTarget").get("message", ""),
+        disruption=disruption.get("message") or disruption.get("reason", ""),
         deleting="deletionTimestamp" in about,
         reason=status.get("reason", ""),
         message=status.get("message", ""),
@@ -157,7 +160,7 @@ def _condition(status: Mapping[str, Any], kind: str, *, any_status: bool = False
 
 
 def _number(text: str | None) -> int:
-    """The id in a label that anyone may have written; 0 for anything else."""
+    """The id in a label that any client may have written; 0 for anything else."""
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= ID_DIGITS else 0
 
 

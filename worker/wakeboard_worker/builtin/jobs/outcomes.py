@@ -59,9 +59,18 @@ class CronJobMissing(JobFailed):
     """There is no such CronJob in the schedule's namespace."""
 
 
-def main_pod(pods: Iterable[ObservedPod]) -> ObservedPod | None:
-    """The pod that decided: one that failed, else the newest."""
-    return max(pods, key=lambda pod: (pod.phase == "Failed" and not pod.disruption, pod.created_at), default=None)
+def main_pod(pods: Iterable[ObservedPod], ended: str) -> ObservedPod | None:
+    """The pod that decided: of a Job that is Complete one that succeeded, of one that is Failed one that failed.
+
+    Else the newest. Pods that failed in a disruption, or that the podFailurePolicy ignored, have a successor.
+    """
+
+    def decided(pod: ObservedPod) -> bool:
+        if ended == "Failed":
+            return pod.phase == "Failed" and not pod.disruption
+        return ended == "Complete" and pod.phase == "Succeeded"
+
+    return max(pods, key=lambda pod: (decided(pod), pod.created_at), default=None)
 
 
 def result_of(job: ObservedJob, pod: ObservedPod | None, log: str) -> Any:

@@ -37,14 +37,14 @@ ANSWER_WITHIN_S: Final = 60.0  # for a server that is ready, but answers with 50
 SYNC_WITHIN_S: Final = 30.0  # for the first list of a watch that the API server refuses
 SYNC_CHECK_S: Final = 1.0
 AWAY_AFTER_S: Final = 5.0  # without an answer
-RESERVED_S: Final = 1.0  # before the timeout, to give the attempt back
+RESERVED_S: Final = 1.0  # before the timeout, to release the run
 CONFLICT: Final = 409
 NEVER: Final = float("inf")
 ANSWERING: Final = frozenset({READY, UNAUTHORIZED, FORBIDDEN})  # of /readyz
 
 
-class GiveBack(Exception):
-    """The attempt ends uncounted, because the API server is or was away. The next attempt adopts its Job."""
+class Released(Exception):
+    """Release the run, uncounted: the API server is or was away. The next attempt adopts its Job."""
 
 
 class PatientRequests:
@@ -52,20 +52,20 @@ class PatientRequests:
 
     def __init__(self, run: Run, api: ApiClient, began: float) -> None:
         self._run, self._api = run, api
-        self._give_back_at = began + give_back_after_s(run.timeout_s)
+        self._release_at = began + release_after_s(run.timeout_s)
         self._is_noted = False
         self.away_s = 0.0
 
     async def ask(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Sends a request until the API server answers it. Raises ApiRefused, and GiveBack before the timeout."""
+        """Sends a request until the API server answers it. Raises ApiRefused, and Released before the timeout."""
         since, unsure_since, pause_s = NEVER, NEVER, MIN_BACKOFF_S
         try:
             while True:
                 asked_at = time.monotonic()
                 try:
-                    async with asyncio.timeout(self._left_s()):
+                    async with asyncio.timeout(self.left_s()):
                         return await self._api.request(method, path, query, body)
                 except TimeoutError:
                     problem = ApiUnavailable("the API server gives no answer")
@@ -80,19 +80,19 @@ class PatientRequests:
                 if time.monotonic() - unsure_since > ANSWER_WITHIN_S and await self._api.readiness() in ANSWERING:
                     raise ApiRefused(problem.status, "", str(problem))
                 await self._note_away(str(problem), since)
-                await asyncio.sleep(min(pause_s, self._left_s()))
+                await asyncio.sleep(min(pause_s, self.left_s()))
                 pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
         finally:
             if since != NEVER:
                 self.away_s += time.monotonic() - since
 
     async def wait_for_watches(self, watches: Sequence[Watch]) -> None:
-        """Waits until every watch has its first list. Raises JobRefused if the API server refuses one, and GiveBack."""
+        """Waits until every watch has its first list. Raises JobRefused if the API server refuses one, and Released."""
         since = time.monotonic()
         for watch in watches:
             while not watch.synced.is_set():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(SYNC_CHECK_S, self._left_s())):
+                    async with asyncio.timeout(min(SYNC_CHECK_S, self.left_s())):
                         await watch.synced.wait()
                         break
                 if time.monotonic() - watch.refused_since > SYNC_WITHIN_S:
@@ -100,26 +100,26 @@ class PatientRequests:
                 await self._note_away(watch.problem or "it gives no answer", since)
         self.away_s += time.monotonic() - since
 
-    def _left_s(self) -> float:
+    def left_s(self) -> float:
         """For a request, or a pause between two."""
         if self._run.stopped_because is not None:
             return REQUEST_TIMEOUT_S
-        return max(RESERVED_S, self._give_back_at - time.monotonic())
+        return max(RESERVED_S, self._release_at - time.monotonic())
 
     async def _note_away(self, problem: str, since: float) -> None:
-        """Records that the API server is away. Raises GiveBack if the timeout is near."""
+        """Records that the API server is away. Raises Released if the timeout is near."""
         if self._run.stopped_because is not None:
             return
         now = time.monotonic()
-        if not self._is_noted and (now - since > AWAY_AFTER_S or now >= self._give_back_at):
+        if not self._is_noted and (now - since > AWAY_AFTER_S or now >= self._release_at):
             self._is_noted = True
             self._run.log.warning("the attempt waits for the API server: %s", problem)
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             await self._run.step("API server away", lambda: {"problem": problem, "at": at})
-        if now >= self._give_back_at:
-            raise GiveBack(problem)
+        if now >= self._release_at:
+            raise Released(problem)
 
 
-def give_back_after_s(timeout_s: float) -> float:
+def release_after_s(timeout_s: float) -> float:
     """Seconds after the start of an attempt when it stops waiting for an API server that is away."""
     return max(timeout_s - RESERVED_S, timeout_s / 2)

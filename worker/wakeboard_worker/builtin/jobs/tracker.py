@@ -17,6 +17,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard_worker.builtin.jobs.observed import JOB_UID, ObservedJob, ObservedPod, observed_job, observed_pod
+from wakeboard_worker.builtin.jobs.outcomes import main_pod
 from wakeboard_worker.builtin.jobs.template import RUN_UUID
 from wakeboard_worker.builtin.jobs.watch import Watch
 
@@ -57,6 +58,11 @@ class Followed:
             self.notify()
 
     @property
+    def pod(self) -> ObservedPod | None:
+        """The pod that decided, or the newest."""
+        return main_pod(self.pods.values(), self.job.ended)
+
+    @property
     def has_pods(self) -> bool:
         """Whether a pod of the Job may still run."""
         return any(not pod.ended and uid not in self.pods_gone for uid, pod in self.pods.items())
@@ -69,7 +75,7 @@ class Followed:
             self.notify()
 
 
-class _Kept:
+class _EarlyReports:
     """The reports on the Jobs of one run that no attempt follows yet, oldest first, and who wants them."""
 
     def __init__(self) -> None:
@@ -83,7 +89,7 @@ class Tracker:
 
     def __init__(self, api: ApiClient, namespaces: Sequence[str]) -> None:
         self._followed: dict[str, Followed] = {}  # by the Job's uid
-        self._kept: dict[str, _Kept] = {}  # by the run's uuid
+        self._early_reports: dict[str, _EarlyReports] = {}  # by the run's uuid
         self._unfinished: dict[str, ObservedJob] = {}
         self._unfinished_since: dict[str, float] = {}
         self.watches: list[Watch] = []
@@ -115,14 +121,14 @@ class Tracker:
     @contextmanager
     def keeping(self, run_uuid: str) -> Generator[None]:
         """Keeps what the watches report of the Jobs of this run, for `follow`."""
-        kept = self._kept.setdefault(run_uuid, _Kept())
+        kept = self._early_reports.setdefault(run_uuid, _EarlyReports())
         kept.users += 1
         try:
             yield
         finally:
             kept.users -= 1
             if not kept.users:
-                del self._kept[run_uuid]
+                del self._early_reports[run_uuid]
 
     def follow(self, job: ObservedJob) -> Followed:
         """Starts to follow a Job that the API server has just returned. Call `unfollow` in the end."""
@@ -130,7 +136,7 @@ class Tracker:
         followed = self._followed.setdefault(job.uid, Followed(job))
         followed.followers += 1
         followed.update(job)
-        if is_new and (kept := self._kept.get(job.run_uuid)) is not None:
+        if is_new and (kept := self._early_reports.get(job.run_uuid)) is not None:
             for early, deleted in kept.jobs:
                 if early.uid == job.uid:
                     self.job_changed(early, deleted=deleted)
@@ -168,7 +174,7 @@ class Tracker:
         if followed is not None:
             followed.gone = followed.gone or deleted
             followed.update(job)
-        elif (kept := self._kept.get(job.run_uuid)) is not None:
+        elif (kept := self._early_reports.get(job.run_uuid)) is not None:
             kept.jobs.append((job, deleted))
 
     def jobs_listed(self, namespace: str, jobs: Sequence[ObservedJob], asked_at: float) -> None:
@@ -192,7 +198,7 @@ class Tracker:
             if deleted:
                 followed.pods_gone.add(pod.uid)
             followed.update_pod(pod)
-        elif (kept := self._kept.get(pod.run_uuid)) is not None:
+        elif (kept := self._early_reports.get(pod.run_uuid)) is not None:
             kept.pods.append((pod, deleted))
 
     def pods_refused(self, job_uid: str, message: str) -> None:
