@@ -50,7 +50,7 @@ async def test_without_alerts_the_page_says_where_rules_are_written(client: Clie
     assert "WAKEBOARD_ALERTS_FILE" in words
 
 
-async def test_an_open_alert_shows_what_is_wrong_who_was_told_and_the_runs_behind_it(client: Client, store: Store):
+async def test_an_open_alert_shows_the_problem_its_receivers_and_its_runs(client: Client, store: Store):
     fire(store, "dead-runs", "3 runs are dead", ["team"], value=3)
     store.rows("update job_runs set status = 'failed', last_error = 'the receiver answered 503' returning 1")
     ((run,),) = store.rows("select id from job_runs")

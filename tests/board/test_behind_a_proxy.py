@@ -1,4 +1,4 @@
-"""A login proxy before the board: it names the user, and what clients claim themselves counts for nothing."""
+"""A login proxy before the board: it names the user, and headers of clients are ignored."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_a_full_cell_is_listed_page_by_page(database: str, board: str):
     assert sorted(map(int, found)) == ids
 
 
-def test_schedules_that_are_held_and_ticks_in_the_past_do_not_count(database: str, board: str):
+def test_paused_schedules_and_past_ticks_do_not_count(database: str, board: str):
     with schedules_in(database) as schedules:
         schedules.add("runs", "* * * * *")
         schedules.add("asleep", "* * * * *", suspended=True)

@@ -77,7 +77,7 @@ def test_a_probe_takes_the_port_of_the_board_in_its_environment(board: str, monk
     assert main(["board", "--probe"]) == 0
 
 
-def test_a_board_starts_without_its_database_if_told_to_and_says_what_is_wrong():
+def test_a_board_may_start_without_its_database_and_shows_the_error():
     with board_process(NOWHERE, 0, "--skip-check") as (_, address):
         assert ask(address, "GET", "/healthz") == (200, "ok\n")
         status, page = ask(address, "GET", "/", Accept="text/html")

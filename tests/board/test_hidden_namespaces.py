@@ -1,4 +1,4 @@
-"""The overview, limits and the audit log tell viewers of some namespaces nothing about the others."""
+"""The overview, limits and the audit log show viewers of some namespaces nothing about the others."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ async def test_runs_of_other_namespaces_are_in_no_order_of_the_list(
     await ada.close()
 
 
-async def test_a_pending_removal_tells_no_number_of_schedules_of_other_namespaces(
-    database: str, client: Client, store: Store
-):
+async def test_a_pending_removal_hides_the_count_of_other_namespaces(database: str, client: Client, store: Store):
     number = store.schedule("shop/a")
     store.rows("select request_removal((select source from job_definitions where id = %s), 'hash', 4711)", number)
     ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))

@@ -16,11 +16,11 @@ import psycopg
 import pytest
 
 from testbed.board_server import serving
-from wakeboard.board import BoardOptions
+from wakeboard.board import BoardOptions, change_feed
 from wakeboard.board.change_feed import CpuBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncIterator, Generator
 
     from playwright.async_api import BrowserContext, Page
 
@@ -93,6 +93,28 @@ def test_updates_take_a_bounded_part_of_a_cpu(cost_s: float, least: int, most: i
         updates += 1
         now += 1
     assert least <= updates <= most
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_change_feed_ends_although_a_notification_arrives_at_that_moment(
+    monkeypatch: pytest.MonkeyPatch, steps: int
+):
+    notified = asyncio.Event()
+
+    async def notifications(_: str) -> AsyncIterator[None]:
+        await notified.wait()
+        yield
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(change_feed, "notifications", notifications)
+    feed = change_feed.ChangeFeed("", listen=True, on_change=lambda: None)
+    feed.subscribe()
+    await asyncio.sleep(0.01)
+    notified.set()
+    for _ in range(steps):  # of the event loop, between the notification and the end
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await feed.close()
 
 
 async def test_a_terminated_board_ends_within_3_seconds_beside_open_pages(database: str, context: BrowserContext):

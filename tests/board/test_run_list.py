@@ -17,7 +17,7 @@ from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.connection import connect
 from wakeboard.store.queries import run_list, run_preview
 from wakeboard.store.queries.run_counts import count_runs, known_names
-from wakeboard.store.queries.run_list import place, read_run_page
+from wakeboard.store.queries.run_list import position, read_run_page
 from wakeboard.store.queries.run_preview import preview_runs
 from wakeboard.store.queries.run_selection import RunQuery, ids_of_selected
 
@@ -103,7 +103,7 @@ SEARCHES: list[tuple[str, Fits]] = [
 ]  # fmt: skip
 
 
-async def walk(conn: AsyncConnection, text: str, *, most: int = 1000, **how: Any) -> list[int]:
+async def read_ids(conn: AsyncConnection, text: str, *, most: int = 1000, **how: Any) -> list[int]:
     """The ids of all pages."""
     search = parse_run_search(text)
     assert not search.problem
@@ -116,7 +116,7 @@ async def walk(conn: AsyncConnection, text: str, *, most: int = 1000, **how: Any
         after = found.older
         if after is None:
             return ids
-        assert str(place(str(after))) == str(after)
+        assert str(position(str(after))) == str(after)
     raise AssertionError(f"more than {most} pages")
 
 
@@ -126,16 +126,16 @@ async def test_all_pages_together_hold_each_run_that_fits_once(
 ):
     expected = sorted(run["id"] for run in all_runs if fits(run))
 
-    assert sorted(await walk(conn, text, count=170)) == expected
-    assert sorted(await walk(conn, text, count=170, oldest_first=True)) == expected
+    assert sorted(await read_ids(conn, text, count=170)) == expected
+    assert sorted(await read_ids(conn, text, count=170, oldest_first=True)) == expected
 
 
 @pytest.mark.parametrize("text", ["", "mail", "status:dead error:bank", "schedule:billing/* payload.customer:42"])
-async def test_a_page_that_stops_searching_goes_on_where_it_stopped(conn: AsyncConnection, text: str):
-    whole = await walk(conn, text)
+async def test_a_page_that_stops_searching_continues_where_it_stopped(conn: AsyncConnection, text: str):
+    whole = await read_ids(conn, text)
 
-    assert await walk(conn, text, searched=100) == whole
-    assert await walk(conn, text, searched=100, oldest_first=True) == await walk(conn, text, oldest_first=True)
+    assert await read_ids(conn, text, searched=100) == whole
+    assert await read_ids(conn, text, searched=100, oldest_first=True) == await read_ids(conn, text, oldest_first=True)
     first = await read_run_page(conn, parse_run_search("payload.x:1"), namespaces=None, count=50, searched=100)
     assert (first.runs, first.searched) == ([], 200)
 
@@ -145,10 +145,10 @@ async def test_runs_are_listed_newest_first_and_the_other_way_round(
 ):
     ids = [run["id"] for run in all_runs]
 
-    assert await walk(conn, "") == ids
-    assert await walk(conn, "", oldest_first=True) == ids[::-1]
+    assert await read_ids(conn, "") == ids
+    assert await read_ids(conn, "", oldest_first=True) == ids[::-1]
     for text in ("status:dead", "schedule:billing/*"):
-        assert await walk(conn, text) == (await walk(conn, text, oldest_first=True))[::-1]
+        assert await read_ids(conn, text) == (await read_ids(conn, text, oldest_first=True))[::-1]
 
 
 @pytest.mark.parametrize("text", ["", "mail", "error:bank -status:discarded", "schedule:billing/*"])
@@ -202,7 +202,7 @@ async def test_runs_that_ended_at_the_same_time_are_listed_once(database: str):
     async with await connect(database) as conn:
         for how in ({}, {"oldest_first": True}, {"searched": 90}):
             for text in ("schedule:*", "schedule:* -type:nothing"):
-                seen = await walk(conn, text, **how)
+                seen = await read_ids(conn, text, **how)
                 assert len(seen) == len(set(seen)), text
                 assert set(seen) == expected, text
 
@@ -223,15 +223,15 @@ async def test_only_runs_of_the_viewers_namespaces_are_listed_and_counted(
         "type:*",
         "status:succeeded,cancelled,discarded",
     ):
-        assert sorted(await walk(conn, text, namespaces=mine)) == sorted(run["id"] for run in expected)
+        assert sorted(await read_ids(conn, text, namespaces=mine)) == sorted(run["id"] for run in expected)
     for text in ("schedule:shop/*", "-schedule:*", f"id:{HISTORY + 5}", "status:dead", "status:running"):
-        assert await walk(conn, text, namespaces=mine) == []
-    assert await walk(conn, f"id:{expected[0]['id']}", namespaces=mine) == [expected[0]["id"]]
+        assert await read_ids(conn, text, namespaces=mine) == []
+    assert await read_ids(conn, f"id:{expected[0]['id']}", namespaces=mine) == [expected[0]["id"]]
     counts = await count_runs(conn, parse_run_search(""), namespaces=mine)
     assert sum(count.runs for count in counts.values()) == len(expected)
     names = await known_names(conn, namespaces=mine)
     assert all(name.startswith("billing/") for name in names["schedule"])
-    assert await walk(conn, "", namespaces=frozenset({"empty"})) == []
+    assert await read_ids(conn, "", namespaces=frozenset({"empty"})) == []
 
 
 @pytest.mark.parametrize("text", ["", "type:send_mail", "schedule:billing/*", "status:dead"])
@@ -242,7 +242,7 @@ async def test_counts_are_those_of_the_list_without_its_status(
 
     for status, count in counts.items():
         others = "" if text == "status:dead" else text
-        assert (count.runs, count.more) == (len(await walk(conn, f"status:{status} {others}")), False), status
+        assert (count.runs, count.more) == (len(await read_ids(conn, f"status:{status} {others}")), False), status
 
 
 async def test_a_count_that_stopped_is_marked(conn: AsyncConnection):
@@ -268,7 +268,7 @@ async def test_names_for_suggestions_come_from_schedules_runs_and_payloads(conn:
 )
 async def test_an_address_that_names_no_place_is_refused(text: str):
     with pytest.raises(InvalidValue, match="the address names no place"):
-        place(text)
+        position(text)
 
 
 async def test_pages_of_many_runs_read_few_blocks_and_scan_no_table(database: str, monkeypatch: pytest.MonkeyPatch):

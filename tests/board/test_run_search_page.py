@@ -91,7 +91,7 @@ def shown(html: str) -> list[int]:
     return [int(run) for run in dict.fromkeys(re.findall(r'<a[^>]* href="[^"]*/runs/(\d+)"', html))]
 
 
-def test_no_search_tells_a_masked_value(database: str, board: str):
+def test_no_search_reveals_a_masked_value(database: str, board: str):
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("""select wakeboard.enqueue('send_mail', '{"smtp": {"host": "a", "password": "hunter2"}}')""")
 

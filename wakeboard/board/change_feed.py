@@ -114,7 +114,8 @@ class ChangeFeed:
     async def _publish_changes(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._notified.wait(), POLL_S - DEBOUNCE_S)
+                async with asyncio.timeout(POLL_S - DEBOUNCE_S):
+                    await self._notified.wait()
             await asyncio.sleep(self._budget.wait_s(time.monotonic(), time.thread_time()))
             self._notified.clear()
             self.publish()

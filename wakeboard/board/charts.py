@@ -156,7 +156,7 @@ def sparkline(label: str, counts: Sequence[tuple[int, int]]) -> Markup:
 
 
 def written(value: float | None, unit: Unit) -> str:
-    """A value for people: "1,234", "0.8 %", "85 ms", or "-" for none."""
+    """A value for readers: "1,234", "0.8 %", "85 ms", or "-" for none."""
     if value is None:
         return "-"
     if unit == "number":

@@ -78,7 +78,7 @@ def problems(situation: Situation) -> list[Problem]:
         *_due(situation),
         *_unserved_queues(situation),
         *_dead(situation),
-        *_held(situation),
+        *_pauses_removals_and_limits(situation),
     ]
     order = {"bad": 0, "warn": 1, "note": 2}
     return sorted(found, key=lambda problem: order[problem.severity])
@@ -171,7 +171,7 @@ def _dead(situation: Situation) -> Iterator[Problem]:
         yield Problem(severity=severity or DEAD_RUNS.severity, text=text, path="/runs", parameters={"q": "status:dead"})
 
 
-def _held(situation: Situation) -> Iterator[Problem]:
+def _pauses_removals_and_limits(situation: Situation) -> Iterator[Problem]:
     for pause in situation.pauses:
         why = f": {one_line(pause.reason)}" if pause.reason else ""
         by = f" by {one_line(pause.actor)}" if pause.actor else ""

@@ -195,7 +195,7 @@ def stream(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Response]]
                 return board_request
             answer = await function(board_request)
             if request.method == "HEAD" and isinstance(answer, StreamingResponse):
-                return Response(media_type=answer.media_type)  # a stream that nobody reads would not end
+                return Response(media_type=answer.media_type)  # a stream without a reader would not end
             return answer
 
         return Route(path, endpoint, methods=["GET"], name=function.__name__)

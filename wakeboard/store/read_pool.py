@@ -68,7 +68,8 @@ class ReadPool:
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[AsyncConnection]:
         try:
-            connection = await asyncio.wait_for(self._free.get(), WAIT_S)
+            async with asyncio.timeout(WAIT_S):
+                connection = await self._free.get()
         except TimeoutError:
             raise DatabaseUnavailable(f"all connections were busy for {WAIT_S:.0f} s: try again") from None
         try:
@@ -98,7 +99,7 @@ class SharedReads:
     async def get(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """The result of `query`, which may be up to `keep_s` old. `key` names the query and all its arguments.
 
-        An error reaches everyone who waits for this read and is not kept.
+        An error reaches all who wait for this read, and is not kept.
         """
         now = time.monotonic()
         kept = self._reads.get(key)

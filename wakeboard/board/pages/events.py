@@ -1,4 +1,4 @@
-"""GET /events: the stream of server-sent events that tells a page that something has changed."""
+"""GET /events: the stream of server-sent events that notifies a page of changes."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ async def _events(feed: ChangeFeed) -> AsyncIterator[str]:
     changed = feed.subscribe()
     try:
         yield "retry: 2000\n\n"
-        told = ""
+        sent = ""
         while not feed.closed:
-            if told != feed.source:
-                told = feed.source
-                yield f"event: source\ndata: {told}\n\n"
+            if sent != feed.source:
+                sent = feed.source
+                yield f"event: source\ndata: {sent}\n\n"
             try:
-                await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await changed.wait()
             except TimeoutError:
                 yield ": still here\n\n"
                 continue

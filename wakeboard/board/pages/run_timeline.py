@@ -199,7 +199,7 @@ def _waits(run: ShownRun, attempts: Sequence[Event], now: datetime) -> Iterator[
 
 
 def _wait(since: datetime, until: datetime, run: ShownRun, title: str = "Waited") -> Iterator[Event]:
-    """A wait, of which the part before the run was due is told apart where that is known."""
+    """A wait, of which the part before the run was due is separated if that is known."""
     if until - since < _SHORTEST_WAIT:
         return
     note = ""

@@ -18,7 +18,7 @@ from wakeboard.errors import QueryTimedOut
 from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search
 from wakeboard.rules.search_suggestions import suggestions
 from wakeboard.store.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
-from wakeboard.store.queries.run_list import RunPage, place, read_run_page
+from wakeboard.store.queries.run_list import RunPage, position, read_run_page
 from wakeboard.store.queries.run_orders import FIRST_DUE, SORTED, read_first_due_runs, read_longest_runs
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ async def runs(request: BoardRequest) -> Page:
     sort = request.query.get("sort", "")
     sort = sort if sort in SORTS else ""
     after, before = request.query.get("after", ""), request.query.get("before", "")
-    at = place(after or before) if after or before else None
+    at = position(after or before) if after or before else None
     namespaces = request.viewer.namespaces
 
     async def read(conn: AsyncConnection) -> RunPage:

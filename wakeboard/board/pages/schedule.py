@@ -107,7 +107,7 @@ class ScheduleModel:
     """The model of the page.
 
     `ticks`: None if there are none or they cannot be computed, then `ticks_error` says why. `ticks_from`: they are the
-    first ones after this time. `written`: the YAML as people write it, with `masked` values of its payload hidden
+    first ones after this time. `written`: the YAML as users write it, with `masked` values of its payload hidden
     because of their keys; `defaults`: the fields that it leaves out.
     `same_name`: other schedules with this name, by source. `older`: the link to earlier runs. `charts`: of its runs.
     """

@@ -95,7 +95,7 @@ async def count_runs(
     """
     any_status = RunSearch(terms=tuple(term for term in search.terms if term.qualifier != "status"))
     runs = await open_list(conn, any_status, namespaces, searched)
-    await runs.walk(in_order=False)
+    await runs.prefer_index_order(in_order=False)
     by_schedule = runs.definitions is not None
     values = {"definitions": runs.definitions, "front": FRONT, "searched": searched}
     live = await _counted(runs, "live", _LIVE_BY_SCHEDULE if by_schedule else _LIVE_BY_ID, values)

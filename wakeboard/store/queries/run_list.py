@@ -4,7 +4,7 @@ Each page costs a bounded time, however many millions of runs there are:
 
 - Runs are listed by id, newest first, by walking the primary keys of both tables. A page goes on after the last id of
   the page before, so runs that are inserted or that finish meanwhile cause no gap and no repeat.
-- A search that the walk cannot skip to examines at most `SEARCHED` ids of each table. If it finds too few, the next
+- A search that the scan cannot skip to examines at most `SEARCHED` ids of each table. If it finds too few, the next
   page goes on where it stopped: nothing is unreachable, and the page says how far it has searched.
 - A few searches have an index of their own: runs of up to `MOST_DEFINITIONS` schedules (unfinished ones first, then by
   the time of their end), dead runs (by that time), failed ones (by their last attempt), running ones (those of the
@@ -47,7 +47,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A place in a list: after the run with this key. `part`: the part of the list that it belongs to."""
 
     part: str
@@ -59,13 +59,13 @@ class Place(NamedTuple):
         return f"{self.part}.{micros}.{self.id}"
 
 
-def place(text: str) -> Place:
+def position(text: str) -> Position:
     """The place that a URL names. Raises InvalidValue."""
     part, _, rest = text.partition(".")
     micros, _, run_id = rest.partition(".")
     try:
         if part in _PARTS and len(text) < 60:  # noqa: PLR2004 - two numbers of 64 bits
-            return Place(
+            return Position(
                 part, _EPOCH + timedelta(microseconds=int(micros)), min(max(int(run_id), _FIRST_ID), LARGEST_ID)
             )
     except (ValueError, OverflowError):
@@ -98,8 +98,8 @@ class RunPage:
 
     now: datetime
     runs: list[ListedRun]
-    newer: Place | None
-    older: Place | None
+    newer: Position | None
+    older: Position | None
     searched: int | None
 
 
@@ -113,7 +113,7 @@ class _Part(NamedTuple):
     """
 
     runs: list[ListedRun]
-    stopped: Place | None = None
+    stopped: Position | None = None
     examined: int = 0
 
 
@@ -287,9 +287,9 @@ class RunList:
         """The conditions of this search for a table."""
         return conditions_of(self.search, table, self.now, self.namespaces, by_schedule=self.definitions is not None)
 
-    async def read(self, part: str, after: Place | None, count: int, *, descending: bool) -> _Part:
+    async def read(self, part: str, after: Position | None, count: int, *, descending: bool) -> _Part:
         """Up to `count` runs of a part, from `after` on."""
-        low, high = Place(part, _EPOCH, _FIRST_ID), Place(part, _NEVER, LARGEST_ID)
+        low, high = Position(part, _EPOCH, _FIRST_ID), Position(part, _NEVER, LARGEST_ID)
         if after is not None:
             low, high = (low, after) if descending else (after, high)
         match part:
@@ -302,7 +302,7 @@ class RunList:
             case _:
                 return await self._by_moment(part, low, high, count, descending=descending)
 
-    async def _by_id(self, low: Place, high: Place, count: int, *, descending: bool) -> _Part:
+    async def _by_id(self, low: Position, high: Position, count: int, *, descending: bool) -> _Part:
         live, past = self.conditions("live"), self.conditions("past")
         values = {
             "live": any(status in LIVE for status in self.search.statuses),
@@ -319,19 +319,19 @@ class RunList:
             if bounds:  # both tables are read up to the same id
                 bound = max(bounds) if descending else min(bounds)
                 values["low_id" if descending else "high_id"] = bound - 1 if descending else bound + 1
-                stopped = Place("id", _EPOCH, bound)
-        await self.walk(in_order=not self.names_ids)
+                stopped = Position("id", _EPOCH, bound)
+        await self.prefer_index_order(in_order=not self.names_ids)
         query = SQL(_id_query(_ORDER[descending])).format(live=live.and_(), past=past.and_())
         runs = await read(self.conn, class_row(ListedRun), query, {**values, **live.values, **past.values})
         examined = self.searched * (values["live"] + values["past"])
         return _Part(runs, stopped if len(runs) < count else None, examined)
 
-    async def walk(self, *, in_order: bool) -> None:
-        """Makes the planner of this transaction walk an index in its order and stop early, whatever it estimates."""
+    async def prefer_index_order(self, *, in_order: bool) -> None:
+        """Makes the planner of this transaction scan an index in its order and stop early, whatever it estimates."""
         await read(self.conn, tuple_row, _PLANNER, {"sort": "off" if in_order else "on"})
 
-    async def _live(self, query: LiteralString, low: Place, high: Place, count: int) -> _Part:
-        await self.walk(in_order=False)
+    async def _live(self, query: LiteralString, low: Position, high: Position, count: int) -> _Part:
+        await self.prefer_index_order(in_order=False)
         live = self.conditions("live")
         values = {
             "definitions": self.definitions,
@@ -344,7 +344,7 @@ class RunList:
             await read(self.conn, class_row(ListedRun), SQL(query).format(live.and_()), {**values, **live.values})
         )
 
-    async def _by_moment(self, part: str, low: Place, high: Place, count: int, *, descending: bool) -> _Part:
+    async def _by_moment(self, part: str, low: Position, high: Position, count: int, *, descending: bool) -> _Part:
         order = _ORDER[descending]
         conditions = self.conditions("past" if part == "past" else "live")
         searched = self.searched
@@ -360,9 +360,9 @@ class RunList:
             query = _timed_query("run.failed_at", _FAILED, order)
             bound_query = _timed_bound_query("run.failed_at", _FAILED, order)
         if high.id == _FIRST_ID:  # all runs of that time were examined
-            high = Place(part, high.moment - _MICROSECOND, LARGEST_ID)
+            high = Position(part, high.moment - _MICROSECOND, LARGEST_ID)
         if low.id == LARGEST_ID:
-            low = Place(part, low.moment + _MICROSECOND, _FIRST_ID)
+            low = Position(part, low.moment + _MICROSECOND, _FIRST_ID)
         values: dict[str, Any] = {
             "definitions": self.definitions,
             "low": low.moment,
@@ -373,17 +373,17 @@ class RunList:
             "count": count,
         }
         stopped = None
-        await self.walk(in_order=True)
+        await self.prefer_index_order(in_order=True)
         if part == "past" and not conditions.parts:
             bound_query = _schedule_past_page_query(order)
         if conditions.parts or part == "past":
             bound = await read(self.conn, scalar_row, bound_query, values)
             if bound and descending:
                 values |= {"low": bound[0], "low_id": _FIRST_ID}
-                stopped = Place(part, bound[0], _FIRST_ID)
+                stopped = Position(part, bound[0], _FIRST_ID)
             elif bound:
                 values |= {"high": bound[0], "high_id": LARGEST_ID}
-                stopped = Place(part, bound[0], LARGEST_ID)
+                stopped = Position(part, bound[0], LARGEST_ID)
         runs = await read(
             self.conn, class_row(ListedRun), SQL(query).format(conditions.and_()), {**values, **conditions.values}
         )
@@ -440,7 +440,7 @@ async def read_run_page(
     *,
     namespaces: Collection[str] | None,
     count: int,
-    after: Place | None = None,
+    after: Position | None = None,
     back: bool = False,
     oldest_first: bool = False,
     searched: int = SEARCHED,
@@ -458,13 +458,13 @@ async def read_run_page(
     else:
         after, back = None, False
     runs: list[ListedRun] = []
-    places: list[Place] = []
+    places: list[Position] = []
     stopped, examined = None, 0
     for part in parts:
         start = after if after is not None and after.part == part else None
         found = await runs_list.read(part, start, count + 1 - len(runs), descending=descending)
         runs += found.runs
-        places += [Place(part, run.moment, run.id) for run in found.runs]
+        places += [Position(part, run.moment, run.id) for run in found.runs]
         stopped, examined = found.stopped, examined + found.examined
         if stopped is not None or len(runs) > count:
             break
