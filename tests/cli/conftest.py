@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,8 @@ class Result:
 
 
 Cli = Callable[..., Result]
+Explain = Callable[[object], list[str]]
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \([^)]*\)")
 
 
 @pytest.fixture
@@ -65,3 +68,22 @@ def sample(database: str) -> Iterator[SampleStore]:
     store = SampleStore(database)
     yield store
     store.close()
+
+
+@pytest.fixture
+def explain(cli: Cli) -> Explain:
+    """The lines of `wakeboard explain`, with … for each time."""
+
+    def lines(what: object) -> list[str]:
+        result = cli("explain", str(what))
+        assert result.code == 0, result.err
+        return [TIME.sub("…", line) for line in result.lines]
+
+    return lines
+
+
+@pytest.fixture
+def served(sample: SampleStore) -> SampleStore:
+    """A store with a worker that has handlers for ping and report."""
+    sample.register_worker("report")
+    return sample

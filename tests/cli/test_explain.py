@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,31 +10,8 @@ import pytest
 from tests.cli.sample_store import WORKER
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Cli
+    from tests.cli.conftest import Cli, Explain
     from tests.cli.sample_store import SampleStore
-
-TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \([^)]*\)")
-Explain = Callable[[object], list[str]]
-
-
-@pytest.fixture
-def explain(cli: Cli) -> Explain:
-    """The lines of `wakeboard explain`, with … for each time."""
-
-    def lines(what: object) -> list[str]:
-        result = cli("explain", str(what))
-        assert result.code == 0, result.err
-        return [TIME.sub("…", line) for line in result.lines]
-
-    return lines
-
-
-@pytest.fixture
-def served(sample: SampleStore) -> SampleStore:
-    """A store with a worker that has handlers for ping and report."""
-    sample.register_worker("report")
-    return sample
-
 
 # -- runs that wait
 
@@ -278,7 +254,7 @@ def test_a_stalled_schedule_says_why(served: SampleStore, explain: Explain):
     ]
 
 
-def test_a_late_tick_says_that_nobody_does_maintenance(sample: SampleStore, explain: Explain):
+def test_a_late_tick_reports_missing_maintenance(sample: SampleStore, explain: Explain):
     sample.add_schedule("report", due_in="-10 min")
     assert explain("report")[1:3] == [
         "Its tick of … has not become a run yet.",
@@ -401,92 +377,3 @@ def test_an_open_circuit_is_named_by_explain_schedules_and_check(cli: Cli, sampl
     assert cli("resume", "schedule", "weekly-report").out == "schedule billing/weekly-report is resumed.\n"
     assert "circuit" not in cli("explain", "billing/weekly-report").out
     assert "circuit open" not in cli("schedules").out
-
-
-# -- dependencies
-
-
-def declare_after(served: SampleStore, child: int, parent: int | None, name: str) -> None:
-    served.sql(
-        "insert into wakeboard.schedule_dependencies values (%s, (select count(*) + 1 from"
-        " wakeboard.schedule_dependencies where definition_id = %s), %s, %s, 'Succeeded', 'Same')",
-        *(child, child, name, parent),
-    )
-
-
-def test_a_run_that_waits_for_others_names_them(served: SampleStore, explain: Explain, cli: Cli):
-    pay = served.enqueue()
-    ship = served.enqueue(after=[pay])
-    assert "due after other runs" in cli("runs").out
-    assert "2999" not in cli("run", str(ship)).out
-    assert explain(ship) == [
-        f"run {ship} of ping is queued.",
-        f"It waits for run {pay} of ping, which is queued.",
-    ]
-    served.sql("update wakeboard.job_runs set status = 'dead', dead_at = now() where id = %s", pay)
-    assert explain(ship)[1:] == [f"It waits for run {pay} of ping, which is dead."]
-    served.sql("select wakeboard.discard(%s)", [pay])
-    assert explain(ship)[1:] == [
-        f"It waits for run {pay} of ping, which was discarded; `wakeboard replay {pay}` continues it."
-    ]
-
-
-def test_a_schedule_that_runs_after_others_says_what_it_waits_for(served: SampleStore, explain: Explain, cli: Cli):
-    extract, transform = served.add_schedule("extract"), served.add_schedule("transform", schedule=None)
-    declare_after(served, transform, extract, "extract")
-    declare_after(served, transform, None, "rates")
-    served.sql(
-        "set search_path = pg_catalog, wakeboard, pg_temp;"
-        "insert into job_runs (job_type, definition_id, scheduled_for, trigger, dead_at, status)"
-        f" values ('ping', {extract}, '2026-01-05', 'tick', now(), 'dead'); reset search_path"
-    )
-    run = served.sql("select max(id) from wakeboard.job_runs")[0][0]
-    name = "billing/transform"
-    found = explain(name)
-    assert found[:4] == [
-        f"schedule {name} is active.",
-        "It runs after extract and rates, at the same ticks.",
-        f"It waits for run {run} of extract, which is dead.",
-        "It waits for rates, which does not exist in its namespace.",
-    ]
-    (listed,) = (line.split() for line in cli("schedules").lines if "billing/transform" in line)
-    assert listed[1:5] == ["after", "extract,", "rates", "-"], "its cadence, and no next tick of its own"
-    tree = cli("graph").lines
-    assert tree[0].startswith("billing/extract [")
-    assert tree[1] == "└─ billing/transform: It waits for rates, which does not exist in its namespace."
-
-
-def test_a_tick_that_waits_for_ticks_without_a_run_is_named(served: SampleStore, explain: Explain):
-    hourly, daily = served.add_schedule("hourly"), served.add_schedule("daily", schedule=None)
-    declare_after(served, daily, hourly, "hourly")
-    served.sql("update wakeboard.schedule_dependencies set ticks = 'All' where definition_id = %s", daily)
-    served.sql(
-        "insert into wakeboard.schedule_ticks (definition_id, scheduled_for, waits_for)"
-        " select %s, at, 'ticks' from unnest('{2026-01-06, 2026-01-05}'::timestamptz[]) as at",
-        daily,
-    )
-    assert explain("billing/daily")[1:3] == [
-        "It runs after hourly (all ticks), at the same ticks.",
-        "2 ticks of it wait until the ticks of hourly have run; a backfill creates missing runs. The oldest is of ….",
-    ]
-
-
-def test_a_cycle_is_shown(served: SampleStore, explain: Explain, cli: Cli):
-    first, second = served.add_schedule("first", schedule=None), served.add_schedule("second", schedule=None)
-    declare_after(served, first, second, "second")
-    declare_after(served, second, first, "first")
-    assert "It waits for itself: second runs after it. Remove one of them from `after`." in explain("billing/first")
-    (found,) = [each for each in cli("check", "--json").json if each["check"] == "dependencies"]
-    assert found["level"] == "fail"
-    words = "billing/second runs after billing/first, which runs after billing/second: none of them gets a run"
-    assert found["message"] == words
-    tree = cli("graph").lines
-    assert [line.partition(":")[0] for line in tree] == ["billing/first", "└─ billing/second", "   └─ billing/first"]
-    assert tree[2].endswith(" (see above)")
-    assert cli("graph", "--mermaid").lines == [
-        "flowchart LR",
-        f'  s{first}["billing/first"]',
-        f'  s{second}["billing/second"]',
-        f"  s{second} --> s{first}",
-        f"  s{first} --> s{second}",
-    ]

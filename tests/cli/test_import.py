@@ -113,6 +113,28 @@ def test_a_repeat_writes_nothing_and_no_file_is_replaced_without_force(bare_cli:
     assert "jobType: job" in file.read_text()
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_folder_is_not_said_to_be_complete_if_a_file_could_not_be_read(
+    bare_cli: Cli, manifests: Path, is_alone: bool
+):
+    (manifests / "torn.yaml").write_text("kind: CronJob\n  metadata: [\n")
+    if is_alone:
+        (manifests / "report.yaml").unlink()
+
+    first, repeat = (bare_cli("import", "manifests", "--output", "jobs") for _ in range(2))
+
+    assert (first.code, repeat.code) == (1, 1)
+    assert first.err.startswith("wakeboard: manifests/torn.yaml:2: ")
+    if is_alone:
+        assert (first.lines[0], first.lines[-1]) == (
+            "There is nothing to import in what could be read.",
+            "Nothing was written.",
+        )
+    else:
+        assert first.lines[-1] == "2 files written to jobs, without what could not be read or imported."
+        assert repeat.lines[-1] == "jobs is up to date, without what could not be read or imported."
+
+
 def test_a_link_is_replaced_and_its_target_stays(bare_cli: Cli, manifests: Path, tmp_path: Path):
     target = tmp_path / "target"
     target.write_text("mine")

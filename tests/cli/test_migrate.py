@@ -93,13 +93,13 @@ def test_a_role_loses_its_rights_only_with_revoke_role(bare_cli: Cli, database: 
             conn.execute("drop owned by wb_revoked; drop role wb_revoked")
 
 
-def test_effects_install_creates_the_ledger_in_another_database_only(
+def test_effects_install_creates_the_effects_table_in_another_database_only(
     bare_cli: Cli, empty_database: str, database: str, monkeypatch: pytest.MonkeyPatch
 ):
     """The variable keeps the DSN from the command line, which every user of the machine can see."""
     monkeypatch.setenv("WAKEBOARD_EFFECTS_DSN", empty_database)
     for words in (["effects", "install"], ["effects", "install", empty_database]):
-        assert bare_cli(*words).out.startswith("the effects ledger is installed in database test_")
+        assert bare_cli(*words).out.startswith("the effects table is installed in database test_")
     with psycopg.connect(empty_database) as conn:
         found = conn.execute("select to_regprocedure('wakeboard.once(bigint,bigint,uuid,bigint,text)') is not null")
         assert found.fetchone() == (True,)

@@ -87,3 +87,14 @@ def test_deleted_files_are_described_apart_from_changed_ones(tmp_path: Path) -> 
         (tmp_path / name).write_text("")
     changes = [tmp_path / name for name in ("a.yaml", "gone.yaml", "handlers.py", "sub/handlers.py")]
     assert describe_changes(changes, tmp_path) == "a.yaml, handlers.py, sub/handlers.py changed; gone.yaml was deleted."
+
+
+def test_a_file_that_returns_while_the_files_to_watch_are_replaced_is_a_change(tmp_path: Path) -> None:
+    handlers = tmp_path / "handlers.py"
+    handlers.write_text("")
+    watcher = FileWatcher(tmp_path)
+    handlers.unlink()
+    assert watcher.changes() == [handlers]
+    handlers.write_text("")
+    watcher.set_files([handlers])
+    assert watcher.changes() == [handlers]

@@ -43,19 +43,6 @@ def test_ctrl_c_during_the_start_leaves_no_process(postgres_folder: Path) -> Non
         up.wait_for_no_children()
 
 
-def test_an_interrupted_run_is_released_and_runs_again(postgres_folder: Path, database: str) -> None:
-    up = Up(postgres_folder, dsn=database, WAKEBOARD_GRACE_SECONDS="0")
-    up.declare("long", "hang", run_on_up=True)
-    with up:
-        up.wait_until((postgres_folder / "hanging").exists, "a run that hangs")
-        up.stop()
-        (postgres_folder / "hanging").unlink()
-        up.declare("long", "hang")
-        up.start()
-        up.wait_until((postgres_folder / "hanging").exists, "the second attempt")
-        assert up.query("select release_count from wakeboard.job_runs where id = 1") == 1
-
-
 def test_a_second_ctrl_c_does_not_wait_for_runs(postgres_folder: Path, database: str) -> None:
     up = Up(postgres_folder, dsn=database, WAKEBOARD_GRACE_SECONDS="600")
     up.declare("long", "hang", run_on_up=True)
@@ -77,16 +64,6 @@ def test_a_killed_up_leaves_no_process_and_can_be_started_again(postgres_folder:
         up.wait_for_no_children()
         up.start()
         up.wait_for("run 2     default/greeting succeeded")
-
-
-def test_a_second_up_fails_with_the_pid_of_the_first(postgres_folder: Path) -> None:
-    with Up(postgres_folder) as up:
-        up.wait_for("Ctrl-C stops everything")
-        assert up.up_file["pid"] == up.process.pid
-        with Up(postgres_folder) as second:
-            assert second.exit_code() == 1
-            assert f"pid {up.process.pid}" in second.output
-        assert up.process.poll() is None
 
 
 def test_a_run_on_up_schedule_runs_at_the_start_and_with_a_dsn_no_postgres_is_created(

@@ -34,7 +34,7 @@ def names(result: CronJobs) -> list[Any]:
     return [each.value["metadata"]["name"] for each in result.found]
 
 
-def test_a_folder_is_read_and_other_kinds_are_passed_by(tmp_path: Path):
+def test_a_folder_is_read_and_other_kinds_are_skipped(tmp_path: Path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.yaml").write_text(f"kind: ConfigMap\n---\n{CRON_JOB}---\n---\n{CRON_JOB}")
     (tmp_path / "b.json").write_text(json.dumps(yaml.safe_load(CRON_JOB)))
@@ -137,6 +137,6 @@ def test_comments_and_layout_stay(text: str, suspended: str):
         "a: &x {schedule: x}\nkind: CronJob\nmetadata: {name: report}\nspec: *x\n",
     ],
 )
-def test_a_layout_that_cannot_be_edited_safely_is_written_anew(text: str):
+def test_a_layout_that_cannot_be_edited_safely_is_rewritten(text: str):
     (found,) = read(text).found
     assert found.text is None

@@ -20,7 +20,7 @@ class FileWatcher:
     """Watches a folder with its subfolders, except hidden ones, and single files elsewhere."""
 
     def __init__(self, folder: Path, files: Iterable[Path] = ()) -> None:
-        self._folder = folder
+        self._folder = folder.absolute()
         self._files = list(files)
         self._known = self._scan()
 
@@ -31,17 +31,23 @@ class FileWatcher:
         return sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
 
     def set_files(self, files: Iterable[Path]) -> None:
-        """Replaces the single files to watch."""
-        self._files = list(files)
-        self._known = {**self._scan(), **self._known}  # keeps changes since the last call visible
+        """Replaces the single files to watch. Changes since the last call of `changes` stay visible."""
+        files = list(files)
+        added = [file for file in files if file not in self._files and not file.absolute().is_relative_to(self._folder)]
+        self._files = files
+        self._known = {**_fingerprints(added), **self._known}
 
     def _scan(self) -> dict[Path, _Fingerprint]:
-        found: dict[Path, _Fingerprint] = {}
-        for path in (*_watched_below(self._folder), *self._files):
-            with suppress(OSError):
-                status = path.stat()
-                found[path.absolute()] = (status.st_mtime_ns, status.st_size, status.st_ino)
-        return found
+        return _fingerprints((*_watched_below(self._folder), *self._files))
+
+
+def _fingerprints(paths: Iterable[Path]) -> dict[Path, _Fingerprint]:
+    found: dict[Path, _Fingerprint] = {}
+    for path in paths:
+        with suppress(OSError):
+            status = path.stat()
+            found[path.absolute()] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return found
 
 
 def _watched_below(root: Path) -> Iterator[Path]:

@@ -376,8 +376,8 @@ def _names(paths: list[Path], folder: Path) -> str:
 async def run_until_stopped(stop: asyncio.Event, *coroutines: Coroutine[Any, Any, object]) -> None:
     """Runs coroutines side by side until all are done, one fails, or `stop` is set. Leaves no task running.
 
-    Raises the first error. A task that does not end is cancelled again, because Python 3.11 may lose a cancellation:
-    `asyncio.wait_for` swallows one that arrives in the moment in which the awaited future completes.
+    Raises the first error. A task that does not end is cancelled again, because Python 3.11 may lose a cancellation
+    that arrives in the moment in which an awaited future completes.
     """
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     stopped = asyncio.create_task(stop.wait())

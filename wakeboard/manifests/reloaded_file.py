@@ -42,18 +42,18 @@ class ReloadedFile(Generic[_Content]):
         stamp = _stamp_of(self._path)
         if stamp is None and self._is_optional:
             self._stamp, self._content = None, None
-            self._tell(())
+            self._set_problems(())
         elif stamp is None or stamp != self._stamp:
             self._stamp = stamp
             try:
                 self._content = self._load(self._path)
             except InvalidSchedule as error:
-                self._tell(tuple(error.problems))
+                self._set_problems(tuple(error.problems))
             else:
-                self._tell(())
+                self._set_problems(())
         return self._content
 
-    def _tell(self, problems: tuple[str, ...]) -> None:
+    def _set_problems(self, problems: tuple[str, ...]) -> None:
         if problems != self._problems:
             self._problems = problems
             self._report(problems)

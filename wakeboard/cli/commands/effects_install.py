@@ -1,4 +1,4 @@
-"""The command `wakeboard effects install`: creates the effects ledger in the database of an application."""
+"""The command `wakeboard effects install`: creates the effects table in the database of an application."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create the effects ledger in an application's database.
+    """Create the effects table in an application's database.
 
     `run.once(conn, key)` needs it if the application uses another database than wakeboard. It records one effect per
     run and key, in the application's transaction. The command can be repeated.
     """
     from wakeboard.store.connection import describe_dsn
-    from wakeboard.store.effects import install_ledger
+    from wakeboard.store.effects import install_effects_table
 
-    asyncio.run(install_ledger(target, role))
+    asyncio.run(install_effects_table(target, role))
     if as_json:
         print_json({"installed": describe_dsn(target)})
     else:
-        print_message(f"the effects ledger is installed in {describe_dsn(target)}.")
+        print_message(f"the effects table is installed in {describe_dsn(target)}.")

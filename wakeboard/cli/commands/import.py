@@ -128,17 +128,20 @@ def command(
         candidates = _from_cron_jobs(path, wanted, options, problems, all_namespaces=all_namespaces)
     if check:
         compare_all(candidates, options)
-    written = None
-    if output is not None:
-        written = write_files(output, planned_files(candidates), force=force)
+    files = planned_files(candidates) if output is not None else {}
+    written = write_files(output, files, force=force) if output is not None else 0
+    is_partial = bool(problems) or any(each.reasons for each in candidates)
     if as_json:
         print_json([row_of(candidate) for candidate in candidates])
     else:
-        _print(candidates)
-        _print_outcome(output, written, check=check)
+        _print(candidates, is_partial=is_partial)
+        if output is not None:
+            _print_written(output, written, len(files), is_partial=is_partial)
+        else:
+            _print_hint(check=check)
     for problem in problems:
         print_error(problem)
-    if problems or any(each.reasons or (each.comparison and each.comparison.differences) for each in candidates):
+    if is_partial or any(each.comparison and each.comparison.differences for each in candidates):
         raise typer.Exit(1)
 
 
@@ -175,7 +178,7 @@ def _from_cron_jobs(
     problems += read.problems
     if read.others:
         print_error(f"note: {counted(read.others, 'other object')} passed by")
-    if path is not None and not read.found:
+    if path is not None and not read.found and not read.problems:
         where = "standard input" if str(path) == STANDARD_INPUT else path
         print_error(f"note: {where} has no CronJob; if it is a crontab, add --crontab")
     return cron_job_candidates(read.found, namespaces, options)
@@ -224,12 +227,12 @@ def _crontab_texts(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]
 # -- The report --------------------------------------------------------------------------------------------------------
 
 
-def _print(candidates: Sequence[Candidate]) -> None:
+def _print(candidates: Sequence[Candidate], *, is_partial: bool) -> None:
     imported = [candidate for candidate in candidates if candidate.imported]
     if candidates:
         print_message(f"{len(imported)} of {len(candidates)} can be imported.")
     else:
-        print_message("There is nothing to import.")
+        print_message(f"There is nothing to import{' in what could be read' if is_partial else ''}.")
     for candidate in imported:
         _print_schedule(candidate)
     _print_changes(imported)
@@ -274,11 +277,20 @@ def _print_changes(candidates: Sequence[Candidate]) -> None:
         print_message(f"- {change} ({who})")
 
 
-def _print_outcome(output: Path | None, written: int | None, *, check: bool) -> None:
+def _print_written(output: Path, written: int, planned: int, *, is_partial: bool) -> None:
     print_message("")
-    if written is not None:
-        print_message(f"{counted(written, 'file')} written to {output}." if written else f"{output} is up to date.")
-    elif check:
+    but = ", without what could not be read or imported" if is_partial else ""
+    if not planned:
+        print_message("Nothing was written.")
+    elif written:
+        print_message(f"{counted(written, 'file')} written to {output}{but}.")
+    else:
+        print_message(f"{output} is up to date{but}.")
+
+
+def _print_hint(*, check: bool) -> None:
+    print_message("")
+    if check:
         print_message("Nothing was written; --output FOLDER writes the files.")
     else:
         print_message("Nothing was written; --output FOLDER writes the files, and --check compares ticks.")

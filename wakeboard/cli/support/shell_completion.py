@@ -52,7 +52,8 @@ def _complete(incomplete: str, query: Callable[[Session], Awaitable[list[str]]])
     from wakeboard.cli.support.session import with_session
 
     async def query_in_time(session: Session) -> list[str]:
-        return await asyncio.wait_for(query(session), QUERY_TIMEOUT_S)
+        async with asyncio.timeout(QUERY_TIMEOUT_S):
+            return await query(session)
 
     try:
         names = with_session(query_in_time)
