@@ -115,7 +115,10 @@ class AlertSender:
         found = next((receiver for receiver in receivers if receiver.name == name), None)
         if found is None:
             known = ", ".join(receiver.name for receiver in receivers) or "none"
-            raise Discard(f"{self._settings.alerts_file} has no receiver {str(name)[:80]!r}; its receivers: {known}")
+            # The file of another worker, or a newer one of this worker, may have it.
+            raise DeliveryFailed(
+                f"{self._settings.alerts_file} has no receiver {str(name)[:80]!r}; its receivers: {known}"
+            )
         return found
 
     async def _message(self, payload: Any, receiver: str, alerts: AlertSpec) -> AlertMessage | None:

@@ -79,6 +79,16 @@ async def test_dead_runs_count_until_a_user_retries_or_discards_them(store: Main
     assert await value_of(store, dead=1) == 0
 
 
+async def test_deliveries_of_alerts_count_only_for_rules_that_name_them(store: MaintenanceStore):
+    await enqueue(store, "wakeboard.alert")
+    await rows(store, FAILURES, "10 minutes", 2)
+    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    for condition in ({"dead": 1}, {"failures": 1, "within": "60m"}):
+        assert await value_of(store, **condition) == 0
+        assert await value_of(store, **condition, where={"jobType": "wakeboard.*"}) == 0
+        assert await value_of(store, **condition, where={"jobType": "wakeboard.alert"}) > 0
+
+
 async def test_a_run_is_late_that_no_worker_claims_but_not_in_a_paused_queue(store: MaintenanceStore):
     await enqueue(store)
     assert await value_of(store, late="5m") == 0

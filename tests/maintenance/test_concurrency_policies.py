@@ -64,7 +64,7 @@ async def fail(store: MaintenanceStore, leased: list[tuple[int, int]]) -> None:
 # -- Allow
 
 
-async def test_allow_makes_every_tick(store: MaintenanceStore):
+async def test_allow_enqueues_every_tick(store: MaintenanceStore):
     await put(store, declared("a"))
     await tick(store)
     await claim(store)
@@ -213,7 +213,7 @@ async def test_two_schedulers_with_two_ticks_between_them_keep_the_policy(
     assert len(await runs(store)) + sum(count for _, _, count in await history(store)) in {2, 3}
 
 
-async def test_forbid_sees_a_run_that_a_person_makes_at_the_same_moment(store: MaintenanceStore, database: str):
+async def test_forbid_sees_a_run_that_a_user_enqueues_at_the_same_time(store: MaintenanceStore, database: str):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
     await make_due(store)
     async with connected(database) as admin:

@@ -7,13 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.maintenance.schedules import DAY, HOUR, MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
+from tests.maintenance.schedules import (
+    DAY,
+    HOUR,
+    MISFIRE_GRACE,
+    claim,
+    connected,
+    declared,
+    definition,
+    make_due,
+    put,
+    rows,
+)
 from wakeboard.maintenance import dependents, sync
 from wakeboard.maintenance.dependents import JOINS_PER_CALL, enqueue_dependents
 from wakeboard.maintenance.scheduler import schedule_due_ticks
+from wakeboard.rules.backfill_range import BackfillRange
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import dst_ticks_for
 from wakeboard.rules.joined_ticks import tick_before, ticks_between
+from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,17 +89,18 @@ async def test_a_tick_flows_from_a_cron_expression_to_the_end_of_a_pipeline(stor
     assert [await ticks_of(store, name) for name in ("extract", "transform", "report")] == [[tick]] * 3
 
 
+@pytest.mark.parametrize(("batch", "first_runs", "children"), [(2, 2, 5), (20, 22, 30)])
 async def test_one_end_may_create_more_runs_than_a_batch_holds(
-    store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch
+    store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch, batch: int, first_runs: int, children: int
 ) -> None:
-    monkeypatch.setattr(dependents, "BATCH", 2)
-    await put(store, declared("extract"), *[following(f"part-{part}", "extract") for part in range(5)])
+    monkeypatch.setattr(dependents, "BATCH", batch)
+    await put(store, declared("extract"), *[following(f"part-{part}", "extract") for part in range(children)])
     await make_due(store, "extract")
     await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
     await succeed(store)
     first = await enqueue_dependents(store, one_batch=True)
-    assert (first.runs, dependents.may_have_more(first)) == (2, True)
-    assert (await enqueue_dependents(store)).runs == 3
+    assert (first.runs, dependents.may_have_more(first)) == (first_runs, True)
+    assert (await enqueue_dependents(store)).runs == children - first_runs
 
 
 async def test_a_child_may_be_declared_before_its_parent(store: MaintenanceStore) -> None:
@@ -336,3 +350,113 @@ async def test_a_tick_waits_no_longer_for_a_parent_that_was_removed_from_after(s
     await put(store, *daily, following("report", "daily"))
     await enqueue_dependents(store)
     assert await ticks_of(store, "report") == [midnight]
+
+
+# -- edits of the graph
+
+
+@pytest.mark.parametrize("entries", [["extract", "rates"], ["rates"], []], ids=["added", "replaced", "removed"])
+@pytest.mark.parametrize("suspended", [False, True])
+async def test_a_tick_whose_run_is_not_created_yet_waits_for_the_entries_of_an_edit(
+    store: MaintenanceStore, entries: list[str], suspended: bool
+) -> None:
+    both = declared("extract"), declared("rates")
+
+    def edited(**spec: Any) -> DesiredSchedule:
+        return following("transform", *entries, **spec) if entries else declared("transform", **spec)
+
+    await put(store, *both, following("transform", "extract"))
+    await rows(store, "select pause('schedule:' || id) from job_definitions where name = 'transform'")
+    await insert_ticks(store, "extract", [TICK])
+    await drain(store)
+    await put(store, *both, edited(suspend=suspended))
+    await put(store, *both, edited())
+    await rows(store, "select resume('schedule:' || id) from job_definitions where name = 'transform'")
+    await enqueue_dependents(store)
+    assert await ticks_of(store, "transform") == []
+    await insert_ticks(store, "rates", [TICK])
+    await drain(store)
+    assert await ticks_of(store, "transform") == ([TICK] if entries else [])
+
+
+async def test_an_added_entry_creates_no_run_of_the_past(store: MaintenanceStore) -> None:
+    both = declared("extract"), declared("rates")
+    await put(store, *both, following("transform", "extract"))
+    await insert_ticks(store, "extract", [TICK])
+    await drain(store)
+    await insert_ticks(store, "rates", [TICK + DAY])
+    await drain(store)
+    await put(store, *both, following("transform", "extract", "rates"))
+    await drain(store)
+    assert await ticks_of(store, "transform") == [TICK]
+
+
+async def test_a_tick_that_ran_by_a_cron_expression_replaces_nothing(store: MaintenanceStore) -> None:
+    spec: dict[str, Any] = {"concurrencyPolicy": "Replace"}
+    await put(store, declared("extract"), declared("transform", **spec))
+    tick = await make_due(store)
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await put(store, declared("extract"), following("transform", "extract", **spec))
+    await succeed(store)
+    await enqueue_dependents(store)
+    assert await rows(store, "select status::text from all_runs where schedule = 'team/transform'") == [("queued",)]
+    assert await ticks_of(store, "transform") == [tick]
+
+
+async def test_a_tick_that_ran_by_a_cron_expression_forbids_no_later_one(store: MaintenanceStore) -> None:
+    spec: dict[str, Any] = {"concurrencyPolicy": "Forbid"}
+    await put(store, declared("extract"), declared("transform", **spec))
+    tick = await make_due(store)
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    ((run, epoch),) = await claim(store, limited=True)
+    await rows(store, "select complete(7, %s, %s)", [run], epoch)
+    await put(store, declared("extract"), following("transform", "extract", **spec))
+    await insert_ticks(store, "extract", [tick + HOUR])
+    await succeed(store)
+    await enqueue_dependents(store)
+    assert await ticks_of(store, "transform") == [tick, tick + HOUR]
+    assert await rows(store, "select true from all_runs where status = 'skipped'") == []
+
+
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_tick_of_a_backfill_gets_no_second_run_when_the_schedule_runs_after_another(
+    store: MaintenanceStore, paused: bool
+) -> None:
+    await put(store, declared("extract"), declared("transform"))
+    number = await definition(store, "transform", "id")
+    if paused:
+        await rows(store, "select pause('queue:default')")
+    job = await AdminStore(store.conn).create_backfill(number, BackfillRange(TICK, TICK + DAY, [TICK]))
+    if paused:
+        await rows(store, "select pause_backfill(%s)", job.id)
+        await rows(store, "select resume('queue:default')")
+    await put(store, declared("extract"), following("transform", "extract"))
+    await insert_ticks(store, "extract", [TICK])
+    await succeed(store)
+    await enqueue_dependents(store)
+    if paused:
+        assert await ticks_of(store, "transform") == []
+        await rows(store, "select resume_backfill(%s)", job.id)
+    assert await ticks_of(store, "transform") == [TICK]
+
+
+async def test_an_edit_keeps_the_end_of_a_tick_that_others_wait_for(store: MaintenanceStore) -> None:
+    """Its run is from when the schedule had a cron expression, and died while nothing ran after it."""
+    both = declared("extract"), declared("rates")
+    await put(store, *both, declared("transform"))
+    tick = await make_due(store, "transform")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await rows(
+        store,
+        "update job_runs set dead_at = now(), status = 'dead', failed_at = now(), error_type = 'E', last_error = 'no'",
+    )
+    await put(store, *both, following("transform", "extract"), following("report", "rates", "transform"))
+    await rows(store, "select pause('schedule:' || id) from job_definitions where name = 'transform'")
+    await insert_ticks(store, "extract", [tick])
+    await drain(store)
+    await rows(store, "select retry(array(select id from job_runs where status = 'dead'))")
+    await drain(store)
+    await put(store, *both, following("transform", "rates"), following("report", "rates", "transform"))
+    await insert_ticks(store, "rates", [tick])
+    await drain(store)
+    assert await ticks_of(store, "report") == [tick]

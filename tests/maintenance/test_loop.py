@@ -1,4 +1,4 @@
-"""Which duty is due when, and that none waits for another that fails."""
+"""When each maintenance task is due, and that a failed task delays no other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_the_first_pass_does_what_is_urgent_the_second_the_rest_and_the_ne
     assert ours.due_tasks(1000.0 + PARTITIONS_INTERVAL_S) == EVERYTHING
 
 
-async def test_a_round_makes_ticks_takes_back_what_lapsed_and_says_what_it_did(store: MaintenanceStore):
+async def test_a_pass_enqueues_ticks_reaps_leases_and_reports_both(store: MaintenanceStore):
     await put(store, declared("a"))
     await make_due(store)
     await rows(store, "select enqueue('ping')")
@@ -50,7 +50,7 @@ async def test_a_round_makes_ticks_takes_back_what_lapsed_and_says_what_it_did(s
     assert await runs(store) == ["queued", "queued"]
 
 
-async def test_a_duty_that_fails_stops_no_other_and_comes_again_soon(store: MaintenanceStore):
+async def test_a_failed_maintenance_task_stops_no_other_and_is_retried(store: MaintenanceStore):
     await put(store, declared("a"))
     await make_due(store)
     await rows(store, "alter function reap rename to reap_away")
@@ -74,7 +74,9 @@ async def test_a_duty_that_fails_stops_no_other_and_comes_again_soon(store: Main
     assert (await ours.run_due(store, 60.0)).failures == {}
 
 
-async def test_a_lost_connection_is_said_for_each_duty_and_the_next_round_works(store: MaintenanceStore, database: str):
+async def test_a_lost_connection_is_logged_for_each_task_and_the_next_pass_works(
+    store: MaintenanceStore, database: str
+):
     ours = maintenance()
     async with connected(database) as lost:
         (pid,) = (await rows(lost, "select pg_backend_pid()"))[0]
@@ -83,7 +85,7 @@ async def test_a_lost_connection_is_said_for_each_duty_and_the_next_round_works(
     assert (await ours.run_due(store, 100.0)).failures == {}
 
 
-async def test_tidying_that_is_not_done_goes_on_in_the_next_round(store: MaintenanceStore):
+async def test_unfinished_retention_continues_in_the_next_pass(store: MaintenanceStore):
     await rows(
         store,
         "insert into job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at, ended_at)"

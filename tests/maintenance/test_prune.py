@@ -46,7 +46,7 @@ async def live(store: MaintenanceStore) -> int:
     return len(await rows(store, "select 1 from job_definitions where removed_at is null"))
 
 
-async def test_what_is_declared_no_longer_goes_if_that_is_asked_for(store: MaintenanceStore):
+async def test_what_is_no_longer_declared_is_removed_on_request(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"))
     report = await put(store, declared("a"))
     assert (report.removed, report.missing) == ([], ["team/b"])
@@ -91,7 +91,7 @@ async def test_what_comes_back_is_the_same_row_and_its_past_does_not_fire(store:
     assert await definition(store, "a", "next_run_at > greatest(now(), last_tick_at)")
 
 
-async def test_a_schedule_that_stood_still_comes_back_with_a_cursor(store: MaintenanceStore):
+async def test_a_schedule_that_had_stopped_comes_back_with_a_cursor(store: MaintenanceStore):
     await put(store, declared("a"))
     await rows(store, "update job_definitions set schedule_error = 'whatever'")
     await put(store, prune=True)
@@ -99,7 +99,7 @@ async def test_a_schedule_that_stood_still_comes_back_with_a_cursor(store: Maint
     assert await definition(store, "a", "schedule_error is null, next_run_at > now()") == (True, True)
 
 
-async def test_what_cannot_be_read_is_spared(store: MaintenanceStore):
+async def test_unreadable_schedules_are_not_removed(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"))
     report = await sync(store, SOURCE, [], prune=True, misfire_grace=MISFIRE_GRACE, spared={("team", "a")})
     assert report.removed == ["team/b"]
@@ -118,11 +118,11 @@ async def test_what_another_sync_brought_since_the_list_began_is_not_removed(sto
     ("missing", "of", "held"),
     [(10, 10, False), (11, 11, True), (11, 54, True), (11, 55, False), (20, 100, False), (21, 100, True)],
 )
-def test_more_than_ten_and_more_than_a_fifth_need_a_yes(missing: int, of: int, held: bool):
+def test_more_than_ten_and_more_than_a_fifth_need_a_confirmation(missing: int, of: int, held: bool):
     assert needs_confirmation(missing, of) is held
 
 
-async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(store: MaintenanceStore):
+async def test_a_removal_of_nearly_everything_waits_and_names_the_command(store: MaintenanceStore):
     await put(store, *many())
     for _ in range(2):
         report = await put(store, declared("new"), prune=True)
@@ -132,7 +132,7 @@ async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(stor
     assert await live(store) == 21
 
 
-async def test_a_person_says_yes_to_that_very_list_and_once(store: MaintenanceStore):
+async def test_a_removal_is_confirmed_for_exactly_one_list_and_once(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
@@ -142,7 +142,7 @@ async def test_a_person_says_yes_to_that_very_list_and_once(store: MaintenanceSt
     assert (await put(store, prune=True)).pending_removal
 
 
-async def test_a_yes_to_one_list_is_none_to_another(store: MaintenanceStore):
+async def test_a_confirmation_of_one_list_is_none_of_another(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)
@@ -159,7 +159,7 @@ async def test_a_confirmation_of_a_removal_that_is_no_longer_wanted_is_deleted(s
     assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
 
 
-async def test_a_yes_holds_for_an_hour(store: MaintenanceStore):
+async def test_a_confirmation_is_valid_for_an_hour(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)

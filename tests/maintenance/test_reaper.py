@@ -1,4 +1,4 @@
-"""What is taken back, and when. Most of it is the board's own business; here is that the walk is whole."""
+"""The reaper calls `reap` until the last lease is checked. `tests/store/test_reaping.py` tests the SQL function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def lapse(store: MaintenanceStore) -> None:
     await rows(store, "update job_runs set locked_until = now() - interval '1 ms' where locked_by <> 0")
 
 
-async def test_a_walk_goes_on_to_its_end(store: MaintenanceStore):
+async def test_a_full_reap_continues_to_its_end(store: MaintenanceStore):
     await enqueue(store, 12_000)  # some slices
     await rows(store, "update job_runs set locked_by = 7, status = 'running' where id % 1000 = 0")
     await lapse(store)

@@ -1,4 +1,4 @@
-"""What nothing needs any more goes; what is needed stays, and partitions come and go with the weeks."""
+"""Expired rows are deleted, other rows stay, and partitions are created and dropped with the weeks."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_partitions_go_when_every_run_in_them_is_old_enough(store: Mainten
     assert set(await partitions(store)) == now | {names[3], names[4]}
 
 
-async def test_a_partition_in_use_is_tried_again(store: MaintenanceStore, database: str):
+async def test_a_partition_in_use_is_retried(store: MaintenanceStore, database: str):
     await old_partition(store, 9)
     async with connected(database) as reader:
         (pid,) = (await rows(store, "select pg_backend_pid()"))[0]

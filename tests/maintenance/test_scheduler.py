@@ -54,7 +54,7 @@ async def fill(store: MaintenanceStore, schedules: int) -> None:
     )
 
 
-async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(store: MaintenanceStore):
+async def test_a_due_tick_becomes_a_run_with_the_values_of_its_schedule(store: MaintenanceStore):
     spec: dict[str, Any] = {
         "payload": {"a": 1},
         "queue": "mail",
@@ -79,7 +79,7 @@ async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(store: 
     assert await definition(store, "a", "next_run_at > now() + interval '1 day'")
 
 
-async def test_a_tick_is_not_made_again_when_its_run_has_long_gone(store: MaintenanceStore):
+async def test_a_tick_is_not_enqueued_again_after_its_run_was_deleted(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)
     await make_ticks(store)
@@ -126,7 +126,7 @@ async def test_a_definition_that_cannot_be_computed_stops_alone_and_keeps_its_pl
     assert await make_ticks(store) == (0, 0, 0, 0)
 
 
-async def test_repaired_it_goes_on_from_where_it_stopped(store: MaintenanceStore):
+async def test_a_repaired_definition_continues_where_it_stopped(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)
     await rows(store, "update job_definitions set cron_fields = '99 from the future'")
@@ -185,7 +185,7 @@ async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(stor
     assert await make_ticks(store) == (2, 2, 0, 1)
 
 
-async def test_a_walk_goes_through_more_than_fit_into_one_statement(store: MaintenanceStore):
+async def test_a_pass_enqueues_more_ticks_than_fit_into_one_statement(store: MaintenanceStore):
     schedules = 2 * SCHEDULES_PER_BATCH + 10
     await put(store, declared("first"))
     await make_due(store)
@@ -212,7 +212,7 @@ def _schedule_in_a_thread(dsn: str, start: threading.Barrier, made: list[int]) -
     return thread
 
 
-async def test_three_schedulers_at_once_make_each_tick_once(store: MaintenanceStore, database: str):
+async def test_three_schedulers_at_once_enqueue_each_tick_once(store: MaintenanceStore, database: str):
     schedules = SCHEDULES_PER_BATCH * 3
     await put(store, declared("first", schedule=hourly()))
     await make_due(store, ago=3 * HOUR)
@@ -281,7 +281,7 @@ async def test_a_starting_deadline_ends_with_its_tick_and_not_with_its_making(st
     assert await runs(store, columns="start_before") == [tick + timedelta(seconds=90)]
 
 
-async def test_moments_come_in_utc_whatever_the_session_says(store: MaintenanceStore):
+async def test_times_are_utc_whatever_the_zone_of_the_session(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)
     await rows(store, "set timezone = 'Europe/Lisbon'")
@@ -290,7 +290,7 @@ async def test_moments_come_in_utc_whatever_the_session_says(store: MaintenanceS
     assert {str(moment.tzinfo) for moment in (due.next_run_at, due.last_tick_at, due.now)} == {"UTC"}
 
 
-async def test_making_ticks_never_reads_all_runs(store: MaintenanceStore):
+async def test_enqueueing_ticks_never_reads_all_runs(store: MaintenanceStore):
     """Under the plans in force, whatever the statistics say: here there are none at all."""
     await put(store, declared("a", concurrencyPolicy="Forbid"), declared("b", concurrencyPolicy="Replace"))
     await rows(store, "select enqueue_many(array_fill('ping'::text, '{3000}'), array_fill('{}'::jsonb, '{3000}'))")

@@ -1,4 +1,4 @@
-"""Declared schedules come to the board: nothing is lost by an edit, and the past never fires by surprise."""
+"""Declared schedules are synced to the store: an edit loses no tick, and starts none of the past."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_spec_becomes_a_row(store: MaintenanceStore):
     assert await definition(store, "weekly", local) == "MON 08:00:00"
 
 
-async def test_a_schedule_without_a_line_runs_only_on_demand(store: MaintenanceStore):
+async def test_a_schedule_without_a_cron_expression_runs_only_on_demand(store: MaintenanceStore):
     await put(store, declared("a", schedule=None))
     assert await definition(store, "a", "schedule, cron_fields, next_run_at") == (None, None, None)
 
@@ -129,13 +129,13 @@ async def test_other_labels_lose_no_due_tick(store: MaintenanceStore):
     assert await rows(store, "select labels from job_definitions") == [({"team": "billing"},)]
 
 
-async def test_another_object_of_the_same_name_begins_anew(store: MaintenanceStore):
+async def test_another_object_of_the_same_name_starts_over(store: MaintenanceStore):
     await put(store, declared("a", uid="u", generation=5, queue="old"))
     assert (await put(store, declared("a", uid="v", generation=1, queue="new"))).updated == ["team/a"]
     assert await definition(store, "a", "uid, generation, queue::text") == ("v", 1, "new")
 
 
-async def test_new_zone_data_compute_the_next_tick_anew(store: MaintenanceStore):
+async def test_new_zone_data_recompute_the_next_tick(store: MaintenanceStore):
     await put(store, declared("a"))
     await rows(
         store, "update job_definitions set tzdata_version = '1999a', next_run_at = next_run_at + interval '1 hour'"
@@ -145,7 +145,7 @@ async def test_new_zone_data_compute_the_next_tick_anew(store: MaintenanceStore)
     assert await definition(store, "a", "extract(minute from next_run_at at time zone 'UTC')") == 0
 
 
-async def test_what_cannot_be_computed_is_said_and_stops_no_other(store: MaintenanceStore):
+async def test_a_schedule_that_cannot_be_computed_is_logged_and_stops_no_other(store: MaintenanceStore):
     await put(store, declared("a"))
     bad = declared("a", queue="other")
     object.__setattr__(bad.spec, "time_zone", "Mars/Olympus")  # as with zone data older than those of who checked it
@@ -168,7 +168,7 @@ async def test_what_was_due_runs_as_it_was_declared_then(store: MaintenanceStore
     assert await is_ahead(store, "a")
 
 
-async def test_missed_ticks_of_the_old_line_are_caught_up_by_the_old_rule(store: MaintenanceStore):
+async def test_missed_ticks_of_the_old_spec_are_caught_up_by_its_policy(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Latest"}))
     await make_due(store, ago=4 * HOUR)
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Skip"}))
@@ -176,7 +176,7 @@ async def test_missed_ticks_of_the_old_line_are_caught_up_by_the_old_rule(store:
     assert [reason for _, reason, _ in await history(store)] == ["CatchUpLatest"]
 
 
-async def test_the_past_of_a_new_line_never_fires(store: MaintenanceStore):
+async def test_past_ticks_of_a_new_cron_expression_never_run(store: MaintenanceStore):
     await put(store, declared("a"))
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     assert await is_ahead(store, "a")
@@ -184,7 +184,7 @@ async def test_the_past_of_a_new_line_never_fires(store: MaintenanceStore):
     assert await runs(store) == []
 
 
-async def test_a_tick_that_was_made_ahead_of_the_clock_is_not_made_again(store: MaintenanceStore):
+async def test_a_tick_enqueued_ahead_of_the_clock_is_not_enqueued_again(store: MaintenanceStore):
     """The last tick may lie ahead of now after a failover to a server whose clock is behind."""
     await put(store, declared("a", schedule="* * * * *"))
     await rows(store, "update job_definitions set last_tick_at = date_trunc('minute', now()) + interval '5 minutes'")
@@ -203,7 +203,7 @@ async def test_suspending_records_what_was_due_as_skipped(store: MaintenanceStor
     assert await definition(store, "a", "suspended, next_run_at") == (True, None)
 
 
-async def test_taking_it_up_again_begins_with_the_first_tick_after_now(store: MaintenanceStore):
+async def test_resuming_begins_with_the_first_tick_after_now(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), suspend=True))
     await rows(store, "update job_definitions set last_tick_at = now() - interval '3 hours'")
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
@@ -211,7 +211,7 @@ async def test_taking_it_up_again_begins_with_the_first_tick_after_now(store: Ma
     assert await runs(store) == []
 
 
-async def test_an_edit_during_a_pause_makes_no_run_and_forgets_no_tick(store: MaintenanceStore):
+async def test_an_edit_during_a_pause_creates_no_run_and_loses_no_tick(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
     await AdminStore(store.conn).pause("all")
@@ -284,9 +284,7 @@ async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_agai
     assert await definition(store, "a", "generation, queue::text") == (2, "second")
 
 
-async def test_an_edit_that_meets_a_worker_making_its_ticks_waits_and_goes_on_from_there(
-    store: MaintenanceStore, database: str
-):
+async def test_an_edit_waits_for_a_worker_that_enqueues_its_ticks(store: MaintenanceStore, database: str):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
     async with connected(database) as worker:

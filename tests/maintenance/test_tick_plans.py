@@ -122,7 +122,7 @@ def test_one_second_more_than_five_minutes_is_missed():
     assert list(plan.skipped) == [Skipped(at("10:00"), at("10:00"), 1, "CatchUpSkip")]
 
 
-def test_a_tick_at_or_before_the_last_one_is_never_made_again():
+def test_a_tick_at_or_before_the_last_one_is_never_enqueued_again():
     moved_back = due("0 * * * *", at("6:00"), at("10:03"), catch_up="All", last_tick=at("9:00"))
     plan = plan_ticks(moved_back, FIVE_MINUTES)
     assert clocks(plan.ticks) == ["10:00"]
@@ -143,7 +143,7 @@ def test_what_was_announced_as_the_next_run_runs_even_if_zone_data_changed_meanw
     assert clocks(plan.ticks) == ["06:30", "07:00", "08:00", "09:00", "10:00"]
 
 
-def test_a_line_without_a_further_tick_gets_no_cursor():
+def test_a_schedule_without_a_further_tick_gets_no_cursor():
     end = datetime(9998, 12, 31, 23, 59, tzinfo=UTC)
     plan = plan_ticks(due("59 23 31 12 *", end, end + timedelta(seconds=1)), FIVE_MINUTES)
     assert list(plan.ticks) == [end]
@@ -179,7 +179,7 @@ def test_skipping_records_every_due_tick_as_one_stretch():
     deadline=st.none() | st.integers(1, 10 * 86_400),
     misfire_grace=st.integers(1, 86_400),
 )
-def test_no_due_tick_is_forgotten_and_none_is_counted_twice(
+def test_no_due_tick_is_lost_and_none_is_counted_twice(
     line: str, zone: str, behind: int, catch_up: str, limit: int, deadline: int | None, misfire_grace: int
 ):
     now = datetime(2026, 4, 10, 12, 34, 56, 789, tzinfo=UTC)

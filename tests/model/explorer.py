@@ -1,4 +1,4 @@
-"""Searches a world of the lease model completely, breadth first, so the first wrong state has the fewest steps."""
+"""Searches a setup of the lease model completely, breadth first, so the first wrong state has the fewest steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.model.lease_model import transitions
 from tests.model.lease_state import start, wrong_with
 
 if TYPE_CHECKING:
-    from tests.model.lease_state import State, World
+    from tests.model.lease_state import Setup, State
 
 STUCK = "a run can never be claimed again"
 
@@ -29,26 +29,26 @@ class Exploration:
         return "\n".join([self.wrong or "nothing wrong", *lines])
 
 
-def explore(world: World) -> Exploration:
+def explore(setup: Setup) -> Exploration:
     """Every reachable state, or the shortest steps to a wrong one."""
-    first = start(world)
+    first = start(setup)
     number_of = {first: 0}
     found = Exploration([first])
     came_from: list[tuple[int, str]] = [(0, "")]
     onward: list[list[tuple[int, int]]] = []  # by state: (the worker that the step depends on, the next state)
     for here, state in enumerate(found.states):  # grows during the loop
         onward.append([])
-        for who, event, then in transitions(world, state):
+        for who, event, then in transitions(setup, state):
             found.transitions += 1
             if then not in number_of:
                 number_of[then] = len(found.states)
                 found.states.append(then)
                 came_from.append((here, event))
-                if wrong := wrong_with(world, then):
+                if wrong := wrong_with(setup, then):
                     return _with_steps(found, wrong, came_from, len(found.states) - 1)
             onward[here].append((who, number_of[then]))
     for gone in (1, 2):
-        for run in range(world.runs):
+        for run in range(setup.runs):
             if (stuck := _stuck(found.states, onward, gone, run)) is not None:
                 return _with_steps(found, f"{STUCK} if worker {gone} stops", came_from, stuck)
     return found

@@ -31,9 +31,9 @@ from tests.model.lease_state import (
     Effect,
     Request,
     Run,
+    Setup,
     State,
     Worker,
-    World,
     new_process,
     number_of,
 )
@@ -49,72 +49,72 @@ AT_THE_STORE = {"sent", "locked", "read", "half"}
 ANSWERED = {"accepted", "refused"}
 
 
-def transitions(world: World, state: State) -> Iterator[Transition]:
+def transitions(setup: Setup, state: State) -> Iterator[Transition]:
     """Every possible next step. Worker 1 is the one that claims first."""
-    if world.margins and all(run.status == "dead" for run in state.runs):
+    if setup.margins and all(run.status == "dead" for run in state.runs):
         return  # no worker claims it any more
     for number in (1, 2) if any(run.claims for run in state.runs) else (1,):
-        for event, then in _worker(world, state, number):
+        for event, then in _worker(setup, state, number):
             yield number, event, then
-        for event, then in _requests(world, state, number):
+        for event, then in _requests(setup, state, number):
             yield 0, event, then
-        for event, then in _transaction(world, state, number):
+        for event, then in _transaction(setup, state, number):
             yield 0, event, then
-        for event, then in _kill(world, state, number):
+        for event, then in _kill(setup, state, number):
             yield number, event, then
     for steps in (_reaper, _terminations, _clock, _failover, _unit, _maintenance):
-        for event, then in steps(world, state):
+        for event, then in steps(setup, state):
             yield 0, event, then
 
 
 # -- workers -----------------------------------------------------------------------------------------------------------
 
 
-def _worker(world: World, state: State, number: int) -> Iterator[Step]:
+def _worker(setup: Setup, state: State, number: int) -> Iterator[Step]:
     me, name = state.workers[number - 1], f"worker {number}"
     if not me.alive:
         return
     if me.claim is None and me.attempt is None and me.validity:
         yield f"{name} asks for a run", state.with_worker(number, claim=Request("claim", by=me.process))
     if me.claim and me.claim.stage == "taken":
-        yield _read_claim(world, state, number, me.claim)
-    if world.returns and me.attempt and not me.attempt.done and me.effect is None:
+        yield _read_claim(setup, state, number, me.claim)
+    if setup.returns and me.attempt and not me.attempt.done and me.effect is None:
         done = me.attempt._replace(done=True)
         yield f"{name}'s handler returns", state.with_worker(number, attempt=done)
     if me.attempt and me.attempt.done:
-        yield from _reports(world, state, number, me.attempt)
-    if world.margins:
-        yield from _heartbeats(world, state, number)
+        yield from _reports(setup, state, number, me.attempt)
+    if setup.margins:
+        yield from _heartbeats(setup, state, number)
 
 
-def _read_claim(world: World, state: State, number: int, claim: Request) -> Step:
+def _read_claim(setup: Setup, state: State, number: int, claim: Request) -> Step:
     """A worker discards a claim reply that is late, or that it reads without validity: the lease may have expired."""
-    accepted = (claim.age <= PROMPT or not world.has("a late claim reply is discarded")) and (
-        state.workers[number - 1].validity > 0 or not world.has("a claim reply needs validity when it is read")
+    accepted = (claim.age <= PROMPT or not setup.has("a late claim reply is discarded")) and (
+        state.workers[number - 1].validity > 0 or not setup.has("a claim reply needs validity when it is read")
     )
     event = f"worker {number} reads that it has run {claim.run}" if accepted else f"worker {number} discards the reply"
     return event, state.with_worker(number, claim=None, attempt=claim.about if accepted else None)
 
 
-def _reports(world: World, state: State, number: int, attempt: Attempt) -> Iterator[Step]:
+def _reports(setup: Setup, state: State, number: int, attempt: Attempt) -> Iterator[Step]:
     me, name = state.workers[number - 1], f"worker {number}"
     if me.report is None:
         for what in (
-            ("complete", "release") if world.releases and state.runs[attempt.run].released == 0 else ("complete",)
+            ("complete", "release") if setup.releases and state.runs[attempt.run].released == 0 else ("complete",)
         ):
             yield f"{name} sends {what}", state.with_worker(number, report=Request(what, attempt, by=me.process))
         return
     if me.report.stage in ANSWERED:
         yield f"{name} reads that it was {me.report.stage}", state.with_worker(number, report=None, attempt=None)
-    if world.repeats and me.report.stage in ANSWERED:
+    if setup.repeats and me.report.stage in ANSWERED:
         again = me.report._replace(stage="sent")
         yield f"{name} loses that reply and sends again", state.with_worker(number, report=again)
-    if world.repeats and me.report.stage == "sent" and me.lost_request is None:
+    if setup.repeats and me.report.stage == "sent" and me.lost_request is None:
         then = state.with_worker(number, lost_request=me.report)
         yield f"{name} loses its connection and sends again, while the store still runs the first request", then
 
 
-def _heartbeats(world: World, state: State, number: int) -> Iterator[Step]:
+def _heartbeats(setup: Setup, state: State, number: int) -> Iterator[Step]:
     me, name = state.workers[number - 1], f"worker {number}"
     if me.heartbeat is None:
         yield (
@@ -122,8 +122,8 @@ def _heartbeats(world: World, state: State, number: int) -> Iterator[Step]:
             state.with_worker(number, heartbeat=Request("renew", me.attempt, by=me.process)),
         )
     elif me.heartbeat.stage in ANSWERED:
-        late = me.heartbeat.age if world.has("validity counts from sending") else 0
-        then = state.with_worker(number, heartbeat=None, validity=max(0, world.valid_ticks - late))
+        late = me.heartbeat.age if setup.has("validity counts from sending") else 0
+        then = state.with_worker(number, heartbeat=None, validity=max(0, setup.valid_ticks - late))
         if me.heartbeat.stage == "refused" and me.attempt and me.attempt == me.heartbeat.about:
             then = then.with_worker(number, attempt=None)
         yield f"{name} reads that its heartbeat was {me.heartbeat.stage}", then
@@ -132,7 +132,7 @@ def _heartbeats(world: World, state: State, number: int) -> Iterator[Step]:
 # -- the store replies -------------------------------------------------------------------------------------------------
 
 
-def _requests(world: World, state: State, number: int) -> Iterator[Step]:
+def _requests(setup: Setup, state: State, number: int) -> Iterator[Step]:
     """Each request in flight may reach the store now."""
     me = state.workers[number - 1]
     for slot, request in (
@@ -143,123 +143,123 @@ def _requests(world: World, state: State, number: int) -> Iterator[Step]:
     ):
         if request and request.stage in AT_THE_STORE:
             unread = slot == "lost_request" or not me.alive
-            for event, then, answer in _answers(world, state, request.by, request):
+            for event, then, answer in _answers(setup, state, request.by, request):
                 over = answer.stage == "nothing" or (unread and answer.stage in ANSWERED | {"taken"})
                 yield event, then.with_worker(number, **{slot: None if over else answer})
 
 
-def _answers(world: World, state: State, number: int, request: Request) -> Iterator[Answer]:
+def _answers(setup: Setup, state: State, number: int, request: Request) -> Iterator[Answer]:
     if request.what == "claim":
-        yield from _claim(world, state, number, request)
+        yield from _claim(setup, state, number, request)
     elif request.what == "renew":
-        yield _renew(world, state, number, request)
-    elif request.about and not _row_locked(world, state, request.about.run):  # it waits for the handler's transaction
+        yield _renew(setup, state, number, request)
+    elif request.about and not _row_locked(setup, state, request.about.run):  # it waits for the handler's transaction
         answer = _complete if request.what == "complete" else _release
-        yield from answer(world, state, number, request, request.about)
+        yield from answer(setup, state, number, request, request.about)
 
 
-def _row_locked(world: World, state: State, run: int) -> bool:
+def _row_locked(setup: Setup, state: State, run: int) -> bool:
     """Whether a handler's open transaction has locked the run."""
-    return world.has("once locks the run") and state.effect_open(run)
+    return setup.has("once locks the run") and state.effect_open(run)
 
 
-def _claim(world: World, state: State, number: int, request: Request) -> Iterator[Answer]:
+def _claim(setup: Setup, state: State, number: int, request: Request) -> Iterator[Answer]:
     name = f"the claim of worker {number}"
-    lock_first = world.limit is not None and world.has("slots are counted after the lock")
+    lock_first = setup.limit is not None and setup.has("slots are counted after the lock")
     if lock_first and request.stage == "sent":
-        yield _lock_key(world, state, number, request._replace(stage="locked"))
+        yield _lock_key(setup, state, number, request._replace(stage="locked"))
     elif request.stage in {"sent", "locked"}:
-        found = [run for run, row in enumerate(state.runs) if _free(world, row)] if _may_start(world, state) else []
+        found = [run for run, row in enumerate(state.runs) if _free(setup, row)] if _may_start(setup, state) else []
         for run in found:
             read = request._replace(stage="read", run=run)
             yield (
-                (f"{name} looks at run {run}", state, read) if world.in_two_steps else _take(world, state, number, read)
+                (f"{name} looks at run {run}", state, read) if setup.in_two_steps else _take(setup, state, number, read)
             )
         if not found:
             key = 0 if state.key == number else state.key
             yield f"{name} finds nothing", state._replace(key=key), request._replace(stage="nothing")
-    elif world.limit is not None and not lock_first and state.key != number:
-        yield _lock_key(world, state, number, request)
+    elif setup.limit is not None and not lock_first and state.key != number:
+        yield _lock_key(setup, state, number, request)
     else:
-        yield _take(world, state, number, request)
+        yield _take(setup, state, number, request)
 
 
-def _free(world: World, run: Run) -> bool:
+def _free(setup: Setup, run: Run) -> bool:
     """Whether a claim may take the run: it is queued, and has no lease, not even an expired one."""
     if run.status == "waiting":
-        return not world.has("a run that waits is not due")
-    if world.has("claim takes free runs only"):
+        return not setup.has("a run that waits is not due")
+    if setup.has("claim takes free runs only"):
         return run.status == "queued"
     return run.status == "queued" or (run.status == "running" and run.left == 0)
 
 
-def _slots(world: World, state: State) -> int:
+def _slots(setup: Setup, state: State) -> int:
     """Free slots of the limit in a snapshot of this state."""
-    if world.limit is None or not world.has("slots are counted"):
+    if setup.limit is None or not setup.has("slots are counted"):
         return 1
     running = [run for run in state.runs if run.status == "running"]
-    return world.limit - len([run for run in running if run.left or world.has("an expired lease keeps its slot")])
+    return setup.limit - len([run for run in running if run.left or setup.has("an expired lease keeps its slot")])
 
 
-def _may_start(world: World, state: State) -> bool:
+def _may_start(setup: Setup, state: State) -> bool:
     """Whether the limit and the rate limit have room in a snapshot of this state."""
-    units = world.burst is None or state.units < world.burst or not world.has("units are counted")
-    return units and _slots(world, state) > 0
+    units = setup.burst is None or state.units < setup.burst or not setup.has("units are counted")
+    return units and _slots(setup, state) > 0
 
 
-def _lock_key(world: World, state: State, number: int, then: Request) -> Answer:
+def _lock_key(setup: Setup, state: State, number: int, then: Request) -> Answer:
     name = f"the claim of worker {number}"
-    if state.key == 0 or not world.has("the limit's row is locked"):
+    if state.key == 0 or not setup.has("the limit's row is locked"):
         return f"{name} locks the key", state._replace(key=number), then
     return f"{name} skips the key", state, then._replace(stage="nothing")
 
 
-def _take(world: World, state: State, number: int, request: Request) -> Answer:
+def _take(setup: Setup, state: State, number: int, request: Request) -> Answer:
     """Locks the row, checks it again as it is now, and writes it."""
     name, row = f"the claim of worker {number}", state.runs[request.run]
     state = state._replace(key=0 if state.key == number else state.key)
-    if world.has("claim checks again under the row's lock"):
-        if _row_locked(world, state, request.run):
-            if not world.has("claim skips locked rows"):
+    if setup.has("claim checks again under the row's lock"):
+        if _row_locked(setup, state, request.run):
+            if not setup.has("claim skips locked rows"):
                 state = state._replace(wrong="a claim waits for a handler's transaction")
             return f"{name} finds a locked row", state, request._replace(stage="nothing")
-        if not _free(world, row):
+        if not _free(setup, row):
             return f"{name} finds run {request.run} taken", state, request._replace(stage="nothing")
-    epoch, nth = row.epoch + world.has("claim's epoch"), row.claims + 1
-    then = state.with_run(request.run, status="running", by=number, epoch=epoch, left=world.lease, claims=nth)
-    if world.burst is not None:
-        taken = state.units + world.has("a start takes its unit in the statement of the claim")
+    epoch, nth = row.epoch + setup.has("claim's epoch"), row.claims + 1
+    then = state.with_run(request.run, status="running", by=number, epoch=epoch, left=setup.lease, claims=nth)
+    if setup.burst is not None:
+        taken = state.units + setup.has("a start takes its unit in the statement of the claim")
         then = then._replace(units=taken, starts=state.starts + 1)
     lease = Attempt(request.run, epoch, nth)
     return f"{name} takes run {request.run}, epoch {epoch}", then, request._replace(stage="taken", about=lease)
 
 
-def _named(world: World, row: Run, number: int, epoch: int, outcome: str) -> bool:
+def _named(setup: Setup, row: Run, number: int, epoch: int, outcome: str) -> bool:
     """Whether the row, live or in history, has the lease (number, epoch)."""
-    return (row.by == number or not world.has(f"{outcome} checks the worker")) and (
-        row.epoch == epoch or not world.has(f"{outcome} checks the epoch")
+    return (row.by == number or not setup.has(f"{outcome} checks the worker")) and (
+        row.epoch == epoch or not setup.has(f"{outcome} checks the epoch")
     )
 
 
-def _complete(world: World, state: State, number: int, request: Request, attempt: Attempt) -> Iterator[Answer]:
+def _complete(setup: Setup, state: State, number: int, request: Request, attempt: Attempt) -> Iterator[Answer]:
     run, row = attempt.run, state.runs[attempt.run]
     event = f"the store completes run {run} for worker {number}, epoch {attempt.epoch}"
-    accepted, awaited = row.accepted | {attempt.nth}, world.waits and run == 0
-    leased = row.status == "running" and _named(world, row, number, attempt.epoch, "complete")
+    accepted, awaited = row.accepted | {attempt.nth}, setup.waits and run == 0
+    leased = row.status == "running" and _named(setup, row, number, attempt.epoch, "complete")
     if request.stage == "half":
         yield f"{event}: into history", state.with_run(run, status="succeeded", accepted=accepted), _yes(request)
         yield "the store is killed", state._replace(wrong="a run is lost"), _no(request)
-    elif leased and not world.has("complete is one statement"):
+    elif leased and not setup.has("complete is one statement"):
         yield f"{event}: out of job_runs", state.with_run(run, status="vanished"), request._replace(stage="half")
     elif leased:
         then = state.with_run(run, status="succeeded", by=number, epoch=attempt.epoch, left=0, accepted=accepted)
         yield event, then._replace(noted=awaited), _yes(request)
-        if awaited and not world.has("the statement that ends a run notes the end"):
+        if awaited and not setup.has("the statement that ends a run notes the end"):
             yield f"{event}, and the end is not noted", then, _yes(request)
     elif (
         row.status == "succeeded"
-        and _named(world, row, number, attempt.epoch, "complete")
-        and world.has("complete recognises its repeats")
+        and _named(setup, row, number, attempt.epoch, "complete")
+        and setup.has("complete recognises its repeats")
     ):
         yield f"{event}, again", state.with_run(run, accepted=accepted), _yes(request)
     else:
@@ -268,11 +268,11 @@ def _complete(world: World, state: State, number: int, request: Request, attempt
         yield event, state._replace(wrong=wrong), _no(request)
 
 
-def _release(world: World, state: State, number: int, request: Request, attempt: Attempt) -> Iterator[Answer]:
+def _release(setup: Setup, state: State, number: int, request: Request, attempt: Attempt) -> Iterator[Answer]:
     """`release` and `fail`: the attempt has ended, and the run goes back."""
     run, row = attempt.run, state.runs[attempt.run]
     event = f"the store takes run {run} back from worker {number}, epoch {attempt.epoch}"
-    if row.status == "running" and _named(world, row, number, attempt.epoch, "release"):
+    if row.status == "running" and _named(setup, row, number, attempt.epoch, "release"):
         wrong = "" if row.claims == attempt.nth else "an attempt that had ended ended another one"
         then = state.with_run(run, status="queued", by=0, left=0, released=row.released + 1, ended="released")
         yield event, then._replace(wrong=wrong), _yes(request)
@@ -283,14 +283,14 @@ def _release(world: World, state: State, number: int, request: Request, attempt:
         yield f"the store refuses worker {number}, epoch {attempt.epoch}", state, _no(request)
 
 
-def _renew(world: World, state: State, number: int, request: Request) -> Answer:
+def _renew(setup: Setup, state: State, number: int, request: Request) -> Answer:
     event, lease = f"the heartbeat of worker {number} arrives", request.about
     if lease is None:
         return event, state, _yes(request)
     row = state.runs[lease.run]
-    named = (row.by, row.epoch) == (number, lease.epoch) or not world.has("renew checks the lease")
-    if row.status == "running" and named and (row.left or not world.has("renew takes no expired lease")):
-        return event, state.with_run(lease.run, left=world.lease), _yes(request)
+    named = (row.by, row.epoch) == (number, lease.epoch) or not setup.has("renew checks the lease")
+    if row.status == "running" and named and (row.left or not setup.has("renew takes no expired lease")):
+        return event, state.with_run(lease.run, left=setup.lease), _yes(request)
     return event, state, _no(request)
 
 
@@ -305,17 +305,17 @@ def _no(request: Request) -> Request:
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 
-def _transaction(world: World, state: State, number: int) -> Iterator[Step]:
+def _transaction(setup: Setup, state: State, number: int) -> Iterator[Step]:
     """The handler's own transaction: once, the effect, the commit; Postgres ends it when the worker is gone."""
     me = state.workers[number - 1]
     if me.effect:
         yield f"the transaction of worker {number} is rolled back", state.with_worker(number, effect=None)
         yield _commit(state, number, me.effect)
-    elif world.effects and me.alive and me.attempt and not me.attempt.done:
-        row, unique = state.runs[me.attempt.run], world.has("an effect's key is unique")
+    elif setup.effects and me.alive and me.attempt and not me.attempt.done:
+        row, unique = state.runs[me.attempt.run], setup.has("an effect's key is unique")
         named = row.status == "running" and (row.by, row.epoch) == (me.process, me.attempt.epoch)
         waits = unique and state.effect_open(me.attempt.run)  # for the other transaction, which has that key
-        if (named or not world.has("once checks the lease")) and not waits:
+        if (named or not setup.has("once checks the lease")) and not waits:
             begun = Effect(me.attempt, first=row.effects == 0 or not unique)
             yield f"worker {number} calls once in its transaction", state.with_worker(number, effect=begun)
 
@@ -333,34 +333,34 @@ def _commit(state: State, number: int, effect: Effect) -> Step:
 # -- the reaper, terminations, the clock, the failover -----------------------------------------------------------------
 
 
-def _reaper(world: World, state: State) -> Iterator[Step]:
+def _reaper(setup: Setup, state: State) -> Iterator[Step]:
     run = state.reaper
-    if not world.has("expired leases are reaped"):
+    if not setup.has("expired leases are reaped"):
         return
     if run < 0:
         for number, row in enumerate(state.runs):
-            if _expired(world, row) and world.in_two_steps:
+            if _expired(setup, row) and setup.in_two_steps:
                 yield f"reap looks at run {number}", state._replace(reaper=number)
-            elif _expired(world, row):
-                yield _reap(world, state, number)
+            elif _expired(setup, row):
+                yield _reap(setup, state, number)
         return
     row, state = state.runs[run], state._replace(reaper=-1)
-    if _row_locked(world, state, run):
-        wrong = "" if world.has("reap skips locked rows") else "reap waits for a handler's transaction"
+    if _row_locked(setup, state, run):
+        wrong = "" if setup.has("reap skips locked rows") else "reap waits for a handler's transaction"
         yield f"reap meets run {run} locked", state._replace(wrong=wrong)
-    elif _expired(world, row) or (row.status == "running" and not world.has("reap checks again under the row's lock")):
-        yield _reap(world, state, run)
+    elif _expired(setup, row) or (row.status == "running" and not setup.has("reap checks again under the row's lock")):
+        yield _reap(setup, state, run)
     else:
         yield f"reap finds run {run} alive", state
 
 
-def _expired(world: World, row: Run) -> bool:
-    return row.status == "running" and (row.left == 0 or not world.has("reap takes expired leases only"))
+def _expired(setup: Setup, row: Run) -> bool:
+    return row.status == "running" and (row.left == 0 or not setup.has("reap takes expired leases only"))
 
 
-def _reap(world: World, state: State, run: int) -> Step:
+def _reap(setup: Setup, state: State, run: int) -> Step:
     row = state.runs[run]
-    then = _crash(state, run, epoch=world.has("reap's epoch"), mortal=world.has("the last crash makes a run dead"))
+    then = _crash(state, run, epoch=setup.has("reap's epoch"), mortal=setup.has("the last crash makes a run dead"))
     wrong = "a valid lease was reaped" if row.left else ""
     return f"reap takes run {run} back, crash {row.crashes + 1}", then._replace(wrong=wrong)
 
@@ -379,14 +379,14 @@ def _crash(state: State, run: int, *, epoch: bool, mortal: bool) -> State:
     )
 
 
-def _kill(world: World, state: State, number: int) -> Iterator[Step]:
+def _kill(setup: Setup, state: State, number: int) -> Iterator[Step]:
     """A process ends, and no process reads its replies. Of its requests in flight, one may outlive the next start."""
     me = state.workers[number - 1]
-    if not world.kills:
+    if not setup.kills:
         return
     if not me.alive:
         late = next((sent for sent in (me.report, me.claim) if sent and sent.stage in AT_THE_STORE), me.lost_request)
-        again = new_process(world, number + 2)._replace(lost_request=late, effect=me.effect)
+        again = new_process(setup, number + 2)._replace(lost_request=late, effect=me.effect)
         yield f"worker {number} starts again", _with(state, number, again)
     elif all(each.alive and each.process <= len(state.workers) for each in state.workers):
         sent = {
@@ -400,31 +400,31 @@ def _with(state: State, number: int, worker: Worker) -> State:
     return state.with_worker(number, **worker._asdict())
 
 
-def _terminations(world: World, state: State) -> Iterator[Step]:
+def _terminations(setup: Setup, state: State) -> Iterator[Step]:
     """The operator reports a process that has ended: a late report and a repeated one, too."""
-    if not world.kills:
+    if not setup.kills:
         return
     if state.report is None:
-        for process in _reported(world, state):
+        for process in _reported(setup, state):
             for number, row in enumerate(state.runs):
-                if _is_of(world, row, process):
+                if _is_of(setup, row, process):
                     yield (
                         f"a report of process {process} looks at run {number}",
                         state._replace(report=(process, number)),
                     )
         return
     (process, run), state = state.report, state._replace(report=None)
-    row, again = state.runs[run], world.has("a report checks again under the row's lock")
-    if _row_locked(world, state, run):
-        wrong = "" if world.has("a report skips locked rows") else "a report waits for a handler's transaction"
+    row, again = state.runs[run], setup.has("a report checks again under the row's lock")
+    if _row_locked(setup, state, run):
+        wrong = "" if setup.has("a report skips locked rows") else "a report waits for a handler's transaction"
         yield f"the report meets run {run} locked", state._replace(wrong=wrong)
-    elif _is_of(world, row, process) or (row.status == "running" and not again):
+    elif _is_of(setup, row, process) or (row.status == "running" and not again):
         living = any(worker.alive and worker.process == row.by for worker in state.workers)
         then = _crash(
             state,
             run,
-            epoch=world.has("a report's epoch"),
-            mortal=world.has("the last reported crash makes a run dead"),
+            epoch=setup.has("a report's epoch"),
+            mortal=setup.has("the last reported crash makes a run dead"),
         )
         wrong = "a lease of a living process was ended" if living else ""
         yield f"the report takes run {run} from process {row.by}, crash {row.crashes + 1}", then._replace(wrong=wrong)
@@ -432,62 +432,62 @@ def _terminations(world: World, state: State) -> Iterator[Step]:
         yield f"the report finds run {run} without it", state
 
 
-def _reported(world: World, state: State) -> list[int]:
+def _reported(setup: Setup, state: State) -> list[int]:
     """The processes whose end may be reported."""
     seen = [process for worker in state.workers for process in range(number_of(worker.process), worker.process + 1, 2)]
     living = {worker.process for worker in state.workers if worker.alive}
-    return [process for process in seen if process not in living or not world.has("only an ended process is reported")]
+    return [process for process in seen if process not in living or not setup.has("only an ended process is reported")]
 
 
-def _is_of(world: World, row: Run, process: int) -> bool:
+def _is_of(setup: Setup, row: Run, process: int) -> bool:
     """Whether a report of this process may take the run."""
-    if not world.has("a report checks the worker"):
+    if not setup.has("a report checks the worker"):
         return row.status == "running"
-    if not world.has("a restarted process has another id"):
+    if not setup.has("a restarted process has another id"):
         return row.status == "running" and number_of(row.by) == number_of(process)
     return row.status == "running" and row.by == process
 
 
-def _clock(world: World, state: State) -> Iterator[Step]:
+def _clock(setup: Setup, state: State) -> Iterator[Step]:
     """A tick of the store's clock and of every worker's."""
     runs = tuple(run._replace(left=max(0, run.left - 1)) for run in state.runs)
     one, two = state.workers
-    workers = (_older(world, one), _older(world, two)) if world.margins else (one, two)
+    workers = (_older(setup, one), _older(setup, two)) if setup.margins else (one, two)
     then = state._replace(runs=runs, workers=workers)
     if then != state:
         yield "a tick of the clock", then
 
 
-def _older(world: World, worker: Worker) -> Worker:
+def _older(setup: Setup, worker: Worker) -> Worker:
     """A worker drops its attempt when its validity ends."""
-    stops = worker.validity == 1 and world.has("a worker stops without validity")
+    stops = worker.validity == 1 and setup.has("a worker stops without validity")
     return worker._replace(
         validity=max(0, worker.validity - 1),
         claim=worker.claim and worker.claim._replace(age=min(worker.claim.age + 1, PROMPT + 1)),
-        heartbeat=worker.heartbeat and worker.heartbeat._replace(age=min(worker.heartbeat.age + 1, world.valid_ticks)),
+        heartbeat=worker.heartbeat and worker.heartbeat._replace(age=min(worker.heartbeat.age + 1, setup.valid_ticks)),
         attempt=None if stops else worker.attempt,
     )
 
 
-def _unit(world: World, state: State) -> Iterator[Step]:
+def _unit(setup: Setup, state: State) -> Iterator[Step]:
     """A unit of the rate limit comes back."""
     if state.starts:
         then = state._replace(units=max(0, state.units - 1), starts=state.starts - 1)
         yield "a unit comes back", then
 
 
-def _maintenance(world: World, state: State) -> Iterator[Step]:
+def _maintenance(setup: Setup, state: State) -> Iterator[Step]:
     """Maintenance lets the run start that waits."""
     if state.noted:
         yield "maintenance lets run 1 start", state.with_run(1, status="queued")._replace(noted=False)
-        if not world.has("an end is consumed by the statement that passes it on"):
+        if not setup.has("an end is consumed by the statement that passes it on"):
             yield "maintenance is killed after it has read the end", state._replace(noted=False)
 
 
-def _failover(world: World, state: State) -> Iterator[Step]:
+def _failover(setup: Setup, state: State) -> Iterator[Step]:
     """The last claim was not replicated: the run is as before, and the worker may claim again."""
-    for number, row in enumerate(state.runs) if world.failover else ():
+    for number, row in enumerate(state.runs) if setup.failover else ():
         if row.status == "running" and row.lost == 0:
-            epoch = row.epoch - world.has("claim's epoch")
+            epoch = row.epoch - setup.has("claim's epoch")
             then = state.with_run(number, status="queued", by=0, epoch=epoch, left=0, lost=1)
             yield f"a failover loses the claim of run {number}", then

@@ -10,7 +10,7 @@ CRASHES: Final = 2  # that make a run dead in the model; the store has 3
 
 
 @dataclass(frozen=True)
-class World:
+class Setup:
     """What may happen. `removed`: the guards that are removed."""
 
     name: str
@@ -39,14 +39,14 @@ class World:
         return guard not in self.removed
 
 
-FENCE: Final = World("fence", effects=True, repeats=True, releases=True)
-FAILOVER: Final = World("failover", failover=True, releases=True, in_two_steps=False)
-VALIDITY: Final = World("validity", lease=3, margins=True, returns=False, in_two_steps=False)
-LIMIT: Final = World("limit", runs=2, limit=1)
-RATE: Final = World("rate", runs=2, limit=2, burst=1, in_two_steps=False)
-WAITING: Final = World("waiting", runs=2, waits=True, releases=True, in_two_steps=False)
-TERMINATION: Final = World("termination", effects=True, releases=True, kills=True)
-WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
+FENCE: Final = Setup("fence", effects=True, repeats=True, releases=True)
+FAILOVER: Final = Setup("failover", failover=True, releases=True, in_two_steps=False)
+VALIDITY: Final = Setup("validity", lease=3, margins=True, returns=False, in_two_steps=False)
+LIMIT: Final = Setup("limit", runs=2, limit=1)
+RATE: Final = Setup("rate", runs=2, limit=2, burst=1, in_two_steps=False)
+WAITING: Final = Setup("waiting", runs=2, waits=True, releases=True, in_two_steps=False)
+TERMINATION: Final = Setup("termination", effects=True, releases=True, kills=True)
+SETUPS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
 
 
 class Run(NamedTuple):
@@ -144,16 +144,16 @@ class State(NamedTuple):
         return any(worker.effect and worker.effect.attempt.run == run for worker in self.workers)
 
 
-def start(world: World) -> State:
+def start(setup: Setup) -> State:
     """All runs queued, or the last one waiting; both workers idle."""
-    one, two = (new_process(world, process) for process in (1, 2))
-    waits = [False] * (world.runs - 1) + [world.waits]
+    one, two = (new_process(setup, process) for process in (1, 2))
+    waits = [False] * (setup.runs - 1) + [setup.waits]
     return State(tuple(Run("waiting" if each else "queued") for each in waits), (one, two))
 
 
-def new_process(world: World, process: int) -> Worker:
+def new_process(setup: Setup, process: int) -> Worker:
     """A worker whose process has just started."""
-    return Worker(max(1, world.valid_ticks), process)
+    return Worker(max(1, setup.valid_ticks), process)
 
 
 def number_of(process: int) -> int:
@@ -161,19 +161,19 @@ def number_of(process: int) -> int:
     return (process - 1) % 2 + 1
 
 
-def wrong_with(world: World, state: State) -> str:
+def wrong_with(setup: Setup, state: State) -> str:
     """What is wrong with a state. Empty for every reachable state while all guards are in place."""
     if wrong := state.wrong or "".join(_wrong_with_run(run) for run in state.runs):
         return wrong
-    if world.margins and any(
-        _works_on(state.workers[0], run) and _works_on(state.workers[1], run) for run in range(world.runs)
+    if setup.margins and any(
+        _works_on(state.workers[0], run) and _works_on(state.workers[1], run) for run in range(setup.runs)
     ):
         return "two workers work on one run"
-    if world.limit is not None and sum(run.status == "running" for run in state.runs) > world.limit:
+    if setup.limit is not None and sum(run.status == "running" for run in state.runs) > setup.limit:
         return "a limit was exceeded"
-    if world.burst is not None and state.starts > world.burst:
+    if setup.burst is not None and state.starts > setup.burst:
         return "a rate was exceeded"
-    if world.waits and state.runs[1].claims and state.runs[0].status != "succeeded":
+    if setup.waits and state.runs[1].claims and state.runs[0].status != "succeeded":
         return "a run started before the one that it waits for had succeeded"
     return ""
 

@@ -14,17 +14,17 @@ from typing import NamedTuple
 import pytest
 
 from tests.model.explorer import explore
-from tests.model.lease_state import VALIDITY, WORLDS, World
+from tests.model.lease_state import SETUPS, VALIDITY, Setup
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| ([^|]+) \| (\w+) \| ([^|]+) \| ([\w.]+): `(.+)` \|$", re.MULTILINE)
 
 
 class Guard(NamedTuple):
-    """`without`: what goes wrong in `world` if the guard is removed. `line`: the guard in `file` of the product."""
+    """`without`: what goes wrong in `setup` if the guard is removed. `line`: the guard in `file` of the product."""
 
     name: str
-    world: str
+    setup: str
     without: str
     file: str
     line: str
@@ -35,9 +35,9 @@ NEEDED = [guard for guard in GUARDS if guard.without != "-"]
 SPARE = [guard for guard in GUARDS if guard.without == "-"]
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
-def test_nothing_wrong_can_be_reached(world: World) -> None:
-    found = explore(world)
+@pytest.mark.parametrize("setup", SETUPS, ids=lambda setup: setup.name)
+def test_nothing_wrong_can_be_reached(setup: Setup) -> None:
+    found = explore(setup)
     assert not found.wrong, f"{found}"
     assert len(found.states) > 1000
 
@@ -45,8 +45,8 @@ def test_nothing_wrong_can_be_reached(world: World) -> None:
 @pytest.mark.parametrize("guard", NEEDED, ids=lambda guard: guard.name)
 def test_without_this_guard_something_wrong_can_be_reached(guard: Guard) -> None:
     """The message has the shortest steps."""
-    (world,) = [world for world in WORLDS if world.name == guard.world]
-    found = explore(replace(world, removed=frozenset({guard.name})))
+    (setup,) = [setup for setup in SETUPS if setup.name == guard.setup]
+    found = explore(replace(setup, removed=frozenset({guard.name})))
     sys.stdout.write(f"\n{found}\n")
     assert found.wrong.startswith(guard.without), f"{found}"
 

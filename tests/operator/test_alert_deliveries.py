@@ -1,4 +1,4 @@
-"""While no worker lives, the leading operator delivers alerts: those and nothing else, and each of them once."""
+"""While no worker runs, the leading operator delivers alerts: those and nothing else, and each of them once."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def test_a_test_message_and_a_heartbeat_are_delivered_and_a_failed_deliver
     assert (error_type, error) == ("DeliveryFailed", "the receiver answered 503: because")
 
 
-async def test_what_is_being_sent_when_the_term_ends_is_given_back(
+async def test_deliveries_under_way_at_the_end_of_a_term_are_released(
     store: MaintenanceStore, database: str, receiver: Receiver, tmp_path: Path
 ):
     file = alerts_file(tmp_path, receiver.url("/silent"))
@@ -190,7 +190,7 @@ async def test_what_is_being_sent_when_the_term_ends_is_given_back(
     assert (status, crashes, attempts) == ("queued", 0, 0)
 
 
-def test_an_operator_gives_no_delivery_up():
+def test_an_operator_discards_no_delivery():
     delivery = ClaimedDelivery(1, 1, None, {})  # type: ignore[arg-type]
     secret = outcome_of(delivery, Discard("this process has no secret 'team'"))
     assert (secret.outcome, secret.error[0]) == ("failed", "Discard")

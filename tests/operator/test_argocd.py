@@ -85,14 +85,14 @@ def test_a_run_that_failed_is_no_failed_deployment(situation: str, wanted: str) 
 @pytest.mark.parametrize(
     "status", [None, {"observedGeneration": -1}, {"observedGeneration": 2}, {"observedGeneration": 4}]
 )
-def test_what_the_operator_has_not_looked_at_is_in_progress(status: dict[str, Any] | None) -> None:
+def test_a_resource_that_no_operator_has_observed_is_in_progress(status: dict[str, Any] | None) -> None:
     fresh = {"metadata": {"generation": 3}, "spec": {"jobType": "ping"}, **({"status": status} if status else {})}
     assert run_lua(HEALTH, fresh)["status"] == "Progressing"
     if status:
         assert kstatus(fresh) == "InProgress"
 
 
-def test_a_dead_run_is_told_in_the_message_though_the_resource_is_healthy() -> None:
+def test_a_dead_run_is_in_the_message_of_a_healthy_resource() -> None:
     assert "2 runs are dead" in run_lua(HEALTH, document("dead"))["message"]
 
 

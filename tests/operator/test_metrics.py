@@ -49,7 +49,7 @@ def exported_values(metrics: Metrics, leadership: Leadership) -> dict[str, float
     }
 
 
-async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
+async def test_a_leader_exports_schedules_and_runs_and_a_standby_does_not(
     leadership: Leadership, database: str
 ) -> None:
     metrics = Metrics()
@@ -101,7 +101,7 @@ async def test_a_paused_queue_is_not_called_late(leadership: Leadership, databas
     assert found["wakeboard_oldest_due_seconds paused"] == 0
 
 
-async def test_where_no_worker_ever_came_the_dead_man_switch_counts_from_the_first_look(
+async def test_without_any_worker_the_dead_man_switch_counts_from_the_first_check(
     leadership: Leadership, database: str
 ) -> None:
     metrics = Metrics()
@@ -120,7 +120,7 @@ async def test_where_no_worker_ever_came_the_dead_man_switch_counts_from_the_fir
     assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
 
 
-async def test_a_worker_that_came_and_left_has_been_seen(database: str) -> None:
+async def test_a_worker_that_deregistered_counts_as_seen(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute(
             "select wakeboard.register_worker(99, 'one', 'default', 'host', '1', '{default}', 1, 60, '{ping}')"
@@ -148,7 +148,7 @@ def test_no_worker_is_missed_in_the_first_three_minutes(last_worker_s: int | Non
     assert no_worker_seen(last_worker, now - timedelta(seconds=first_s), now) == missing
 
 
-async def test_what_the_stream_went_through_only_grows(leadership: Leadership) -> None:
+async def test_counters_of_the_watch_only_grow(leadership: Leadership) -> None:
     metrics, supervisor = Metrics(), Supervisor([], PendingChanges(asyncio.get_running_loop()))
     for stalled in (1, 1, 3):
         supervisor.stalled = stalled

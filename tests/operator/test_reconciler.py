@@ -143,9 +143,7 @@ async def test_a_list_that_is_older_than_what_is_known_removes_nothing(harness: 
     assert await harness.rows("name") == [("a",), ("b",)]
 
 
-async def test_what_could_not_be_written_to_the_store_is_told_in_its_status(
-    harness: ReconcilerHarness, database: str
-) -> None:
+async def test_a_failed_sync_is_reported_in_the_status(harness: ReconcilerHarness, database: str) -> None:
     await harness.list()
     with psycopg.connect(database, autocommit=True) as other:
         other.execute("update wakeboard.leadership set expires_at = 'epoch'")
@@ -154,7 +152,7 @@ async def test_what_could_not_be_written_to_the_store_is_told_in_its_status(
     assert harness.reconciler.pending_keys == {("billing", "a")}
 
 
-async def test_no_status_is_asked_for_before_the_row_is_known(
+async def test_no_status_is_computed_before_the_row_is_stored(
     harness: ReconcilerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise ten thousand new schedules would be reported as missing in the store, and written twice."""
@@ -183,7 +181,7 @@ async def test_a_bad_spec_leaves_the_last_good_one_in_force(harness: ReconcilerH
     assert await harness.rows("generation") == [(5,)]
 
 
-async def test_fields_of_a_newer_definition_are_read_past(harness: ReconcilerHarness) -> None:
+async def test_unknown_fields_of_a_newer_definition_are_ignored(harness: ReconcilerHarness) -> None:
     newer = {
         "jobType": "ping",
         "newer": {"deep": 1},
@@ -241,7 +239,7 @@ async def test_a_forged_status_does_not_silence_a_schedule(harness: ReconcilerHa
     assert await again.rows("job_type, generation") == [("edited", 4)]
 
 
-async def test_a_status_from_before_an_object_was_made_again_elsewhere_is_anothers(harness: ReconcilerHarness) -> None:
+async def test_a_status_from_before_a_recreation_elsewhere_is_foreign(harness: ReconcilerHarness) -> None:
     await harness.list(named("a"))
     await harness.list(replace(run_by("another", version=2), uid="made again"))
     assert harness.problem("a") == "OtherInstallation"
@@ -274,7 +272,7 @@ async def test_a_removal_of_very_many_is_pending_until_it_is_confirmed(harness: 
     assert harness.reconciler.pending_removal is None
 
 
-async def test_nothing_goes_of_a_removal_that_shows_itself_little_by_little(harness: ReconcilerHarness) -> None:
+async def test_a_removal_that_appears_bit_by_bit_removes_nothing(harness: ReconcilerHarness) -> None:
     await harness.list(*many(100))
     for left in (95, 85, 60, 30):  # as lists show it while it is under way
         assert (await harness.list_once(*many(left))).removed == []
@@ -284,7 +282,7 @@ async def test_nothing_goes_of_a_removal_that_shows_itself_little_by_little(harn
     assert len(await harness.rows()) == 100
 
 
-async def test_deletions_that_the_api_server_has_reported_need_no_yes(harness: ReconcilerHarness) -> None:
+async def test_deletions_that_the_api_server_has_reported_need_no_confirmation(harness: ReconcilerHarness) -> None:
     await harness.list(*many(30))
     for number in range(5, 30):
         harness.reconciler.missing.record_deletion(f"uid of s{number}", harness.now)
@@ -321,7 +319,7 @@ class Deletions:
         return {key for key in objects if key[1] in self._objects}
 
 
-async def test_what_a_namespace_that_is_gone_took_with_it_needs_no_yes(conn: psycopg.AsyncConnection[Any]) -> None:
+async def test_schedules_of_a_deleted_namespace_need_no_confirmation(conn: psycopg.AsyncConnection[Any]) -> None:
     harness = await reconciler_harness(conn)
     harness.reconciler = reconciler_of(harness, Deletions({"gone"}, set()))
     await harness.list(*many(20), *many(20, namespace="gone"))
@@ -330,7 +328,7 @@ async def test_what_a_namespace_that_is_gone_took_with_it_needs_no_yes(conn: psy
     assert harness.reconciler.pending_removal is None
 
 
-async def test_held_schedules_whose_objects_are_deleted_make_no_more_runs(conn: psycopg.AsyncConnection[Any]) -> None:
+async def test_pending_removals_of_deleted_objects_create_no_more_runs(conn: psycopg.AsyncConnection[Any]) -> None:
     harness = await reconciler_harness(conn)
     deletions = Deletions(set(), {f"s{number}" for number in range(1, 20)})
     harness.reconciler = reconciler_of(harness, deletions)
@@ -372,7 +370,7 @@ async def test_a_thousand_edits_are_a_few_statements(harness: ReconcilerHarness)
     assert {generation for _, generation in await harness.rows()} == {4}
 
 
-async def test_a_token_is_executed_once_and_not_at_first_sight(harness: ReconcilerHarness) -> None:
+async def test_a_token_is_executed_once_and_not_when_first_observed(harness: ReconcilerHarness) -> None:
     await harness.list(named("a", annotations={"run-now": "old"}))
     assert await _runs(harness) == 0
     await harness.change(named("a", 2, annotations={"run-now": "new"}))
@@ -403,7 +401,7 @@ async def test_a_run_now_carries_the_trace_context_of_its_annotation(harness: Re
     assert await (await harness.store.conn.execute(query)).fetchall() == [(traceparent,)]
 
 
-async def test_a_range_is_backfilled_once_and_not_at_first_sight(harness: ReconcilerHarness) -> None:
+async def test_a_range_is_backfilled_once_and_not_when_first_observed(harness: ReconcilerHarness) -> None:
     january = {"backfill": "2026-01-01/2026-02-01 at-once=2"}
     daily = {"jobType": "ping", "schedule": "0 2 * * *", "timeZone": "Europe/Lisbon"}
     await harness.list(named("a", spec=daily, annotations={"backfill": "2025-01-01/2025-02-01"}))
@@ -428,7 +426,7 @@ async def test_a_range_is_backfilled_once_and_not_at_first_sight(harness: Reconc
         ("2025-01-01/2026-01-01", "these are 8,760 ticks; to run more than 1,000, write 2025-01-01/2026-01-01 yes"),
     ],
 )
-async def test_a_value_that_means_no_backfill_is_refused_in_the_status(
+async def test_an_invalid_backfill_is_refused_in_the_status(
     harness: ReconcilerHarness, value: str, refusal: str
 ) -> None:
     hourly = {"jobType": "ping", "schedule": "0 * * * *"}

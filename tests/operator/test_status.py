@@ -1,4 +1,4 @@
-"""What the status says in each situation, and what of it is worth a write at once."""
+"""The status in each situation, and which of its changes are written at once."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_conditions_say_what_is_the_matter(situation: str) -> None:
+def test_conditions_name_the_problem(situation: str) -> None:
     made, wanted = SITUATIONS[situation]
     assert {kind: condition_of(made, kind) for kind in wanted} == wanted
     assert [each.type for each in made.conditions or []] == ["Ready", "Healthy", "Suspended", "Stalled"]
@@ -135,7 +135,7 @@ def test_times_are_whole_seconds_and_absent_where_nothing_will_run() -> None:
         ),
     ],
 )
-def test_transitions_go_out_at_once_and_moving_values_do_not(
+def test_condition_changes_are_written_at_once_and_counts_are_not(
     before: ScheduleState, after: ScheduleState, wanted: str
 ) -> None:
     first = status(before)
@@ -176,7 +176,7 @@ def test_whatever_an_error_says_the_document_stays_small() -> None:
         (LONG_AGO, None, NOW + MINUTE),
     ],
 )
-def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
+def test_a_run_that_waits_for_a_worker_is_checked_when_one_is_overdue(
     due_at: datetime, known_at: datetime | None, earliest: datetime
 ) -> None:
     waiting = facts(queued=1, oldest_due_at=due_at, type_known_at=known_at)

@@ -44,7 +44,7 @@ async def test_a_deletion_takes_the_place_of_what_came_before() -> None:
     assert changes.take_deleted() == set()
 
 
-async def test_what_a_list_shows_and_the_stream_does_not_is_undelivered() -> None:
+async def test_a_listed_version_that_the_watch_lacks_is_undelivered() -> None:
     changes = PendingChanges(asyncio.get_running_loop())
     seen, unseen = resource(name="seen", resource_version="7"), resource(name="unseen", resource_version="9")
     changes.put(seen.key, seen)

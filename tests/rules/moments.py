@@ -1,4 +1,4 @@
-"""Moments as people write them, so that a table of cases can be read without counting hours."""
+"""Times in a short notation, so that a table of cases can be read without counting hours."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def near_clock_changes(draw: st.DrawFn) -> tuple[str, datetime]:
 
 @settings(max_examples=100)
 @given(daily_lines, near_clock_changes(), gaps, overlaps)
-def test_ticks_are_those_found_by_looking_at_every_minute(
+def test_ticks_are_those_found_by_testing_every_minute(
     line: str, place: tuple[str, datetime], gap: Gap, overlap: Overlap
 ):
     zone, after = place

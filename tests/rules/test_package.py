@@ -10,7 +10,7 @@ import pytest
 import wakeboard
 
 
-def test_the_package_lists_what_it_has():
+def test_the_package_lists_its_public_names():
     assert dir(wakeboard) == sorted(wakeboard.__all__)
     assert "enqueue" in dir(wakeboard)
     assert all(getattr(wakeboard, name) for name in dir(wakeboard))

@@ -1,4 +1,4 @@
-"""Rates are read as people write them, and shown as they are read."""
+"""Rates are parsed as users write them, and formatted as they are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The custom resource definition: what any API server demands of it, and that it says what the models say."""
+"""The custom resource definition: what any API server requires of it, and that it agrees with the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search for runs means, and what it says about words that mean nothing."""
+"""What a search for runs means, and what it answers to words without a meaning."""
 
 from __future__ import annotations
 

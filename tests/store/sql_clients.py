@@ -1,4 +1,4 @@
-"""Who makes moves in these tests: workers, people and applications, each on a connection of its own, in plain SQL.
+"""The callers of SQL functions in these tests: workers, administrators and applications, each with its own connection.
 
 The database's clock cannot be moved, so a client changes what is compared with it: `let_lapse`, `make_due`.
 """
@@ -200,7 +200,7 @@ class SqlClient:
     # -- maintenance
 
     def reap(self, *, always: bool = True) -> tuple[int, int, int, int]:
-        """Walks over all leases: how many crashed, timed out, died and were cancelled."""
+        """Reaps all leases: how many crashed, timed out, died and were cancelled."""
         total, after = (0, 0, 0, 0), 0
         while True:
             next_id, *found = self.sql("select * from reap(%s, always => %s)", after, always)[0]
@@ -209,7 +209,7 @@ class SqlClient:
                 return total[0], total[1], total[2], total[3]
             after = next_id
 
-    # -- people: the answers by run
+    # -- administrators: the answers by run
 
     def cancel(self, *runs: int) -> dict[int, str]:
         return dict(self._pairs("select id, answer from cancel(%s::bigint[])", list(runs)))

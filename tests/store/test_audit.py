@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.store.test_decisions import dead
+from tests.store.test_admin_actions import dead
 
 if TYPE_CHECKING:
     from collections.abc import Callable

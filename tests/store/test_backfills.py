@@ -344,6 +344,9 @@ def test_a_cancelled_backfill_stops_and_its_ticks_may_be_declared_again(admin: S
     assert admin.value("select continue_backfills()") == 0
     second = declare(admin, schedule, minutes(1500))
     assert second.found == {"ran": 1, "unfinished": 1, "dead": 1, "new": 1497}
+    assert worker.fail(running) == []
+    assert admin.status(running.id) == "cancelled"
+    assert state(admin, made.id).created == 2, "it did not run: it is not among those that are done"
 
 
 def test_a_cancelled_backfill_that_is_locked_changes_nothing(admin: SqlClient, other: SqlClient) -> None:

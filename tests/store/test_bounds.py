@@ -185,7 +185,7 @@ def test_texts_that_cannot_be_sent_are_refused_before(conn: psycopg.Connection[A
             wakeboard.enqueue_many(conn, [Job("ping", **about)])
 
 
-def test_a_moment_without_a_zone_is_refused(conn: psycopg.Connection[Any]) -> None:
+def test_a_time_without_a_zone_is_refused(conn: psycopg.Connection[Any]) -> None:
     """It would mean another moment in each session's time zone."""
     naive = datetime(2031, 1, 1, 8)
     with pytest.raises(WakeboardError, match="has no time zone; write for example"):

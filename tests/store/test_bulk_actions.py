@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.store.test_decisions import dead
+from tests.store.test_admin_actions import dead
 from wakeboard.errors import InvalidValue
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.bulk_actions import execute_bulk_action

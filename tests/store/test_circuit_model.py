@@ -92,7 +92,7 @@ class Model:
         self.probe, self.probes, self.pause_is_over = None, 0, False
 
 
-class Story:
+class Comparison:
     """Does the same to a schedule and to its model."""
 
     def __init__(self, admin: SqlClient, worker: SqlClient, seed: int) -> None:
@@ -165,11 +165,11 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_circuit_follows_the_runs_as_they_end(admin: SqlClient, worker: SqlClient, seed: int) -> None:
-    story = Story(admin, worker, seed)
+    comparison = Comparison(admin, worker, seed)
     opened = 0
     for _ in range(STEPS):
-        name = story.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        getattr(story, name)()
-        story.compare()
-        opened += story.model.is_open
+        name = comparison.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        getattr(comparison, name)()
+        comparison.compare()
+        opened += comparison.model.is_open
     assert opened, "it opens in each of these"

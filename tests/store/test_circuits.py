@@ -213,7 +213,7 @@ def test_of_several_late_ticks_the_newest_is_the_probe(admin: SqlClient, worker:
     assert skipped == [(2, "CircuitOpen")]
 
 
-def test_resume_closes_it_and_counts_anew(admin: SqlClient, worker: SqlClient) -> None:
+def test_resume_closes_it_and_resets_the_count(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     dead_runs(admin, worker, definition, 3)
     assert tick(admin, definition) == "CircuitOpen"
@@ -397,7 +397,7 @@ def test_a_lower_number_counts_the_runs_that_have_died(admin: SqlClient, worker:
     assert tick(admin, definition) == "CircuitOpen"
 
 
-def test_a_removed_schedule_that_is_declared_again_begins_anew(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_removed_schedule_that_is_declared_again_starts_over(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     dead_runs(admin, worker, definition, 3)
     assert tick(admin, definition) == "CircuitOpen"

@@ -1,4 +1,4 @@
-"""A claim leases what is due, in order, without waiting and without looking at more than it must."""
+"""A claim leases due runs in order, waits for no lock and scans a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def enqueued_for(claim: str, admin: SqlClient, **named: Any) -> int:
     return run
 
 
-def test_a_due_run_is_leased_and_says_so(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_claim_leases_a_due_run_and_records_its_worker(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue("ping", {"to": "ann"}, timeout_s=600)
     (lease,) = worker.claim(lease_s=60)
     assert lease == (run, 1)
@@ -55,7 +55,7 @@ def test_a_lapsed_lease_is_not_taken_by_a_claim(admin: SqlClient, worker: SqlCli
     assert [lease.id for lease in other.claim()] == [run]
 
 
-def test_priority_goes_first_then_the_queues_as_given_then_the_time(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_claim_orders_by_priority_then_queue_then_time(admin: SqlClient, worker: SqlClient) -> None:
     made = {
         (priority, queue, at): admin.enqueue(priority=priority, queue=queue, run_at=f"2020-01-0{at} 00:00Z")
         for priority in (1, 5, 3)
@@ -67,7 +67,7 @@ def test_priority_goes_first_then_the_queues_as_given_then_the_time(admin: SqlCl
     assert claimed == expected
 
 
-def test_runs_that_are_due_at_one_moment_go_by_their_ids(admin: SqlClient, worker: SqlClient) -> None:
+def test_runs_due_at_the_same_time_are_claimed_by_id(admin: SqlClient, worker: SqlClient) -> None:
     runs = [admin.enqueue(run_at="2020-01-01 00:00Z") for _ in range(5)]
     assert [lease.id for _ in range(5) for lease in worker.claim(1)] == runs
 
@@ -78,7 +78,7 @@ def test_runs_that_are_due_at_one_moment_go_by_their_ids(admin: SqlClient, worke
     [{"run_at": "2999-01-01 00:00Z"}, {"queue": "elsewhere"}, {"job_type": "unknown"}],
     ids=["not due yet", "another queue", "a job type it does not know"],
 )
-def test_what_a_worker_may_not_take_stays(
+def test_runs_that_a_worker_may_not_claim_stay(
     admin: SqlClient, worker: SqlClient, claim: str, named: dict[str, Any]
 ) -> None:
     run = enqueued_for(claim, admin, **named)
@@ -95,7 +95,7 @@ def test_a_claim_takes_no_run_that_is_limited_or_has_a_longer_timeout_than_the_w
     assert worker.claim(max_timeout_s=600) == []
 
 
-def test_a_run_is_not_started_after_its_deadline_but_may_be_tried_again(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_run_is_not_started_after_its_deadline_but_may_be_retried(admin: SqlClient, worker: SqlClient) -> None:
     late, retried = admin.enqueue(), admin.enqueue()
     (lease,) = [lease for lease in worker.claim() if lease.id == retried]
     admin.sql("update job_runs set status = 'queued', locked_by = 0, started_at = 'epoch' where id = %s", late)
@@ -104,7 +104,7 @@ def test_a_run_is_not_started_after_its_deadline_but_may_be_tried_again(admin: S
     assert [lease.id for lease in worker.claim()] == [retried]
 
 
-def test_a_paused_queue_gives_nothing_and_its_neighbour_goes_on(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_paused_queue_is_not_claimed_and_another_is(admin: SqlClient, worker: SqlClient) -> None:
     mail, plain = admin.enqueue(queue="mail"), admin.enqueue()
     assert admin.value("select pause('queue:mail', 'too many bounces')") is True
     assert admin.value("select pause('queue:mail')") is False
@@ -124,7 +124,7 @@ def test_a_pause_stops_every_claim(admin: SqlClient, worker: SqlClient, claim: s
     assert len(CLAIMS[claim](worker, 100)) == 1
 
 
-def test_one_claim_looks_at_a_bounded_number_of_rows_and_look_ahead_says_where_to_go_on(
+def test_a_claim_scans_a_bounded_number_of_rows_and_advance_scan_moves_its_position(
     admin: SqlClient, worker: SqlClient
 ) -> None:
     admin.sql("select enqueue_many(array_fill('unknown'::text, '{25}'), array_fill('{}'::jsonb, '{25}'))")
@@ -138,7 +138,7 @@ def test_one_claim_looks_at_a_bounded_number_of_rows_and_look_ahead_says_where_t
     assert not admin.sql(f"select * {LOOK_AHEAD}", *mark)
 
 
-def test_look_ahead_passes_no_run_that_came_since_the_claim(admin: SqlClient, worker: SqlClient) -> None:
+def test_advance_scan_skips_no_run_enqueued_since_the_claim(admin: SqlClient, worker: SqlClient) -> None:
     admin.sql("select enqueue_many(array_fill('unknown'::text, '{5}'), array_fill('{}'::jsonb, '{5}'))")
     mark: tuple[str, int] = ("-infinity", 0)
     assert worker.claim(behind=mark, scan_limit=10) == []
@@ -148,7 +148,7 @@ def test_look_ahead_passes_no_run_that_came_since_the_claim(admin: SqlClient, wo
     assert [lease.id for lease in worker.claim(behind=(ahead.run_at, ahead.id))] == [wanted]
 
 
-def test_a_claim_does_not_look_before_its_mark(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_claim_scans_nothing_before_its_position(admin: SqlClient, worker: SqlClient) -> None:
     runs = [admin.enqueue(run_at="2020-01-01 00:00Z") for _ in range(3)]
     assert [lease.id for lease in worker.claim(behind=("2020-01-01 00:00Z", runs[0]))] == runs[1:]
 
@@ -177,7 +177,7 @@ create policy everybody_passes_the_gate on job_runs using (pass_gate(id))
 """
 
 
-def test_a_run_that_failed_while_a_claim_was_looking_waits_for_its_next_try(
+def test_a_run_that_failed_during_a_claim_waits_for_its_retry(
     admin: SqlClient, open_client: Callable[[int], SqlClient], worker: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     """The claim's scan_limit is stopped between its snapshot and the row by a policy that waits for a lock."""
@@ -208,7 +208,7 @@ def test_a_run_that_failed_while_a_claim_was_looking_waits_for_its_next_try(
 # -- by age ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_oldest_run_goes_first_whatever_its_priority(admin: SqlClient, worker: SqlClient) -> None:
+def test_claim_oldest_takes_the_oldest_run_of_any_priority(admin: SqlClient, worker: SqlClient) -> None:
     runs = [
         admin.enqueue(priority=priority, run_at=f"2020-01-0{day} 00:00Z")
         for day, priority in enumerate([2, 5, 1, 3, 4, 1, 5], start=1)
@@ -216,7 +216,7 @@ def test_the_oldest_run_goes_first_whatever_its_priority(admin: SqlClient, worke
     assert [lease.id for _ in range(7) for lease in worker.claim_oldest(1)] == runs
 
 
-def test_it_looks_at_a_bounded_number_of_rows_of_all_priorities_together(admin: SqlClient, worker: SqlClient) -> None:
+def test_claim_oldest_scans_a_bounded_number_of_rows(admin: SqlClient, worker: SqlClient) -> None:
     admin.sql(
         "insert into job_runs (job_type, priority, run_at)"
         " select 'unknown', n %% 5 + 1, %s from generate_series(1, 25) as n",
@@ -227,7 +227,7 @@ def test_it_looks_at_a_bounded_number_of_rows_of_all_priorities_together(admin: 
     assert [lease.id for lease in worker.claim_oldest(scan_limit=26)] == [run]
 
 
-def test_it_does_not_look_before_its_marks(admin: SqlClient, worker: SqlClient) -> None:
+def test_claim_oldest_scans_nothing_before_its_positions(admin: SqlClient, worker: SqlClient) -> None:
     runs = [admin.enqueue(run_at="2020-01-01 00:00Z") for _ in range(3)]
     assert {lease.id for lease in worker.claim_oldest(behind=("2020-01-01 00:00Z", runs[0]))} == set(runs[1:])
 
@@ -251,7 +251,7 @@ def test_one_start_in_twenty_of_a_limit_key_goes_to_its_oldest_run(
     assert 12 <= started <= 58
 
 
-def test_each_limit_key_has_its_turn_when_there_is_room_for_one_run(admin: SqlClient, worker: SqlClient) -> None:
+def test_each_limit_key_is_served_when_one_slot_is_free(admin: SqlClient, worker: SqlClient) -> None:
     keys = [f"key-{number}" for number in range(10)]
     for key in keys * 40:
         admin.enqueue(limit_key=key)

@@ -116,7 +116,7 @@ async def test_a_read_that_fails_takes_no_call_of_another_task_with_it(database:
         assert len(await Listings(conn).pauses()) == 10
 
 
-async def test_a_task_that_is_cancelled_gives_its_turn_back(database: str):
+async def test_a_cancelled_task_releases_the_connection(database: str):
     async with await connect(database) as conn:
         async with connection_lock(conn):
             waiting = asyncio.create_task(Listings(conn).pauses())

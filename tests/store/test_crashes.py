@@ -47,7 +47,7 @@ def lost_answer(admin: SqlClient, worker: SqlClient) -> None:
 # -- lost answers ------------------------------------------------------------------------------------------------------
 
 
-def test_lost_answers_of_claims_never_make_a_run_crash(admin: SqlClient, worker: SqlClient) -> None:
+def test_lost_claim_replies_count_as_no_crash(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     for _ in range(5):
@@ -59,7 +59,7 @@ def test_lost_answers_of_claims_never_make_a_run_crash(admin: SqlClient, worker:
     assert worker.complete(worker.claims(run)) == []
 
 
-def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_lost_claim_reply_of_a_short_run_costs_no_attempt(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(timeout_s=5)
     worker.register(lease_s=LEASE_S)
     assert worker.claim()
@@ -72,7 +72,7 @@ def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(admin: 
     assert (admin.run(run).status, admin.run(run).attempts) == ("queued", 0)
 
 
-def test_a_run_that_kills_its_worker_before_the_first_heartbeat_dies_of_it(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_run_that_kills_its_worker_before_a_heartbeat_becomes_dead(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     for crash in (1, 2, 3):
         worker.register(lease_s=LEASE_S)
@@ -108,7 +108,7 @@ def test_a_worker_that_registers_again_counts_as_no_heartbeat(admin: SqlClient, 
     assert admin.value("select last_seen = heartbeats_since and last_seen > now() - interval '1 minute' from workers")
 
 
-def test_a_run_that_was_named_and_then_not_has_crashed(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_run_missing_from_a_later_heartbeat_has_crashed(admin: SqlClient, worker: SqlClient) -> None:
     """Its handler started, and its outcome could not be reported. If that happens each time, the run must end."""
     run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
@@ -119,9 +119,7 @@ def test_a_run_that_was_named_and_then_not_has_crashed(admin: SqlClient, worker:
     assert admin.reap() == (1, 0, 0, 0)
 
 
-def test_a_short_run_that_outlived_its_lease_in_a_worker_that_names_it_took_too_long(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_a_short_run_past_its_lease_in_a_live_worker_has_timed_out(admin: SqlClient, worker: SqlClient) -> None:
     """The heartbeat that names it comes after the lease lapsed, and is refused."""
     run = admin.enqueue(timeout_s=1)
     worker.register(lease_s=LEASE_S)
@@ -153,7 +151,7 @@ def starts_before(admin: SqlClient, run: int, seconds: float) -> None:
     admin.sql("update job_runs set start_before = now() + %s * interval '1 s' where id = %s", seconds, run)
 
 
-def test_a_run_that_is_given_back_unstarted_keeps_its_deadline(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_run_released_unstarted_keeps_its_deadline(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     starts_before(admin, run, 60)
     assert worker.release(worker.claims(run), reason="not_started") == []
@@ -194,9 +192,7 @@ def test_a_run_that_did_not_start_in_its_worker_keeps_its_deadline(
 # -- a board that was away ---------------------------------------------------------------------------------------------
 
 
-def test_outages_that_a_worker_lived_through_are_no_crashes(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
+def test_outages_that_a_worker_survived_are_no_crashes(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     """The first reap after the outage takes the leases back; the worker reports why it lost them."""
     run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
@@ -223,7 +219,7 @@ def test_a_run_that_died_in_an_outage_is_queued_again(admin: SqlClient, worker: 
     assert (admin.run(run).status, admin.run(run).crash_count, admin.run(run).dead_at) == ("queued", 2, None)
 
 
-def test_a_worker_that_releases_late_takes_nothing_from_the_next_holder_of_the_run(
+def test_a_late_release_changes_nothing_for_the_next_worker_of_the_run(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = admin.enqueue()
@@ -237,7 +233,7 @@ def test_a_worker_that_releases_late_takes_nothing_from_the_next_holder_of_the_r
     assert other.complete(theirs) == []
 
 
-def test_a_run_that_cuts_its_workers_off_each_time_ends(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_run_that_disconnects_its_workers_becomes_dead(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(max_attempts=1)
     worker.register(lease_s=LEASE_S)
     while admin.status(run) != "dead":
@@ -248,7 +244,7 @@ def test_a_run_that_cuts_its_workers_off_each_time_ends(admin: SqlClient, worker
     assert admin.run(run).lease_epoch < 20
 
 
-def test_a_worker_that_was_only_silent_takes_no_crash_off(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_without_heartbeats_uncounts_no_crash(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)

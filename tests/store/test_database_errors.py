@@ -56,11 +56,11 @@ def error_with(
         "58030",  # a file cannot be read or written
     ],
 )
-def test_what_passes_is_tried_again(sqlstate: str) -> None:
+def test_a_temporary_error_is_retried(sqlstate: str) -> None:
     assert type(error_with(sqlstate)) is DatabaseUnavailable
 
 
-def test_a_lock_that_another_transaction_keeps_is_tried_again_and_has_a_name_of_its_own() -> None:
+def test_a_lock_timeout_is_retried_and_has_its_own_error() -> None:
     locked = error_with("55P03")
     assert isinstance(locked, Locked)
     assert isinstance(locked, DatabaseUnavailable)
@@ -100,7 +100,7 @@ def test_a_lock_that_another_transaction_keeps_is_tried_again_and_has_a_name_of_
         ("99999", WakeboardError),  # whatever a later server may say
     ],
 )
-def test_what_does_not_pass_is_final(sqlstate: str, meaning: type[WakeboardError]) -> None:
+def test_a_permanent_error_is_final(sqlstate: str, meaning: type[WakeboardError]) -> None:
     assert type(error_with(sqlstate)) is meaning
 
 
@@ -113,7 +113,7 @@ def test_what_does_not_pass_is_final(sqlstate: str, meaning: type[WakeboardError
         "sending query and params failed: could not send data to server: Broken pipe",
     ],
 )
-def test_a_broken_connection_without_a_code_is_tried_again(message: str) -> None:
+def test_a_broken_connection_without_a_code_is_retried(message: str) -> None:
     assert type(error_with(None, message, psycopg.OperationalError)) is DatabaseUnavailable
 
 
@@ -137,7 +137,7 @@ def test_an_error_of_the_client_is_final_and_names_the_problem(
 
 
 @pytest.mark.parametrize("sqlstate", ["26000", "42P05"])
-def test_a_prepared_statement_that_a_pooler_took_elsewhere_names_the_setting(sqlstate: str) -> None:
+def test_a_prepared_statement_lost_by_a_pooler_names_the_setting(sqlstate: str) -> None:
     assert "set WAKEBOARD_PREPARED_STATEMENTS=false" in str(error_with(sqlstate))
 
 

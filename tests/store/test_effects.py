@@ -1,4 +1,4 @@
-"""Steps and effects happen once, under a lease, in the transaction that says so."""
+"""Steps and effects happen once, under a lease, in the transaction that records them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from wakeboard.errors import LeaseLost, Refused, WakeboardError
-from wakeboard.store import effects as ledger
+from wakeboard.store import effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,26 +52,6 @@ def test_an_effect_happens_once_however_often_it_is_tried(admin: SqlClient, work
     assert charged(admin) == 1
 
 
-def test_an_effect_that_was_rolled_back_did_not_happen(admin: SqlClient, worker: SqlClient, lease: Lease) -> None:
-    with worker.conn.transaction(force_rollback=True):
-        assert worker.once(lease, "charge") is True
-        worker.sql("insert into bank values (1)")
-    assert charged(admin) == 0
-    assert charge(worker, lease) is True
-    assert charged(admin) == 1
-
-
-def test_a_zombie_cannot_have_the_effect(admin: SqlClient, worker: SqlClient, other: SqlClient, lease: Lease) -> None:
-    admin.let_lapse(lease.id)
-    admin.reap()
-    (heirs,) = other.claim()
-    with pytest.raises(psycopg.Error, match="the lease of run 1 is lost: roll this transaction back") as error:
-        charge(worker, lease)
-    assert error.value.sqlstate == "WB001"
-    assert charge(other, heirs) is True
-    assert charged(admin) == 1
-
-
 def test_no_other_worker_gets_the_run_while_its_effect_is_under_way(
     admin: SqlClient, worker: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient], lease: Lease
 ) -> None:
@@ -84,18 +64,6 @@ def test_no_other_worker_gets_the_run_while_its_effect_is_under_way(
         handler.once(lease, "mail")
         assert other.reap() == (0, 0, 0, 0)
     assert other.reap() == (1, 0, 0, 0)
-
-
-def test_two_transactions_of_one_attempt_do_not_both_have_the_effect(
-    admin: SqlClient, worker: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient],
-    meanwhile: ThreadPoolExecutor, lease: Lease,
-) -> None:  # fmt: skip
-    first, second = open_client(worker.worker_id), open_client(worker.worker_id)
-    with first.conn.transaction():
-        assert first.once(lease, "charge") is True
-        waiting = meanwhile.submit(charge, second, lease)
-        assert admin.wait_until_blocked(second, waiting.done)
-    assert waiting.result() is False
 
 
 def test_a_completion_waits_for_the_effects_transaction(
@@ -128,43 +96,43 @@ def test_a_key_has_a_name_of_bounded_length(worker: SqlClient, lease: Lease, key
 
 
 def test_once_in_python_sync_and_async(worker: SqlClient, lease: Lease) -> None:
-    named = ledger.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
+    named = effects.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
 
     async def asynchronously() -> list[bool]:
         async with await psycopg.AsyncConnection.connect(worker.dsn) as conn:
-            return [await ledger.once(conn, named, key) for key in ("a", "b", "b")]
+            return [await effects.once(conn, named, key) for key in ("a", "b", "b")]
 
     with psycopg.connect(worker.dsn) as conn:
-        assert [ledger.once(conn, named, "a"), ledger.once(conn, named, "a")] == [True, False]
+        assert [effects.once(conn, named, "a"), effects.once(conn, named, "a")] == [True, False]
     assert anyio.run(asynchronously) == [False, True, False]
     with psycopg.connect(worker.dsn) as conn, pytest.raises(LeaseLost, match="roll this transaction back"):
-        ledger.once(conn, named._replace(epoch=7), "c")
+        effects.once(conn, named._replace(epoch=7), "c")
 
 
-# -- the ledger in another database ------------------------------------------------------------------------------------
+# -- the effects table in another database -----------------------------------------------------------------------------
 
 
 def test_in_a_database_of_its_own_an_application_gets_one_effect_per_run(
     empty_database: str, worker: SqlClient, lease: Lease
 ) -> None:
-    named = ledger.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
+    named = effects.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
     for _ in range(2):
-        anyio.run(ledger.install_ledger, empty_database)
+        anyio.run(effects.install_effects_table, empty_database)
     with psycopg.connect(empty_database) as conn:
-        answers = [ledger.once(conn, named, "charge"), ledger.once(conn, named._replace(epoch=9), "charge")]
+        answers = [effects.once(conn, named, "charge"), effects.once(conn, named._replace(epoch=9), "charge")]
     assert answers == [True, False]
 
 
-def test_no_ledger_is_made_beside_the_store(database: str) -> None:
-    with pytest.raises(Refused, match="needs no ledger there"):
-        anyio.run(ledger.install_ledger, database)
+def test_no_effects_table_is_made_beside_the_store(database: str) -> None:
+    with pytest.raises(Refused, match="needs no table there"):
+        anyio.run(effects.install_effects_table, database)
 
 
-def test_without_a_ledger_one_sentence_says_so(empty_database: str) -> None:
+def test_without_an_effects_table_one_sentence_says_so(empty_database: str) -> None:
     from uuid import UUID
 
     with psycopg.connect(empty_database) as conn, pytest.raises(WakeboardError, match="run `wakeboard migrate`"):
-        ledger.once(conn, ledger.Lease(1, 1, UUID(int=1), 1), "charge")
+        effects.once(conn, effects.Lease(1, 1, UUID(int=1), 1), "charge")
 
 
 # -- effects outside the database --------------------------------------------------------------------------------------
@@ -228,9 +196,9 @@ def test_a_steps_result_is_bounded(worker: SqlClient, lease: Lease) -> None:
 
 def test_an_effect_without_a_transaction_is_refused(worker: SqlClient, lease: Lease) -> None:
     """In autocommit mode the guard would commit alone, and the effect may never happen."""
-    named = ledger.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
+    named = effects.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
     with psycopg.connect(worker.dsn, autocommit=True) as conn:
         with pytest.raises(Refused, match="needs a transaction"):
-            ledger.once(conn, named, "charge")
+            effects.once(conn, named, "charge")
         with conn.transaction():
-            assert ledger.once(conn, named, "charge") is True
+            assert effects.once(conn, named, "charge") is True

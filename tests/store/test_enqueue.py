@@ -1,4 +1,4 @@
-"""Enqueueing from Python: what an application hands over is what stands on the board, in its own transaction."""
+"""Enqueueing from Python: the run has the arguments of the application, in its transaction."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_each_of_many_may_have_everything_of_its_own(application: psycopg.Connec
     assert set(store(admin, "max_attempts, timeout_s")) == {(2, 9)}
 
 
-def test_no_runs_are_many_too(application: psycopg.Connection[Any]) -> None:
+def test_enqueue_many_accepts_an_empty_list(application: psycopg.Connection[Any]) -> None:
     assert wakeboard.enqueue_many(application, []) == []
 
 
@@ -92,7 +92,9 @@ def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connect
     assert admin.value("select count(*) from job_runs") == 3
 
 
-def test_runs_with_keys_stand_in_the_order_of_the_jobs(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+def test_runs_with_keys_are_returned_in_the_order_of_the_jobs(
+    application: psycopg.Connection[Any], admin: SqlClient
+) -> None:
     keys = ["c", "a", None, "b"]
     made = wakeboard.enqueue_many(application, [Job("ping", idempotency_key=key) for key in keys])
     application.commit()
@@ -129,7 +131,7 @@ def test_enqueue_waits_for_a_key_that_another_transaction_is_inserting(
         (Job("ping", run_at=datetime(1969, 1, 1, tzinfo=UTC)), "run at is between the years 1970 and 3000"),
     ],
 )
-def test_one_that_cannot_be_makes_none(
+def test_one_invalid_job_creates_no_run(
     application: psycopg.Connection[Any], admin: SqlClient, wrong: Job, sentence: str
 ) -> None:
     with pytest.raises(WakeboardError, match=sentence):
@@ -138,7 +140,7 @@ def test_one_that_cannot_be_makes_none(
     assert store(admin, "id") == []
 
 
-def test_a_key_with_another_payload_makes_none(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+def test_a_key_with_another_payload_creates_no_run(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     with pytest.raises(KeyReused):
         wakeboard.enqueue_many(application, [Job("ping", {"n": n}, idempotency_key="a") for n in range(2)])
     application.commit()
@@ -154,7 +156,7 @@ def test_runs_come_and_go_with_the_transaction_of_the_application(
     assert store(admin, "id") == []
 
 
-def test_many_are_told_to_the_workers_once(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+def test_enqueue_many_notifies_the_workers_once(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     admin.sql("listen wakeboard")
     wakeboard.enqueue_many(application, [Job("ping")] * 1000)
     application.commit()

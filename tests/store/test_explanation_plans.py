@@ -1,4 +1,4 @@
-"""`wakeboard explain` and the board's pages walk indexes and read a bounded number of runs, however many there are."""
+"""`wakeboard explain` and the board's pages scan indexes and read a bounded number of runs, however many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One operator leads a source; nothing of an old term is written after a new one has begun."""
+"""One operator leads a source; no write of an old term follows the start of a new one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def acts(client: SqlClient, term: int) -> bool:
     return True
 
 
-def test_the_first_one_leads_and_holds_on(admin: SqlClient, other: SqlClient) -> None:
+def test_the_first_operator_acquires_and_keeps_the_leadership(admin: SqlClient, other: SqlClient) -> None:
     assert lead(admin, "ann") == (1, True, "ann")
     assert lead(other, "bob") == (1, False, "ann")
     assert lead(admin, "ann") == (1, True, "ann")
@@ -51,7 +51,7 @@ def test_a_lapsed_leadership_is_taken_with_the_next_term(admin: SqlClient, other
     assert lead(admin, "ann") == (2, False, "bob")
 
 
-def test_a_leader_that_slept_past_its_lease_comes_back_with_a_new_term(admin: SqlClient) -> None:
+def test_a_leader_suspended_past_its_lease_gets_a_new_term(admin: SqlClient) -> None:
     lead(admin, "ann")
     admin.sql(LAPSE)
     assert not acts(admin, 1)
@@ -60,7 +60,7 @@ def test_a_leader_that_slept_past_its_lease_comes_back_with_a_new_term(admin: Sq
     assert not acts(admin, 1)
 
 
-def test_who_resigns_hands_over_at_once(admin: SqlClient, other: SqlClient) -> None:
+def test_a_released_leadership_is_taken_over_at_once(admin: SqlClient, other: SqlClient) -> None:
     lead(admin, "ann")
     assert admin.value("select release_leadership('k8s:one', 1)") is True
     assert admin.value("select release_leadership('k8s:one', 1)") is False
@@ -84,7 +84,7 @@ def test_no_operator_takes_over_in_the_middle_of_a_leaders_transaction(
     assert taken.result(30)[1] == 1  # the next leader sees what was written before
 
 
-def test_a_leader_that_freezes_in_a_transaction_delays_no_other_operator(admin: SqlClient, other: SqlClient) -> None:
+def test_a_leader_suspended_in_a_transaction_delays_no_other_operator(admin: SqlClient, other: SqlClient) -> None:
     lead(admin, "ann", lease_s=1)
     admin.sql("begin")
     assert acts(admin, 1)
@@ -130,7 +130,7 @@ def test_a_term_that_is_over_holds_no_session(admin: SqlClient, other: SqlClient
     assert hold_by_session(other, 2)
 
 
-def test_a_standby_that_looks_writes_nothing(admin: SqlClient, other: SqlClient) -> None:
+def test_a_standby_that_polls_writes_nothing(admin: SqlClient, other: SqlClient) -> None:
     lead(admin, "ann")
     hold_by_session(admin, 1)
     before = admin.sql("select xmin, xmax, ctid from leadership")

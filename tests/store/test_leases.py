@@ -83,47 +83,49 @@ def test_a_completion_counts_after_its_lease_expired_until_the_run_is_reaped_or_
 
 # -- the fence ---------------------------------------------------------------------------------------------------------
 
-MOVES = ("complete", "fail", "release", "renew", "step", "effect", "once")
+CALLS = ("complete", "fail", "release", "renew", "step", "effect", "once")
 
 
-def refused(move: str, worker: SqlClient, lease: Lease) -> bool:
-    """Whether the board refuses this worker's move under this lease."""
-    match move:
+def refused(call: str, worker: SqlClient, lease: Lease) -> bool:
+    """Whether the store refuses this worker's call under this lease."""
+    match call:
         case "complete" | "fail" | "release":
-            return getattr(worker, move)(lease) == [lease.id]
+            return getattr(worker, call)(lease) == [lease.id]
         case "renew":
             return worker.renew(lease) == {lease.id: "refused"}
         case _:
             with pytest.raises(psycopg.Error, match="lease of run") as error:
-                getattr(worker, move)(lease, "a key")
+                getattr(worker, call)(lease, "a key")
             return error.value.sqlstate == "WB001"
 
 
-@pytest.mark.parametrize("move", MOVES)
-def test_a_zombie_is_refused_whatever_it_says(admin: SqlClient, worker: SqlClient, other: SqlClient, move: str) -> None:
+@pytest.mark.parametrize("call", CALLS)
+def test_a_zombie_is_refused_whatever_it_reports(
+    admin: SqlClient, worker: SqlClient, other: SqlClient, call: str
+) -> None:
     """Its lease lapsed and was taken back; then another worker has the run."""
     run = admin.enqueue()
     (zombies,) = worker.claim()
     admin.let_lapse(run)
     admin.reap()
-    assert refused(move, worker, zombies)
+    assert refused(call, worker, zombies)
     (heirs,) = other.claim()
     before = admin.run(run)
     assert heirs == (run, 3)  # the claim, the revoke, the claim
-    assert refused(move, worker, zombies)
-    assert refused(move, worker, heirs)  # the right epoch, but the wrong worker
-    assert refused(move, other, zombies)  # the right worker, but an epoch that is over
+    assert refused(call, worker, zombies)
+    assert refused(call, worker, heirs)  # the right epoch, but the wrong worker
+    assert refused(call, other, zombies)  # the right worker, but an epoch that is over
     assert admin.run(run) == before
     assert admin.value("select count(*) from job_effects") == 0
     assert admin.value("select count(*) from job_steps") == 0
 
 
-@pytest.mark.parametrize("move", MOVES)
-def test_a_worker_without_a_lease_is_refused(admin: SqlClient, worker: SqlClient, move: str) -> None:
+@pytest.mark.parametrize("call", CALLS)
+def test_a_worker_without_a_lease_is_refused(admin: SqlClient, worker: SqlClient, call: str) -> None:
     run = admin.enqueue()
     # A release may be repeated: it finds the run free, as it left it, and does nothing.
-    assert refused(move, worker, Lease(run, 7 if move == "release" else 0))
-    assert refused(move, worker, Lease(run + 1, 1))
+    assert refused(call, worker, Lease(run, 7 if call == "release" else 0))
+    assert refused(call, worker, Lease(run + 1, 1))
 
 
 def test_the_epoch_grows_at_every_claim_and_every_revoke(admin: SqlClient, worker: SqlClient) -> None:
@@ -146,14 +148,14 @@ def test_the_epoch_grows_at_every_claim_and_every_revoke(admin: SqlClient, worke
 # -- renewing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_renewed_lease_holds_for_another_lease_and_nothing_is_said(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_renewed_lease_is_valid_for_another_lease(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     (lease,) = worker.claim(lease_s=2)
     assert worker.renew(lease, lease_s=60) == {}
     assert 59 < admin.value("select extract(epoch from locked_until - now()) from job_runs where id = %s", run) <= 60
 
 
-def test_a_heartbeat_without_runs_says_that_the_worker_lives(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_heartbeat_without_runs_keeps_the_worker_registered(admin: SqlClient, worker: SqlClient) -> None:
     worker.register()
     admin.sql("update workers set last_seen = now() - interval '1 h'")
     assert worker.renew() == {}
@@ -193,7 +195,7 @@ def test_the_timeout_counts_from_the_real_start(admin: SqlClient, worker: SqlCli
     assert admin.value("select extract(epoch from locked_until - now())::float from job_runs") > 29
 
 
-def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_heartbeat_returns_the_runs_to_cancel_and_renews_them(admin: SqlClient, worker: SqlClient) -> None:
     run, quiet = admin.enqueue(), admin.enqueue()
     leases = worker.claim(lease_s=2)
     admin.cancel(run)
@@ -227,7 +229,7 @@ def test_a_busy_row_of_another_worker_is_refused_all_the_same(
 # -- registering -------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_registers_once_and_says_what_it_knows(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_registers_once_with_its_job_types(admin: SqlClient, worker: SqlClient) -> None:
     assert worker.register(name="ann") is True
     assert worker.register(name="ann") is True
     assert admin.sql("select name, queues, lease_s from workers") == [("ann", ["default"], 60)]
@@ -262,7 +264,7 @@ def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other:
     assert other.register(max_workers=1) is True
 
 
-def test_a_worker_that_the_store_has_forgotten_is_told_so(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_heartbeat_reports_that_its_worker_is_not_registered(admin: SqlClient, worker: SqlClient) -> None:
     beat = "select id, answer from renew(%s, 60, '{}', '{}', '{}', '{}')"
     worker.register()
     assert worker.sql(beat, worker.worker_id) == []

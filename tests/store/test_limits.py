@@ -26,19 +26,7 @@ def test_a_limit_key_without_a_limit_lets_one_run_at_once(
     assert [lease.id for lease in other.claim_limited("printer")] == [second]
 
 
-def test_a_limit_that_was_set_holds_from_then_on(admin: SqlClient, worker: SqlClient) -> None:
-    for _ in range(9):
-        admin.enqueue(limit_key="printer")
-    admin.sql("select set_limit('printer', 3)")
-    assert len(worker.claim_limited("printer")) == 3
-    admin.sql("select set_limit('printer', 5)")
-    assert len(worker.claim_limited("printer")) == 2
-    admin.sql("select set_limit('printer', 1)")
-    assert worker.claim_limited("printer") == []
-    assert admin.value("select count(*) from job_runs where status = 'running'") == 5
-
-
-def test_a_limit_of_nothing_lets_nothing_run(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_limit_of_zero_starts_no_run(admin: SqlClient, worker: SqlClient) -> None:
     admin.enqueue(limit_key="printer")
     admin.sql("select set_limit('printer', 0)")
     assert worker.claim_limited("printer") == []
@@ -77,9 +65,7 @@ def test_a_lapsed_lease_holds_its_slot_until_it_is_taken_back(
     assert other.claim_limited("printer") == []
 
 
-def test_limited_runs_go_by_priority_then_by_time_but_for_one_start_in_twenty(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_limited_runs_are_claimed_by_priority_then_time_but_one_in_twenty(admin: SqlClient, worker: SqlClient) -> None:
     in_order = 0
     for _ in range(20):
         low = admin.enqueue(limit_key="printer", priority=1, run_at="2020-01-01 00:00Z")
@@ -103,7 +89,7 @@ def test_no_more_are_leased_than_asked_for(admin: SqlClient, worker: SqlClient) 
     assert len(worker.claim_limited()) == 1
 
 
-def test_a_worker_goes_round_the_keys(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_serves_the_keys_in_turn(admin: SqlClient, worker: SqlClient) -> None:
     for key in ("c", "a", "b", "a"):
         admin.enqueue(limit_key=key)
     admin.enqueue(limit_key="elsewhere", queue="elsewhere")
@@ -115,15 +101,13 @@ def test_a_worker_goes_round_the_keys(admin: SqlClient, worker: SqlClient) -> No
     assert worker.column("select due_limit_keys('{default, elsewhere}')") == ["a", "b", "c", "elsewhere"]
 
 
-def test_a_key_whose_runs_all_run_is_no_key_to_look_at(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_key_whose_runs_all_execute_is_not_due(admin: SqlClient, worker: SqlClient) -> None:
     admin.enqueue(limit_key="a")
     worker.claim_limited("a")
     assert worker.column("select due_limit_keys('{default}')") == []
 
 
-def test_keys_that_another_worker_is_looking_at_are_passed_by(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
+def test_keys_that_another_worker_has_locked_are_skipped(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     for key in "ab":
         admin.enqueue(limit_key=key)
     worker.complete(*worker.claim_limited())

@@ -21,10 +21,10 @@ OF_WORKERS = ("complete", "fail", "release", "cancel")
 OF_THE_DEAD = ("retry", "discard", "cancel")
 
 
-def made(client: SqlClient, move: str, leases: Sequence[Lease]) -> object:
-    if move in {"cancel", "retry", "discard"}:
-        return getattr(client, move)(*[lease.id for lease in leases])
-    return getattr(client, move)(*leases)
+def made(client: SqlClient, call: str, leases: Sequence[Lease]) -> object:
+    if call in {"cancel", "retry", "discard"}:
+        return getattr(client, call)(*[lease.id for lease in leases])
+    return getattr(client, call)(*leases)
 
 
 @pytest.mark.parametrize(

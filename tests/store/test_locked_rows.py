@@ -1,4 +1,4 @@
-"""Rows that another transaction has locked: every move waits for a bounded time and handles the other rows."""
+"""Rows that another transaction has locked: every function waits for a bounded time and handles the other rows."""
 
 from __future__ import annotations
 
@@ -63,26 +63,24 @@ def enqueue_due_ticks(client: SqlClient, *definitions: int) -> list[int]:
 # -- outcomes ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("move", ["complete", "fail", "release"])
-def test_an_outcome_of_a_locked_run_is_not_taken_yet_and_its_neighbours_are(
-    admin: SqlClient, worker: SqlClient, holder: SqlClient, move: str
+@pytest.mark.parametrize("call", ["complete", "fail", "release"])
+def test_an_outcome_of_a_locked_run_is_busy_and_others_are_accepted(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient, call: str
 ) -> None:
     for _ in range(3):
         admin.enqueue()
     leases = worker.claim()
     held = leases[1]
     holder.sql("select from job_runs where id = %s for key share", held.id)
-    assert getattr(worker, move)(*leases) == [held.id]
+    assert getattr(worker, call)(*leases) == [held.id]
     assert worker.column("select still_leased(71, %s, '{1,1,1}')", [lease.id for lease in leases]) == [held.id]
     assert worker.renew(held) == {}  # an open effect does not stop its heartbeat
     holder.sql("commit")
-    assert getattr(worker, move)(held) == []
+    assert getattr(worker, call)(held) == []
     assert worker.column("select still_leased(71, %s, '{1}')", [held.id]) == []
 
 
-def test_a_step_or_effect_of_a_locked_run_is_to_be_asked_again(
-    admin: SqlClient, worker: SqlClient, holder: SqlClient
-) -> None:
+def test_a_step_or_effect_of_a_locked_run_is_retried(admin: SqlClient, worker: SqlClient, holder: SqlClient) -> None:
     admin.enqueue()
     (lease,) = worker.claim()
     holder.sql("select from job_runs for update")
@@ -155,7 +153,7 @@ def test_an_action_that_met_a_lock_does_not_use_up_its_token(admin: SqlClient, h
         ("select from job_definitions for update", "select run_now(1)"),
     ],
 )
-def test_a_decision_does_not_wait_for_another_one_without_a_bound(
+def test_an_action_waits_for_another_one_with_a_bound(
     admin: SqlClient, holder: SqlClient, held: str, asked: str
 ) -> None:
     definition(admin, "s")
@@ -167,7 +165,7 @@ def test_a_decision_does_not_wait_for_another_one_without_a_bound(
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_replace_tick_whose_run_is_locked_stops_no_other_tick(
+def test_a_replace_tick_whose_run_is_locked_blocks_no_other_tick(
     admin: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
     locked, free = definition(admin, "locked"), definition(admin, "free")
@@ -180,7 +178,7 @@ def test_a_replace_tick_whose_run_is_locked_stops_no_other_tick(
     assert admin.column("select reason from job_run_history order by definition_id") == ["Replaced", "Replaced"]
 
 
-def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(admin: SqlClient, holder: SqlClient) -> None:
+def test_a_locked_definition_blocks_no_other_sync_or_removal(admin: SqlClient, holder: SqlClient) -> None:
     schedules = {name: definition(admin, name, "Allow") for name in ("locked", "free", "locked run")}
     admin.sql("update job_definitions set next_run_at = now() + interval '1 h'")
     run = admin.value("select id from run_now(%s)", schedules["locked run"])
@@ -196,7 +194,7 @@ def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(admin: Sql
 # -- maintenance -------------------------------------------------------------------------------------------------------
 
 
-def test_an_open_walk_over_the_leases_stops_no_duty(
+def test_an_open_full_reap_blocks_no_maintenance_task(
     admin: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
     admin.enqueue()
@@ -208,7 +206,7 @@ def test_an_open_walk_over_the_leases_stops_no_duty(
     assert worker.complete(lease) == []
 
 
-def test_lapsed_leases_are_taken_back_while_another_transaction_keeps_the_marks_of_the_walks(
+def test_expired_leases_are_reaped_while_the_reap_times_are_locked(
     admin: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
     run = admin.enqueue()
@@ -224,16 +222,14 @@ def test_lapsed_leases_are_taken_back_while_another_transaction_keeps_the_marks_
     assert admin.status(run) == "queued"
 
 
-def test_a_limit_that_another_transaction_is_just_making_stops_no_other_limit(
-    admin: SqlClient, worker: SqlClient, holder: SqlClient
-) -> None:
+def test_an_uncommitted_limit_blocks_no_other_limit(admin: SqlClient, worker: SqlClient, holder: SqlClient) -> None:
     admin.enqueue(limit_key="held")
     free = admin.enqueue(limit_key="free")
     holder.sql("select set_limit('held', 5)")
     assert worker.claim_limited() == [Lease(free, 1)]
 
 
-def test_many_limits_that_another_transaction_is_just_making_delay_a_claim_by_a_bounded_time(
+def test_many_uncommitted_limits_delay_a_claim_by_a_bounded_time(
     admin: SqlClient, worker: SqlClient, holder: SqlClient
 ) -> None:
     keys = [f"held-{number}" for number in range(100)]
@@ -244,9 +240,7 @@ def test_many_limits_that_another_transaction_is_just_making_delay_a_claim_by_a_
     assert worker.claim_limited(*keys) == []
 
 
-def test_alert_rules_that_another_transaction_is_just_inserting_stop_no_process(
-    admin: SqlClient, holder: SqlClient
-) -> None:
+def test_uncommitted_alert_rules_block_no_process(admin: SqlClient, holder: SqlClient) -> None:
     rules = [{"name": "dead", "severity": "warning", "interval_s": 0, "definition": {"dead": 1}}]
     claim = "select name from claim_alert_rules(%s::text::jsonb)"
     beat = "select enqueue_heartbeats(%s::text::jsonb)"
@@ -270,13 +264,13 @@ def test_every_function_of_maintenance_waits_for_a_lock_with_a_bound() -> None:
     assert [name for name, text in texts.items() if writes.search(text) and "set lock_timeout = '" not in text] == []
 
 
-def test_a_worker_starts_while_others_keep_what_it_writes_down_locked(worker: SqlClient, holder: SqlClient) -> None:
+def test_a_worker_starts_while_others_lock_its_rows(worker: SqlClient, holder: SqlClient) -> None:
     holder.sql(REGISTER, 99)
     assert worker.value(REGISTER, 71)
 
 
 @pytest.mark.parametrize("lock", ["wakeboard partitions", "wakeboard register"])
-def test_an_advisory_lock_of_whatever_role_stops_no_worker(worker: SqlClient, holder: SqlClient, lock: str) -> None:
+def test_an_advisory_lock_of_any_role_blocks_no_worker(worker: SqlClient, holder: SqlClient, lock: str) -> None:
     """Any role may take it."""
     holder.sql(
         "select pg_advisory_lock(hashtext(%s)) as one, pg_advisory_lock(hashtext(%s), hashtext('p')) as two", lock, lock
@@ -293,7 +287,7 @@ NO_TICKS = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{
 
 
 @pytest.mark.parametrize(
-    "move",
+    "call",
     [
         *(
             f"enqueue_due_ticks({NO_TICKS})",
@@ -307,12 +301,10 @@ NO_TICKS = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{
     ],
 )
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
-def test_a_move_that_must_see_what_others_have_committed_refuses_one_snapshot(
-    admin: SqlClient, isolation: str, move: str
-) -> None:
+def test_functions_that_need_read_committed_refuse_one_snapshot(admin: SqlClient, isolation: str, call: str) -> None:
     admin.sql(f"begin isolation level {isolation}")
     with pytest.raises(psycopg.Error, match="must run in READ COMMITTED") as raised:
-        admin.sql(f"select {move}")
+        admin.sql(f"select {call}")
     admin.sql("rollback")
     assert raised.value.sqlstate == "WB003"
 
@@ -320,7 +312,7 @@ def test_a_move_that_must_see_what_others_have_committed_refuses_one_snapshot(
 # -- a partition that another transaction drops ------------------------------------------------------------------------
 
 
-def test_a_dropped_partition_that_is_not_committed_holds_up_a_question_for_two_seconds(
+def test_an_uncommitted_partition_drop_delays_a_read_by_two_seconds(
     admin: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
     run = admin.enqueue()

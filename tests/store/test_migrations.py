@@ -176,7 +176,7 @@ def test_migrators_at_once_do_the_work_once(empty_database: str, meanwhile: Thre
     assert sorted(len(done.result().applied) for done in all_four) == [0, 0, 0, NEWEST]
 
 
-def test_an_advisory_lock_of_whatever_role_stops_no_migration(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_advisory_lock_of_any_role_blocks_no_migration(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any role may take it."""
     monkeypatch.setattr(migrate, "LOCK_WAIT", "5ms")
     monkeypatch.setattr(migrate, "TRIES", 1)
@@ -221,7 +221,7 @@ def test_a_lock_that_is_never_free_ends_in_one_sentence(database: str, monkeypat
 # -- releases ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_older_release_replaces_no_move_of_a_newer_one_and_takes_no_right_away(
+def test_an_older_release_replaces_no_function_and_revokes_no_right(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"worker_{ask(database, 'select current_database()')}"
@@ -246,7 +246,7 @@ def test_an_older_release_replaces_no_move_of_a_newer_one_and_takes_no_right_awa
         do(database, f"drop owned by {name}; drop role {name}")
 
 
-def test_an_older_checkout_replaces_no_move_of_a_newer_one_of_the_same_release(
+def test_an_older_checkout_replaces_no_function_of_the_same_release(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     revision = functions_revision()
@@ -265,11 +265,6 @@ def test_an_older_checkout_replaces_no_move_of_a_newer_one_of_the_same_release(
     assert read_catalog(database) == before
     with pytest.raises(SchemaMismatch, match="newer than this release: revoke roles with that one"):
         migrated(database, revoke=["worker"])
-
-
-def test_an_edited_checkout_replaces_the_moves_of_its_own_revision(database: str) -> None:
-    do(database, "update wakeboard.installation set functions_hash = 'edited'")
-    assert migrated(database).functions_written
 
 
 @pytest.mark.parametrize(
@@ -352,7 +347,7 @@ def test_a_user_who_owns_the_schema_needs_nothing_on_the_database(plain: str, em
 
 
 def test_all_objects_have_one_owner_whichever_role_migrates(plain: str, empty_database: str) -> None:
-    """A superuser who migrates later makes nothing that the owner's moves could not touch."""
+    """A superuser who migrates later makes nothing that the owner's functions could not change."""
     migrated(plain, up_to=NEWEST - 1)
     migrated(empty_database)
     owners = (
@@ -370,7 +365,7 @@ def test_without_any_right_one_sentence_says_so(plain: str, empty_database: str)
         migrated(plain)
 
 
-def test_one_role_may_be_everybody(plain: str) -> None:
+def test_one_role_may_have_all_parts(plain: str) -> None:
     """As on a managed Postgres, where the application's user is the owner and there is no other."""
     name = ask(plain, "select current_user::text")
     everybody = Roles(operator=name, worker=name, client=name, viewer=name)

@@ -123,7 +123,7 @@ def test_a_shared_key_counts_runs_of_all_policies(database: str, admin: SqlClien
     assert claim_all(worker) == []
 
 
-def test_a_suspect_needs_a_slot_of_both_keys(database: str, admin: SqlClient, worker: SqlClient) -> None:
+def test_a_quarantined_run_needs_a_slot_of_both_keys(database: str, admin: SqlClient, worker: SqlClient) -> None:
     schedule(database, concurrencyPolicy="Queue", limitKey="printer")
     run = run_now(admin)
     assert run

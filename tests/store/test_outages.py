@@ -32,7 +32,7 @@ def outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> Outages:
     return Outages(logging.getLogger("test"), clock)
 
 
-def test_one_line_when_it_goes_one_a_minute_and_one_when_it_is_back(
+def test_an_outage_is_logged_at_its_start_each_minute_and_at_its_end(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(150):
@@ -49,7 +49,7 @@ def test_one_line_when_it_goes_one_a_minute_and_one_when_it_is_back(
     ]
 
 
-def test_it_is_back_when_every_part_has_its_answer(
+def test_an_outage_ends_when_every_part_has_an_answer(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outages.lost("claims", GONE)

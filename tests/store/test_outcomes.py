@@ -19,7 +19,7 @@ def waits_s(admin: SqlClient, run: int) -> float:
 # -- failing -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_attempt_is_tried_again_after_its_backoff(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_failed_attempt_is_retried_after_its_backoff(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(backoff_base_s=100)
     (lease,) = worker.claim()
     assert worker.fail(lease, error_type="KeyError", error="no such customer") == []
@@ -57,14 +57,14 @@ def test_a_discarded_run_is_dead_at_once(admin: SqlClient, worker: SqlClient) ->
     assert admin.status(run) == "dead"
 
 
-def test_a_handler_may_say_when_to_try_again(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_handler_may_set_the_delay_of_its_retry(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     worker.fail(*worker.claim(), delay_s=1234.5)
     assert 1233 < waits_s(admin, run) <= 1234.5
 
 
 @pytest.mark.parametrize("delay_s", [float("inf"), 1e30])
-def test_a_delay_that_is_no_delay_is_31_days_and_stops_no_neighbour(
+def test_an_infinite_delay_is_31_days_and_affects_no_other_run(
     admin: SqlClient, worker: SqlClient, delay_s: float
 ) -> None:
     failing, released = admin.enqueue(), admin.enqueue()
@@ -116,17 +116,6 @@ def test_a_run_named_twice_in_a_batch_fails_once(admin: SqlClient, worker: SqlCl
     (lease,) = worker.claim()
     assert worker.fail(lease, lease) == []
     assert admin.attempts(run) == ["failed"]
-
-
-def test_a_failure_that_comes_after_the_reaper_is_refused(admin: SqlClient, worker: SqlClient) -> None:
-    """Though an attempt of this very lease stands in the table: the reaper wrote it."""
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    admin.let_lapse(run)
-    admin.reap()
-    assert admin.attempts(run) == ["crashed"]
-    assert worker.fail(lease) == [run]
-    assert worker.fail(lease, outcome="timed_out") == [run]
 
 
 def test_a_batch_of_failures_answers_for_each(admin: SqlClient, worker: SqlClient) -> None:

@@ -1,6 +1,6 @@
-"""Whatever the statistics say, the hot moves walk indexes: no scan of the whole table, no bitmap, no sort of a backlog.
+"""With any statistics, the hot functions scan indexes: no scan of the whole table, no bitmap, no sort of a backlog.
 
-The plans are those of the statements inside the functions, as auto_explain tells them.
+The plans are those of the statements inside the functions, as auto_explain logs them.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class Explained:
         if found:
             self._plans.append(json.loads(found[1])["Plan"])
 
-    def of(self, move: Callable[[], Any]) -> tuple[Any, list[dict[str, Any]]]:
-        """What a move answered, and every node of every plan that it took."""
+    def of(self, call: Callable[[], Any]) -> tuple[Any, list[dict[str, Any]]]:
+        """What a call answered, and every node of every plan that it took."""
         self._plans.clear()
-        answer = move()
+        answer = call()
         return answer, [node for plan in self._plans for node in nodes(plan)]
 
 
@@ -124,7 +124,7 @@ def sorts_runs(node: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("believed", STATISTICS)
-def test_hot_moves_walk_indexes(admin: SqlClient, worker: SqlClient, explained: Explained, believed: str) -> None:
+def test_hot_functions_scan_indexes(admin: SqlClient, worker: SqlClient, explained: Explained, believed: str) -> None:
     for statement in STATISTICS[believed].split(";"):
         admin.sql(statement)
     queues = ["default", "mail"]
@@ -155,13 +155,13 @@ def test_hot_moves_walk_indexes(admin: SqlClient, worker: SqlClient, explained: 
         "reap": lambda: worker.sql("select reap(5)"),
         "report_worker_terminated": lambda: worker.sql("select report_worker_terminated(72, 'Error', after_id => 5)"),
     }
-    for move, make in explain.items():
-        _, plans[move] = explained.of(make)
-    for move, found in plans.items():
-        assert any(map(reads_runs, found)), f"{move}: no plan was heard"
-        assert faults(found) == [], move
-    for move in ("claim", "claim_oldest", "claim_limited", "complete"):
-        assert sorted_runs(plans[move]) == [], move
+    for call, make in explain.items():
+        _, plans[call] = explained.of(make)
+    for call, found in plans.items():
+        assert any(map(reads_runs, found)), f"{call}: no plan was logged"
+        assert faults(found) == [], call
+    for call in ("claim", "claim_oldest", "claim_limited", "complete"):
+        assert sorted_runs(plans[call]) == [], call
     assert worker.renew(*leases[30:]) == {}
 
 

@@ -62,7 +62,7 @@ DAY: Final = timedelta(days=1)
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Garden(RoleDatabase):
+class Planted(RoleDatabase):
     """A migrated database with runs in it, whose roles have planted objects in their search path."""
 
     async def prepare(self) -> None:
@@ -94,8 +94,8 @@ class Garden(RoleDatabase):
 
 
 @pytest.fixture
-async def garden(database: str) -> Any:
-    made = Garden(database)
+async def planted(database: str) -> Any:
+    made = Planted(database)
     await made.prepare()
     yield made
     made.close()
@@ -325,37 +325,37 @@ ACT: Final = {"operator": act_as_operator, "worker": act_as_worker, "client": ac
 
 
 @contextmanager
-def way_to(garden: Garden, role: str, way: str, folder: Path) -> Generator[str]:
+def way_to(planted: Planted, role: str, way: str, folder: Path) -> Generator[str]:
     """A role's DSN, straight to the server or through a pooler."""
     if way == "direct":
-        yield garden.dsn(role)
+        yield planted.dsn(role)
         return
-    with running_pooler(garden.superuser, folder, "transaction", garden.names[role]) as dsn:
+    with running_pooler(planted.superuser, folder, "transaction", planted.names[role]) as dsn:
         yield dsn
 
 
 @pytest.mark.parametrize("way", ["direct", "pooled"])
-async def test_no_statement_calls_a_planted_object(garden: Garden, way: str, postgres_folder: Path) -> None:
+async def test_no_statement_calls_a_planted_object(planted: Planted, way: str, postgres_folder: Path) -> None:
     for path in ('"$user", public', "public, pg_catalog"):
-        garden.search(path)
+        planted.search(path)
         for role, act in ACT.items():
-            garden.seed()
-            with way_to(garden, role, way, postgres_folder) as dsn:
+            planted.seed()
+            with way_to(planted, role, way, postgres_folder) as dsn:
                 await act(dsn)
 
 
-async def test_migrating_again_calls_no_planted_object_over_which_a_plain_query_trips(garden: Garden) -> None:
+async def test_migrating_again_calls_no_planted_object(planted: Planted) -> None:
     with (
-        psycopg.connect(garden.dsn("operator"), autocommit=True) as conn,
+        psycopg.connect(planted.dsn("operator"), autocommit=True) as conn,
         pytest.raises(psycopg.Error, match="planted"),
     ):
         conn.execute("select from wakeboard.job_runs where queue = %s::text", ["x"])
-    garden.search("public, pg_catalog")
-    garden.do("update wakeboard.installation set functions_hash = ''")
-    assert (await migrate(garden.superuser, roles=garden.roles)).functions_written
+    planted.search("public, pg_catalog")
+    planted.do("update wakeboard.installation set functions_hash = ''")
+    assert (await migrate(planted.superuser, roles=planted.roles)).functions_written
 
 
-async def test_every_statement_of_the_store_is_tried_here(database: str) -> None:
+async def test_every_statement_of_the_store_is_executed_here(database: str) -> None:
     async with await connect(database) as conn:
         store = AdminStore(conn)
         tried = {*reads(conn), *maintenance(store), *synchronization(store), *administration(store)}
@@ -414,9 +414,9 @@ def test_no_other_module_sends_sql() -> None:
     files = [file for file in files if "conformance" not in file.parts]
     found = {line for file in files for line in sent_elsewhere(file)}
     in_pinned_transactions = {line for line in found if line.startswith(("statements.py:", "migrate.py:"))}
-    ledger = {line for line in found if line.startswith("effects.py:")}
-    assert found - in_pinned_transactions - ledger == set()
-    assert {line.partition("(")[2][:6] for line in ledger} == {"files(", "_GRANT"}  # in `install_ledger`, pinned
+    effects = {line for line in found if line.startswith("effects.py:")}
+    assert found - in_pinned_transactions - effects == set()
+    assert {line.partition("(")[2][:6] for line in effects} == {"files(", "_GRANT"}  # in a pinned transaction
     assert len(in_pinned_transactions) > 1
 
 

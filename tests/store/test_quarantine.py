@@ -1,4 +1,4 @@
-"""A run that was running when two workers died runs alone."""
+"""A run that was running at two crashes is quarantined: it runs alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 
-def suspect(admin: SqlClient, **named: Any) -> int:
+def quarantined(admin: SqlClient, **named: Any) -> int:
     """A run that has crashed twice."""
     run = admin.enqueue(**named)
     admin.crashed(run, 2)
@@ -26,28 +26,28 @@ def test_after_one_crash_a_run_is_like_any_other(admin: SqlClient, worker: SqlCl
     assert worker.claim() == [(run, 1)]
 
 
-def test_a_suspect_is_claimed_alone_and_by_no_other_claim(admin: SqlClient, worker: SqlClient) -> None:
-    run, second = suspect(admin), suspect(admin)
-    suspect(admin, limit_key="one")
+def test_a_quarantined_run_is_claimed_alone_and_by_no_other_claim(admin: SqlClient, worker: SqlClient) -> None:
+    run, second = quarantined(admin), quarantined(admin)
+    quarantined(admin, limit_key="one")
     assert worker.claim() == []
     assert worker.claim_limited("one") == []
     assert worker.claim_quarantined() == [(run, 1)]
     assert worker.claim_quarantined() == [(second, 1)]
 
 
-def test_the_suspect_that_has_waited_longest_goes_first(admin: SqlClient, worker: SqlClient) -> None:
-    suspect(admin, priority=5)
-    oldest = suspect(admin, run_at="2020-01-01 00:00Z", priority=1)
+def test_the_quarantined_run_that_has_waited_longest_is_claimed_first(admin: SqlClient, worker: SqlClient) -> None:
+    quarantined(admin, priority=5)
+    oldest = quarantined(admin, run_at="2020-01-01 00:00Z", priority=1)
     assert (
         str(worker.value("select quarantined_since('{default}', '{ping}') at time zone 'UTC'")) == "2020-01-01 00:00:00"
     )
     assert worker.claim_quarantined() == [(oldest, 1)]
 
 
-def test_a_suspect_respects_its_limit(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+def test_a_quarantined_run_respects_its_limit(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     running = admin.enqueue(limit_key="one")
     (lease,) = other.claim_limited("one")
-    run = suspect(admin, limit_key="one")
+    run = quarantined(admin, limit_key="one")
     assert worker.claim_quarantined() == []
     other.complete(lease)
     assert worker.claim_quarantined() == [(run, 1)]
@@ -57,21 +57,19 @@ def test_a_suspect_respects_its_limit(admin: SqlClient, worker: SqlClient, other
     assert other.claim_limited("one") == []
 
 
-def test_a_suspect_whose_limit_another_worker_is_looking_at_is_passed_by(
+def test_a_quarantined_run_whose_limit_is_locked_is_skipped(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    suspect(admin, limit_key="one", run_at="2020-01-01 00:00Z")
-    free = suspect(admin)
+    quarantined(admin, limit_key="one", run_at="2020-01-01 00:00Z")
+    free = quarantined(admin)
     admin.sql("insert into job_limits (key) values ('one')")
     with other.conn.transaction():
         other.claim_limited("one")
         assert worker.claim_quarantined() == [(free, 1)]
 
 
-def test_a_suspect_that_fails_stays_a_suspect_and_one_that_succeeds_is_done(
-    admin: SqlClient, worker: SqlClient
-) -> None:
-    failing, good = suspect(admin), suspect(admin)
+def test_a_quarantined_run_that_fails_stays_quarantined(admin: SqlClient, worker: SqlClient) -> None:
+    failing, good = quarantined(admin), quarantined(admin)
     worker.fail(*worker.claim_quarantined(), delay_s=0)
     assert (admin.status(failing), worker.claim()) == ("failed", [])
     assert worker.complete(*worker.claim_quarantined()) == []
@@ -79,7 +77,7 @@ def test_a_suspect_that_fails_stays_a_suspect_and_one_that_succeeds_is_done(
 
 
 def test_a_retry_by_hand_clears_the_suspicion(admin: SqlClient, worker: SqlClient) -> None:
-    run = suspect(admin)
+    run = quarantined(admin)
     worker.fail(*worker.claim_quarantined(), outcome="discarded")
     admin.retry(run)
     assert worker.claim() == [(run, 2)]

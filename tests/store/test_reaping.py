@@ -31,7 +31,7 @@ def ran(admin: SqlClient, run: int, *, since_s: float, lapsed_s: float = 1.0) ->
 
 
 def seconds_pass(admin: SqlClient, seconds: float) -> None:
-    """For walks over the leases."""
+    """Moves the times of the last full reap into the past."""
     admin.sql(
         "update installation set reap_started_at = reap_started_at - make_interval(secs => %s),"
         " reap_completed_at = reap_completed_at - make_interval(secs => %s),"
@@ -61,7 +61,7 @@ def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
     assert other.claim() == [(run, 3)]
 
 
-def test_a_lease_that_holds_is_left_alone(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_valid_lease_is_not_reaped(admin: SqlClient, worker: SqlClient) -> None:
     admin.enqueue()
     worker.claim()
     assert admin.reap() == (0, 0, 0, 0)
@@ -99,6 +99,27 @@ def test_a_crash_within_a_short_timeout_is_a_crash(admin: SqlClient, worker: Sql
     assert admin.attempts(run) == ["crashed"]
 
 
+def test_a_lost_lease_of_a_container_is_a_release_and_no_crash(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
+    """The container runs in another pod, so the run did not cause the loss, and waits in no quarantine."""
+    run = admin.enqueue("job", max_attempts=2)
+    row = admin.run(run)
+    due = row.run_at
+    other.sql("listen wakeboard")
+    for loss in range(1, 7):
+        assert worker.claim(types=["job"])
+        admin.let_lapse(run)
+        assert admin.reap() == (0, 0, int(loss == 6), 0)
+        row = admin.run(run)
+        assert (row.attempts, row.crash_count, row.release_count) == (max(0, loss - 4), 0, loss)
+        assert (row.run_at, row.locked_by, row.error_type) == (due, 0, None if loss < 6 else "ReleasedTooOften")
+    assert row.last_error == "its workers stopped too often before it could finish"
+    assert admin.attempts(run) == ["released"] * 6
+    assert admin.value("select error from job_attempts limit 1") == "its worker died or lost its lease"
+    assert len(list(other.conn.notifies(timeout=0))) == 5  # waiting workers claim it at once, until it is dead
+
+
 # -- timeouts ----------------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +149,7 @@ def test_a_timeout_of_the_last_attempt_makes_a_run_dead(admin: SqlClient, worker
     assert admin.status(run) == "dead"
 
 
-def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_cause_still_unknown_is_decided_by_the_next_heartbeat(admin: SqlClient, worker: SqlClient) -> None:
     """The worker was seen before the timeout, and not since; it may live or not."""
     for alive in (True, False):
         run = admin.enqueue(timeout_s=5)
@@ -145,12 +166,10 @@ def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(admin: SqlClient
         assert admin.reap() == ((0, 1, 0, 0) if alive else (1, 0, 0, 0))
 
 
-# -- walks -------------------------------------------------------------------------------------------------------------
+# -- full reaps --------------------------------------------------------------------------------------------------------
 
 
-def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_a_full_reap_starts_each_minute_or_after_a_lease_without_heartbeat(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     worker.register(lease_s=60)
     worker.claim()
@@ -170,9 +189,7 @@ def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(
     assert admin.reap(always=False) == (1, 0, 0, 0)
 
 
-def test_however_many_look_no_walk_begins_within_a_second_of_another(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
+def test_concurrent_reapers_start_one_full_reap_a_second(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     run = admin.enqueue()
     worker.register(lease_s=60)
     worker.claim()
@@ -184,7 +201,7 @@ def test_however_many_look_no_walk_begins_within_a_second_of_another(
     assert other.reap(always=False) == (1, 0, 0, 0)
 
 
-def test_a_walk_goes_in_slices(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_full_reap_is_done_in_batches(admin: SqlClient, worker: SqlClient) -> None:
     runs = [admin.enqueue() for _ in range(5)]
     worker.claim()
     admin.let_lapse(*runs)
@@ -192,9 +209,7 @@ def test_a_walk_goes_in_slices(admin: SqlClient, worker: SqlClient) -> None:
     assert [(found.next_id, found.crashed) for found in slices] == [(runs[1], 2), (runs[3], 2), (runs[4], 1), (None, 0)]
 
 
-def test_a_worker_that_has_been_silent_for_long_is_forgotten(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
+def test_a_worker_without_heartbeats_is_deregistered(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     worker.register(lease_s=60)
     other.register(lease_s=60)
     silent(admin, worker, 121)
@@ -203,18 +218,7 @@ def test_a_worker_that_has_been_silent_for_long_is_forgotten(
     assert admin.column("select worker_id from workers") == [other.worker_id]
 
 
-def test_a_row_that_an_effect_holds_locked_is_passed_by(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    held, lapsed = admin.enqueue(), admin.enqueue()
-    leases = {lease.id: lease for lease in worker.claim()}
-    admin.let_lapse(held, lapsed)
-    with worker.conn.transaction():
-        worker.once(leases[held], "charge")
-        assert other.reap() == (1, 0, 0, 0)
-    assert admin.status(held) == "running"
-    assert other.reap() == (1, 0, 0, 0)
-
-
-def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again(
+def test_a_full_reap_that_skipped_an_expired_lease_is_repeated(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = admin.enqueue()
@@ -233,7 +237,7 @@ def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again(
     assert admin.value("select reap_completed_at = reap_started_at from installation")
 
 
-def test_a_walk_that_was_broken_off_is_made_again(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+def test_an_interrupted_full_reap_is_repeated(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     runs = [admin.enqueue() for _ in range(3)]
     worker.claim()
     for run in runs:
@@ -243,7 +247,7 @@ def test_a_walk_that_was_broken_off_is_made_again(admin: SqlClient, worker: SqlC
     assert other.reap(always=False) == (1, 0, 0, 0)
 
 
-def test_a_worker_is_not_forgotten_by_a_walk_that_began_before_its_leases_lapsed(
+def test_an_earlier_full_reap_does_not_deregister_a_worker(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = admin.enqueue()

@@ -1,4 +1,4 @@
-"""Each role may make exactly the moves that are for it, and nothing else."""
+"""Each role may call exactly the functions that are for it, and nothing else."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def calls(role_database: RoleDatabase) -> dict[str, str]:
     return {name: f"select wakeboard.{name}({', '.join(arguments)})" for name, arguments in rows}
 
 
-def test_each_role_may_make_exactly_its_moves(role_database: RoleDatabase) -> None:
+def test_each_role_may_call_exactly_its_functions(role_database: RoleDatabase) -> None:
     may = {function.name: function.roles for function in sql_functions()}
     for name, call in calls(role_database).items():
         allowed = {role for role in (*ROLES, STRANGER) if not role_database.refused(role, call)}
         assert allowed == may[name], name
 
 
-def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(role_database: RoleDatabase) -> None:
+def test_each_function_runs_as_its_owner_with_its_own_search_path(role_database: RoleDatabase) -> None:
     """Otherwise the caller could replace a table of the schema with one of its own."""
     with psycopg.connect(role_database.superuser) as conn:
         rows = conn.execute(
@@ -201,7 +201,7 @@ def test_a_role_that_is_not_named_keeps_its_rights(role_database: RoleDatabase) 
     assert not role_database.refused("viewer", "select from wakeboard.job_runs")
 
 
-def test_a_role_that_keeps_its_rights_gets_the_moves_of_a_newer_release(role_database: RoleDatabase) -> None:
+def test_a_role_that_keeps_its_rights_gets_the_functions_of_a_newer_release(role_database: RoleDatabase) -> None:
     call = "select wakeboard.due_limit_keys('{}')"
     role_database.do(
         f"revoke execute on function wakeboard.due_limit_keys from {role_database.names['worker']}",
@@ -246,7 +246,7 @@ def test_a_role_that_was_dropped_meanwhile_is_no_obstacle(role_database: RoleDat
     role_database.do(f"create role {name}")
 
 
-def test_a_table_of_the_callers_own_is_not_taken_for_ours(role_database: RoleDatabase) -> None:
+def test_a_table_of_the_caller_does_not_replace_that_of_the_store(role_database: RoleDatabase) -> None:
     """The search path of a move names pg_temp last."""
     worker = SqlClient(role_database.dsn("worker"), 71)
     worker.sql("create temporary table pauses (scope text)")

@@ -137,9 +137,7 @@ def test_only_a_success_counts_unless_the_schedule_says_ended(admin: SqlClient, 
     assert admin.column("select run_id from ended_runs") == []
 
 
-def test_a_run_that_a_person_started_has_no_tick_to_pass_on_and_neither_has_its_replay(
-    admin: SqlClient, worker: SqlClient
-):
+def test_a_run_now_and_its_replay_have_no_tick_to_pass_on(admin: SqlClient, worker: SqlClient):
     extract, transform = admin.define("extract"), admin.define("transform")
     after(admin, transform, "extract", outcome="Ended")
     run = admin.value("select id from run_now(%s)", extract)
@@ -283,14 +281,16 @@ def test_ticks_that_wait_for_a_locked_schedule_stop_no_other_ones(
     assert days(admin, first) == days(admin, second) == ["Mon", "Tue"]
 
 
-def test_a_paused_or_suspended_schedule_gets_its_runs_later(admin: SqlClient, worker: SqlClient):
-    extract, transform = admin.define("extract"), admin.define("transform")
+@pytest.mark.parametrize("scope", ["schedule:{}", "queue:later", "all"])
+def test_a_paused_schedule_gets_its_runs_later(admin: SqlClient, worker: SqlClient, scope: str):
+    extract, transform = admin.define("extract"), admin.define("transform", queue="later")
     after(admin, transform, "extract")
-    admin.sql("select pause(%s)", f"schedule:{transform}")
-    succeed(worker, tick(admin, extract))
+    run = tick(admin, extract)
+    succeed(worker, run)
+    admin.sql("select pause(%s)", scope.format(transform))
     pass_on(worker)
     assert days(admin, transform) == []
-    admin.sql("select resume(%s)", f"schedule:{transform}")
+    admin.sql("select resume(%s)", scope.format(transform))
     pass_on(worker)
     assert days(admin, transform) == ["Mon"]
 
@@ -309,6 +309,97 @@ def test_the_concurrency_policy_of_a_child_applies(
         pass_on(worker)
     assert admin.value("select count(*) from job_runs where definition_id = %s", transform) == runs
     assert admin.column("select reason from job_run_history where definition_id = %s", transform) == reasons
+
+
+def test_a_child_whose_runs_die_creates_no_more_and_probes_after_a_pause_that_doubles(
+    admin: SqlClient, worker: SqlClient
+):
+    extract = admin.define("extract")
+    transform = admin.define("transform", suspend_after_dead=3, max_attempts=1)
+    after(admin, transform, "extract")
+    days_of_2026 = iter(range(1, 100))
+
+    def next_tick() -> str:
+        """A tick of both: `run`, or why the child skipped it."""
+        at = admin.value("select ('2026-01-01 00:00+00'::timestamptz + %s * interval '1 d')::text", next(days_of_2026))
+        succeed(worker, tick(admin, extract, at))
+        pass_on(worker)
+        reason = "select reason from job_run_history where definition_id = %s and scheduled_for = %s"
+        return admin.value("select max('run') from job_runs where definition_id = %s", transform) or admin.value(
+            reason, transform, at
+        )
+
+    def live_run() -> int:
+        return admin.value("select id from job_runs where definition_id = %s and dead_at is null", transform)
+
+    def end_dead() -> None:
+        run = live_run()
+        die(worker, run)
+        admin.sql("select discard(%s)", [run])
+
+    def pause() -> int:
+        """Its length in minutes. It is over then, and the ticks that were skipped are older."""
+        admin.sql("select update_circuits()")
+        left = "extract(epoch from circuit_probe_at - statement_timestamp())::float"
+        left_s = admin.value(f"select {left} from job_definitions where id = %s", transform)
+        admin.sql("update job_definitions set circuit_probe_at = statement_timestamp() where id = %s", transform)
+        admin.sql("update job_run_history set finished_at = finished_at - interval '2 h' where reason = 'CircuitOpen'")
+        return round(left_s / 60)
+
+    for _ in range(3):
+        assert next_tick() == "run"
+        end_dead()
+    assert next_tick() == "CircuitOpen"
+    pauses: list[int] = []
+    for _ in range(3):
+        pauses.append(pause())
+        assert next_tick() == "CircuitOpen", "one tick at least is skipped before each probe"
+        assert next_tick() == "run"
+        assert admin.value("select circuit_probe_id from job_definitions where id = %s", transform) == live_run()
+        succeed(worker, tick(admin, extract, f"{2026 + len(pauses)}-01-01 00:00+00"))
+        assert pass_on(worker).runs == 0, "one probe at a time"
+        end_dead()
+    assert pauses == [1, 2, 4]
+    assert next_tick() == "CircuitOpen"
+    pause()
+    assert next_tick() == "CircuitOpen"
+    assert next_tick() == "run"
+    succeed(worker, live_run())
+    assert next_tick() == "run", "the success of the probe has closed it"
+    end_dead()
+    for _ in range(2):
+        assert next_tick() == "run", "dead runs count from zero"
+        end_dead()
+    assert next_tick() == "CircuitOpen"
+    admin.sql("select resume(%s)", f"schedule:{transform}")
+    assert next_tick() == "run"
+
+
+@pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace", "Queue"])
+def test_of_several_ready_ticks_of_an_open_circuit_the_newest_is_the_probe(
+    admin: SqlClient, worker: SqlClient, policy: str
+):
+    extract, transform = admin.define("extract"), admin.define("transform", policy, suspend_after_dead=1)
+    after(admin, transform, "extract")
+    waiting = admin.value("select id from run_now(%s)", transform) if policy == "Replace" else None
+    admin.sql(
+        "update job_definitions set circuit_opened_at = now() - interval '1 h', circuit_probes = 0,"
+        " circuit_probe_at = now() + interval '1 s', dead_counted_from = now() where id = %s",
+        transform,
+    )
+    succeed(worker, tick(admin, extract, MONDAY))
+    done = pass_on(worker)
+    assert (done.runs, done.skipped) == (0, 1)
+    assert waiting is None or admin.status(waiting) == "queued", "a tick that is skipped replaces nothing"
+    admin.sql("update job_definitions set circuit_probe_at = now() where id = %s", transform)
+    for day in ("2026-01-06 00:00+00", "2026-01-07 00:00+00"):
+        succeed(worker, tick(admin, extract, day))
+    done = pass_on(worker)
+    assert (done.runs, done.skipped) == (1, 1)
+    assert admin.column(
+        "select to_char(scheduled_for at time zone 'UTC', 'Dy') from job_runs where definition_id = %s", transform
+    ) == ["Wed"]
+    assert waiting is None or admin.status(waiting) == "cancelled"
 
 
 def test_nothing_is_noted_while_nothing_waits(admin: SqlClient, worker: SqlClient):

@@ -80,20 +80,20 @@ def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(admin: 
     )
 
 
-def test_the_worst_pause_is_told(admin: SqlClient) -> None:
+def test_the_widest_pause_is_reported(admin: SqlClient) -> None:
     definition = admin.define()
     admin.sql("select pause('queue:default', 'moving house')")
     (found,) = facts(admin, definition)
     assert (found.paused, found.pause_reason) == ("queue:default", "moving house")
 
 
-def test_those_that_were_asked_for_are_told_and_removed_ones_say_so(admin: SqlClient) -> None:
+def test_the_named_schedules_are_returned_and_removed_ones_marked(admin: SqlClient) -> None:
     kept, gone, _ = admin.define(), admin.define("gone"), admin.define("another")
     admin.sql("update job_definitions set removed_at = now() where id = %s", gone)
     assert {found.id: found.removed for found in facts(admin, kept, gone, 12345)} == {kept: False, gone: True}
 
 
-def test_no_time_is_lost_with_compiling(admin: SqlClient) -> None:
+def test_states_are_read_without_jit_compilation(admin: SqlClient) -> None:
     """Servers whose tables are large would compile the query each time, which takes ten times as long as to run it."""
     plans: list[str] = []
 
@@ -112,7 +112,7 @@ def test_no_time_is_lost_with_compiling(admin: SqlClient) -> None:
     assert "JIT:" not in plans[-1]
 
 
-def test_ten_thousand_are_told_in_a_few_seconds(admin: SqlClient) -> None:
+def test_ten_thousand_states_are_read_in_a_few_seconds(admin: SqlClient) -> None:
     """Not a benchmark: a plan that went through all runs for each schedule would take many minutes."""
     admin.sql(
         "insert into job_definitions (source, namespace, name, spec_hash, job_type)"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 import wakeboard.store
+from wakeboard.rules.run_explanation import QUARANTINED
 from wakeboard.run import ClaimedRow
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ OTHER_CLOCKS = re.compile(
 )
 
 
-def test_no_move_asks_another_clock(admin: SqlClient) -> None:
+def test_no_function_reads_another_clock(admin: SqlClient) -> None:
     """Except `schema_state`, with which workers compare their clock, and `roll_up`, which bounds how long it takes."""
     sources = admin.sql("select proname, prosrc from pg_proc where pronamespace = 'wakeboard'::regnamespace")
     assert any("statement_timestamp" in source for _, source in sources)
@@ -30,7 +30,7 @@ def test_no_move_asks_another_clock(admin: SqlClient) -> None:
     assert asking == {"roll_up", "schema_state"}
 
 
-def test_no_column_gets_the_moment_at_which_a_transaction_began(admin: SqlClient) -> None:
+def test_no_column_defaults_to_the_start_of_the_transaction(admin: SqlClient) -> None:
     defaults = (
         "select attrelid::regclass::text, attname, pg_get_expr(adbin, adrelid) as given"
         "  from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum"
@@ -56,7 +56,6 @@ def test_in_a_transaction_that_began_long_ago_a_run_is_due_when_it_was_enqueued(
 
 
 STORE: Final = Path(wakeboard.store.__file__).parent
-QUARANTINED_FROM: Final = 2  # crashes; the predicates of job_runs' indexes have it as a literal
 
 CLAIMABLE: Final = (
     "locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s"
@@ -104,9 +103,12 @@ def test_paused_means_the_same_in_every_query() -> None:
     assert PAUSED.search(FUNCTIONS["due_definitions.sql"])
 
 
-def test_the_quarantine_has_one_limit() -> None:
-    limits = Counter(re.findall(r"\bcrash_count (<|>=) (\d+)", " ".join(EVERYWHERE.values())))
-    assert set(limits) == {("<", str(QUARANTINED_FROM)), (">=", str(QUARANTINED_FROM))}
+def test_the_crash_limits_are_the_same_everywhere() -> None:
+    texts = " ".join(EVERYWHERE.values())
+    limits = set(re.findall(r"\bcrash_count (<|>=) (\d+)", texts))
+    assert limits == {("<", str(QUARANTINED)), (">=", str(QUARANTINED))}
+    deaths = re.findall(r"\bcrashes_until_dead constant integer := (\d+)", texts)
+    assert deaths == [str(QUARANTINED + 1)] * 2  # of `reap` and `report_worker_terminated`
 
 
 def test_every_function_after_which_runs_may_be_dead_notes_their_ends() -> None:

@@ -60,7 +60,7 @@ WRONG: Final = (
         (),
     ),
     ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REAPS),
-    ("reap", "attempts = run.attempts - (decision like 'crashed%')::integer", "attempts = run.attempts", REAPS),
+    ("reap", "- (decision not like 'timed out%' and not costs_the_attempt)::integer", "", REAPS),
     ("report_worker_terminated", "locked_by = report_worker_terminated.worker", "locked_by <> 0", REPORTS),
     ("report_worker_terminated", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REPORTS),
     ("report_worker_terminated", "- (not costs_the_attempt)::integer", "", REPORTS),

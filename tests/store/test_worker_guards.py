@@ -90,7 +90,7 @@ def test_a_partition_that_is_being_read_delays_completions_only_briefly(
 @pytest.mark.parametrize(
     "values", ["'6 days', '7 days'", "'0', '0'", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"]
 )
-def test_a_retention_that_cannot_be_is_refused(admin: SqlClient, values: str) -> None:
+def test_an_invalid_retention_is_refused(admin: SqlClient, values: str) -> None:
     with pytest.raises(psycopg.errors.IntegrityError):
         admin.sql(f"select set_retention({values})")
 
@@ -133,7 +133,7 @@ def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
     assert admin.status(run) == "queued"
 
 
-def test_a_tick_of_the_future_is_not_made(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_tick_of_the_future_is_not_enqueued(admin: SqlClient, worker: SqlClient) -> None:
     far = [
         ("'{infinity}'", "'{infinity}'", "'{}'", "'{}'"),
         ("'{2031-01-01 00:00Z}'", "'{2030-01-01 00:00Z}'", "'{}'", "'{}'"),
@@ -205,7 +205,7 @@ def test_no_tick_is_beyond_the_dates_that_clients_can_read(
 
 
 @pytest.mark.parametrize("count", ["-5", "0"])
-def test_a_stretch_of_skipped_ticks_holds_some(admin: SqlClient, worker: SqlClient, count: str) -> None:
+def test_a_row_of_skipped_ticks_counts_at_least_one(admin: SqlClient, worker: SqlClient, count: str) -> None:
     with pytest.raises(psycopg.Error, match="a range of skipped ticks has no ticks"):
         plan(worker, *due_schedule(admin), count=count)
 

@@ -204,7 +204,7 @@ def test_nothing_that_a_terminated_process_sent_is_accepted_afterwards(admin: Sq
 # -- locked rows and slices --------------------------------------------------------------------------------------------
 
 
-def test_a_locked_run_is_skipped_and_its_neighbours_are_not(
+def test_a_locked_run_is_skipped_and_other_runs_are_not(
     admin: SqlClient, worker: SqlClient, open_client: Callable[[int], SqlClient]
 ) -> None:
     runs = [admin.enqueue() for _ in range(3)]

@@ -158,8 +158,9 @@ _AFTER_NAMES_EACH_ONCE: Rule = {
     "fieldPath": ".after",
 }
 _DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
-    "rule": "!has(self.suspendAfterDead) || has(self.schedule)",
-    "message": "suspendAfterDead stops the ticks of schedule, which is absent; write a schedule, or leave it out",
+    "rule": "!has(self.suspendAfterDead) || has(self.schedule) || has(self.after)",
+    "message": "suspendAfterDead stops the ticks of schedule or after, which are absent; write one of them, or leave "
+    "it out",
     "fieldPath": ".suspendAfterDead",
 }
 

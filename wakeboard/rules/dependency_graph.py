@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wakeboard.rules.facts import Fact
+from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -45,6 +46,19 @@ class AwaitedRun:
     id: int
     name: str | None
     status: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmatchedTicks:
+    """Ticks of one parent (`has`) that another one (`lacks`) passed over, so that no run of them is created.
+
+    `count`: of the newest 100 of the first one. Both have `ticks: Same`.
+    """
+
+    has: str
+    lacks: str
+    count: int
+    newest: datetime
 
 
 _WHICH = {
@@ -91,6 +105,19 @@ def parent_facts(parents: Sequence[Parent]) -> Iterator[Fact]:
         elif parent.run_id is not None:
             which = _WHICH.get(parent.run_status or "", "")
             yield Fact("waits_for_run", f"It waits for run {parent.run_id} of {name}, {which}.")
+
+
+def unmatched_fact(ticks: UnmatchedTicks) -> Fact:
+    """Why a tick that one parent had became no run."""
+    has, lacks = one_line(ticks.has), one_line(ticks.lacks)
+    which = "the tick of" if ticks.count == 1 else f"{counted(ticks.count, 'tick')}, the newest of"
+    return Fact(
+        "unmatched_ticks",
+        f"It gets no run for {which}",
+        ticks.newest,
+        f", which {has} had and {lacks} did not: write ticks: All for the one that runs more often, or backfill {lacks}"
+        " if it skipped ticks.",
+    )
 
 
 def waiting_for(parents: Sequence[Parent]) -> str | None:

@@ -1,7 +1,8 @@
 """When a state of the installation is reported, and how bad it is: one table for the overview and `wakeboard check`.
 
-`bad`: runs do not run, or will not; `wakeboard check` fails. `warn`: someone should look. `note`: worth knowing, and
-intended or long known; `wakeboard check` says ok. Both programs add their words and what only they can see.
+`bad`: runs do not run, or will not; `wakeboard check` fails. `warn`: an administrator should look. `note`: worth
+knowing, but intended or long known; `wakeboard check` says ok. Both programs add their words and what only they can
+see.
 """
 
 from __future__ import annotations

@@ -132,11 +132,20 @@ class Backoff(Declared):
         return self
 
 
+def _check_namespace_of_parent(name: object) -> object:
+    if isinstance(name, str) and "/" in name:
+        raise refusal(
+            f'schedule is "{name[:130]}"; a schedule runs only after schedules of its own namespace: write the name of'
+            f" one without the namespace, for example {name.rpartition('/')[2][:63] or 'extract'}"
+        )
+    return name
+
+
 class Dependency(Declared):
     """A schedule that this one runs after, in the same namespace."""
 
-    schedule: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(
-        description="The name of the schedule.", examples=["extract"]
+    schedule: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN), BeforeValidator(_check_namespace_of_parent)] = (
+        Field(description="The name of the schedule.", examples=["extract"])
     )
     outcome: Literal["Succeeded", "Ended"] = Field(
         default="Succeeded",
@@ -230,7 +239,8 @@ class JobScheduleSpec(Declared):
         default=None,
         description="After this many dead runs of its ticks in a row it creates no more. The first tick after a pause "
         "runs as a probe; the pause doubles from 1 minute to 1 hour. A run that succeeds, or `wakeboard resume`, ends "
-        "this. Runs that a person or an application requests are not affected. It needs schedule. Absent: never.",
+        "this. Runs that a user or an application requests are not affected. It needs schedule or after. "
+        "Absent: never.",
         examples=[3],
     )
 
@@ -256,10 +266,10 @@ class JobScheduleSpec(Declared):
 
     @model_validator(mode="after")
     def _dead_runs_are_of_its_own_ticks(self) -> Self:
-        if self.suspend_after_dead is not None and self.schedule is None:
+        if self.suspend_after_dead is not None and self.schedule is None and self.after is None:
             raise refusal(
-                "spec.suspendAfterDead stops the ticks of spec.schedule, which is absent; write a schedule, or leave "
-                "suspendAfterDead out"
+                "spec.suspendAfterDead stops the ticks of spec.schedule or spec.after, which are absent; write one of "
+                "them, or leave suspendAfterDead out"
             )
         return self
 

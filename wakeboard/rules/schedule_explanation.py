@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from wakeboard.rules.dependency_graph import parent_facts
+from wakeboard.rules.dependency_graph import parent_facts, unmatched_fact
 from wakeboard.rules.facts import Fact, Pause, listed_runs, pause_fact, skipped_fact, unserved_fact
 from wakeboard.rules.health_conditions import NO_WORKER, OVERDUE_SCHEDULE
 from wakeboard.rules.humanize import counted, reason_in_words
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from wakeboard.rules.dependency_graph import Parent
+    from wakeboard.rules.dependency_graph import Parent, UnmatchedTicks
 
 State = Literal["active", "on demand", "paused", "circuit open", "suspended", "stalled", "removed"]
 
@@ -88,6 +88,7 @@ class ScheduleSituation:
     circuit_probe_id: int | None = None
     waiting_ticks: int = 0
     oldest_waiting_tick: datetime | None = None
+    unmatched: list[UnmatchedTicks] = field(default_factory=list["UnmatchedTicks"])
 
     @property
     def state(self) -> State:
@@ -173,6 +174,7 @@ def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
     if schedule.parents:
         yield from parent_facts(schedule.parents)
         yield from _waiting_ticks(schedule)
+        yield from map(unmatched_fact, schedule.unmatched)
     elif schedule.cron is None:
         name = one_line(f"{schedule.namespace}/{schedule.name}")
         yield Fact("on_demand", f"It has no cron expression: `wakeboard run-now {name}` starts it.")

@@ -1,6 +1,6 @@
 """Write a stored schedule as the YAML that declares it: the inverse of `maintenance.desired_schedule.definition_row`.
 
-Only fields that differ from their defaults are written, as people write them. Applied again, the document declares the
+Only fields that differ from their defaults are written, as users write them. Applied again, the document declares the
 same schedule. Text from users stays exact: what another reader of YAML could take for a number, a date or a truth value
 is quoted, and characters that reorder or hide text are escaped.
 """

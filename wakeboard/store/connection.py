@@ -28,8 +28,8 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 27  # the newest migration that this release was written for
-NEWEST_MIGRATION = "enqueue_many_after"  # the name of that migration
+SCHEMA_VERSION = 28  # the newest migration that this release was written for
+NEWEST_MIGRATION = "ready_ticks"  # the name of that migration
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"

@@ -1,7 +1,7 @@
-"""The effects ledger: one row for each effect, written in the transaction that has the effect.
+"""The effects table: one row for each effect, written in the transaction that has the effect.
 
-In the store's database, `once` also checks the lease. In another database it cannot: there, `install_ledger` creates
-the same table and a function with the same signature.
+In the store's database, `once` also checks the lease. In another database it cannot: there, `install_effects_table`
+creates the same table and a function with the same signature.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def once(
 ) -> bool | Awaitable[bool]:
     """True: the caller's transaction has the effect. False: an earlier transaction had it.
 
-    Raises LeaseLost (roll back), and SchemaMismatch if there is no ledger.
+    Raises LeaseLost (roll back), and SchemaMismatch if there is no effects table.
     """
     if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
         raise Refused(
@@ -64,15 +64,15 @@ async def _once_async(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str
     return rows[0][0]
 
 
-async def install_ledger(dsn: str, role: str | None = None) -> None:
-    """Creates the ledger in the database at `dsn`, for its owner and the application's `role`. May be repeated.
+async def install_effects_table(dsn: str, role: str | None = None) -> None:
+    """Creates the effects table in the database at `dsn`, for its owner and the application's `role`. May be repeated.
 
     Raises Refused if the database has wakeboard's own schema: `run.once` works there already.
     """
     conn = await connect(dsn, name="wakeboard effects")
     async with conn:
         if (await read(conn, scalar_row, "select to_regclass('wakeboard.job_runs') is not null"))[0]:
-            raise Refused(f"{describe_connection(conn)} has wakeboard's own schema: `run.once` needs no ledger there.")
+            raise Refused(f"{describe_connection(conn)} has wakeboard's own schema: `run.once` needs no table there.")
         with translating():
             async with pinned_transaction(conn):
                 await conn.execute(files("wakeboard.store").joinpath("effects.sql").read_bytes())

@@ -1,4 +1,4 @@
--- The effects ledger in an application's own database. `run.once` works there as in the store, but cannot check the lease.
+-- The effects table in an application's own database. `run.once` works there as in the store, without checking the lease.
 -- One effect per run and key; a worker that lost its lease and comes second gets false.
 
 create schema if not exists wakeboard;

@@ -364,8 +364,8 @@ class MaintenanceStore:
         query = (
             "select wakeboard.record_alert(%s, %s, true, %s, %s, %s::pg_catalog.text[], %s, %s::pg_catalog.text[], %s)"
         )
-        told = _told(notification)
-        return await self._value(query, rule, claimed_at, summary, value, list(examples), *told)
+        arguments = _notification_args(notification)
+        return await self._value(query, rule, claimed_at, summary, value, list(examples), *arguments)
 
     async def resolve_alert(
         self, rule: str, claimed_at: datetime, notification: Notification | None = None
@@ -375,7 +375,7 @@ class MaintenanceStore:
             "select wakeboard.record_alert(%s, %s, false, notification => %s, receivers => %s::pg_catalog.text[],"
             " queue => %s)"
         )
-        return await self._value(query, rule, claimed_at, *_told(notification))
+        return await self._value(query, rule, claimed_at, *_notification_args(notification))
 
     async def enqueue_heartbeats(self, heartbeats: Sequence[Mapping[str, Any]], queue: str) -> int:
         """Enqueues runs that call the urls of heartbeats (name, every_s), if no alert is open. Returns how many."""
@@ -405,7 +405,7 @@ class MaintenanceStore:
         return await self._value(query, key_retention, dead_retention, history_retention)
 
 
-def _told(notification: Notification | None) -> tuple[str | None, list[str], str]:
+def _notification_args(notification: Notification | None) -> tuple[str | None, list[str], str]:
     if notification is None:
         return None, [], "default"
     return notification.kind, list(notification.receivers), notification.queue

@@ -53,6 +53,10 @@ class BackfillModel:
             (tick, run) for tick, run in job.ticks.items() if run is None or self.store.runs[run].status != "cancelled"
         ]
 
+    def has(self, definition: ModelDefinition, tick: int) -> bool:
+        """Whether a backfill has this tick."""
+        return any(job.definition == definition.id and tick in job.ticks for job in self.by_id.values())
+
     def retried(self, run: ModelRun) -> None:
         """A run of a paused backfill waits until that is resumed."""
         for job in self.by_id.values():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tests.store.state_machine.backfills import BackfillModel
     from tests.store.state_machine.model import StoreModel
     from tests.store.state_machine.model_rows import ModelRun, NotedEnd
     from tests.store.tick_model import ModelDefinition, TickModel
@@ -24,6 +25,11 @@ class ModelEdge:
     ticks: str
     parent: int | None = None
 
+    @property
+    def entry(self) -> tuple[str, str, str]:
+        """As it is declared."""
+        return self.name, self.outcome, self.ticks
+
 
 @dataclass
 class ModelTick:
@@ -37,8 +43,8 @@ class ModelTick:
 class DependencyModel:
     """The graph of schedules, their ticks, and the runs that wait for runs."""
 
-    def __init__(self, store: StoreModel, schedules: TickModel) -> None:
-        self.store, self.schedules = store, schedules
+    def __init__(self, store: StoreModel, schedules: TickModel, backfills: BackfillModel) -> None:
+        self.store, self.schedules, self.backfills = store, schedules, backfills
         self.edges: dict[int, list[ModelEdge]] = {}  # by schedule
         self.ticks: dict[tuple[int, int], ModelTick] = {}  # by schedule and tick
         self.parents: dict[tuple[int, int, int], bool] = {}  # (run, place, parent): whether the parent has succeeded
@@ -46,16 +52,40 @@ class DependencyModel:
     # -- declarations --------------------------------------------------------------------------------------------------
 
     def declare(self, definition: ModelDefinition) -> None:
-        """Stores `after` of a schedule, which is in the model already."""
+        """Stores `after` of a schedule, which is in the model already. Its ticks that wait do so for this."""
         if not (self.edges or definition.spec.after):
             return
         old = self.edges.pop(definition.id, [])
         edges = [ModelEdge(*entry) for entry in definition.spec.after]
-        for edge, former in zip(edges, old, strict=False):
-            edge.parent = former.parent if former.name == edge.name else None
         if edges:
             self.edges[definition.id] = edges
         self.refresh()
+        if old and {edge.entry for edge in old} != {edge.entry for edge in edges}:
+            freed = {tick for _, tick in self._waiting(definition)}
+            if not {edge.entry for edge in old} <= {edge.entry for edge in edges} and not definition.spec.suspended:
+                freed |= self._freed(definition, old)
+            for key in self._waiting(definition):
+                del self.ticks[key]
+            for tick in freed:
+                self._note_ready(definition, tick)
+
+    def _freed(self, definition: ModelDefinition, old: list[ModelEdge]) -> set[int]:
+        """Ticks that may have waited for an entry that is gone: those with live runs of the parents, and the newest."""
+        freed = {
+            run.tick
+            for run in self.store.live()
+            for edge in old
+            if run.definition == edge.parent and run.trigger != "manual" and run.tick is not None
+        }
+        parents = {edge.parent for edge in self.edges.get(definition.id, ()) if edge.ticks == "Same"}
+        ended = [tick for (parent, tick), known in self.ticks.items() if parent in parents and known.outcome]
+        own = [tick for number, tick in self.ticks if number == definition.id]
+        return freed | ({max(ended)} if ended and own and max(ended) > max(own) else set[int]())
+
+    def _waiting(self, definition: ModelDefinition) -> list[tuple[int, int]]:
+        """Its ticks whose runs are not created yet."""
+        mine = (key for key in self.ticks if key[0] == definition.id)
+        return [key for key in mine if self.ticks[key].waits_for and self.ticks[key].outcome is None]
 
     def refresh(self) -> None:
         """Finds the parents, and notes from now on the ends of their runs, and of no others."""
@@ -73,7 +103,7 @@ class DependencyModel:
     def remove(self, definition: ModelDefinition) -> None:
         """Its ticks that wait become no runs."""
         self.edges.pop(definition.id, None)
-        for key in [key for key, tick in self.ticks.items() if key[0] == definition.id and tick.waits_for]:
+        for key in self._waiting(definition):
             del self.ticks[key]
 
     def _all_edges(self) -> list[ModelEdge]:
@@ -151,17 +181,20 @@ class DependencyModel:
             if not any(edge.parent == parent for edge in edges) or definition.removed:
                 continue
             same = [edge for edge in edges if edge.ticks == "Same"]
-            if (
-                any(edge.parent == parent for edge in same)
-                and not definition.spec.suspended
-                and all(self._has_ended(edge, tick) for edge in same)
-            ):
-                joins = len(same) < len(edges)
-                self.ticks.setdefault((child, tick), ModelTick(waits_for="check" if joins else "run"))
+            if any(edge.parent == parent for edge in same) and not definition.spec.suspended:
+                self._note_ready(definition, tick)
             if any(edge.parent == parent and edge.ticks == "All" for edge in edges):
                 for key, known in self.ticks.items():
                     if key[0] == child and known.waits_for == "ticks":
                         known.waits_for = "check"
+
+    def _note_ready(self, definition: ModelDefinition, tick: int) -> None:
+        """The tick becomes a run if all parents with the same tick have ended it."""
+        edges = self.edges.get(definition.id, [])
+        same = [edge for edge in edges if edge.ticks == "Same"]
+        if same and all(self._has_ended(edge, tick) for edge in same):
+            joins = len(same) < len(edges)
+            self.ticks.setdefault((definition.id, tick), ModelTick(waits_for="check" if joins else "run"))
 
     def _has_ended(self, edge: ModelEdge, tick: int) -> bool:
         known = self.ticks.get((edge.parent or 0, tick), ModelTick())
@@ -201,9 +234,16 @@ class DependencyModel:
                 continue
             for tick in ready:
                 self.ticks[definition.id, tick].waits_for = None
-                self.ticks[definition.id, tick].run = None
-            made += [(definition.id, tick) for tick in self.schedules.apply_concurrency(definition, tuple(ready))]
+            new = tuple(tick for tick in ready if not self._has_run(definition, tick))
+            made += [(definition.id, tick) for tick in self.schedules.apply_concurrency(definition, new)]
         return made
+
+    def _has_run(self, definition: ModelDefinition, tick: int) -> bool:
+        """Whether the tick became a run before, when the schedule had ticks of its own, or a backfill will run it."""
+        return self.backfills.has(definition, tick) or any(
+            (run.definition, run.tick) == (definition.id, tick) and run.status != "skipped"
+            for run in self.store.runs.values()
+        )
 
     def tick_became_run(self, run: int, definition: ModelDefinition, tick: int) -> None:
         """Its parents' runs of this tick are those that it has waited for."""

@@ -44,8 +44,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.harness.clear()
         self.model = StoreModel()
         self.ticks = TickModel(self.model)
-        self.dependencies = DependencyModel(self.model, self.ticks)
         self.backfills = BackfillModel(self.model, self.ticks)
+        self.dependencies = DependencyModel(self.model, self.ticks, self.backfills)
         self.leases: list[tuple[int, Lease]] = []
         self.uuids: dict[int, str] = {}
         self.open_transaction: tuple[int, Lease, str] | None = None  # of the handler
@@ -449,7 +449,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.explicit_limits.add(key)
 
     def _pause_named(self, what: str, pick: int) -> str | None:
-        ids = sorted(each.id for each in self.ticks.by_name.values())
+        ids = sorted(each.id for each in self.ticks.by_name.values() if not each.removed)
         return what if what != "schedule" else f"schedule:{ids[pick % len(ids)]}" if ids else None
 
     def pause(self, what: str, pick: int) -> None:

@@ -25,9 +25,10 @@ SPEC = st.builds(
     limit_key=st.sampled_from([None, None, "k"]),
     suspend_after_dead=st.sampled_from([None, None, 1, 2]),
 )
+POLICY = st.sampled_from(["Allow", "Allow", "Forbid", "Queue", "Replace"])
 AFTER = st.builds(
     ModelSpec,
-    policy=st.sampled_from(["Allow", "Allow", "Forbid", "Queue", "Replace"]),
+    policy=POLICY,
     deadline=RARELY,
     suspended=RARELY,
     after=st.sampled_from(
@@ -36,10 +37,17 @@ AFTER = st.builds(
             (("x", "Succeeded", "Same"), ("y", "Succeeded", "Same")),
             (("y", "Ended", "Same"),),
             (("x", "Ended", "Same"), ("y", "Succeeded", "All")),
+            (("y", "Succeeded", "Same"), ("x", "Ended", "Same")),
         ]
     ),
 )
-AFTER_Z = st.builds(ModelSpec, after=st.just((("z", "Succeeded", "Same"),)))
+AFTER_X = st.builds(ModelSpec, policy=POLICY, suspended=RARELY, after=st.just((("x", "Succeeded", "Same"),)))
+AFTER_Z = st.builds(
+    ModelSpec,
+    after=st.sampled_from(
+        [(("z", "Succeeded", "Same"),), (("z", "Ended", "Same"),), (("z", "Succeeded", "Same"), ("x", "Ended", "Same"))]
+    ),
+)
 LIMIT = st.sampled_from(["k", "l"])
 JOB: dict[str, st.SearchStrategy[Any]] = {
     "job_type": st.sampled_from(["ping", "pong"]),
@@ -138,6 +146,9 @@ _OPERATIONS: list[Operation] = [
     *weighted(1, "cancel_backfill", pick=PICK),
     *weighted(4, "pass_on"),
     *weighted(1, "declare", name=st.just("w"), spec=AFTER_Z),
+    *weighted(2, "declare", name=st.just("z"), spec=AFTER),  # an edit of the graph
+    *weighted(1, "declare", name=st.sampled_from(["y", "z"]), spec=AFTER_X),  # x and y: acyclic
+    *weighted(1, "declare", name=st.just("z"), spec=SPEC),
 ]
 
 

@@ -1,11 +1,12 @@
--- internal (called by enqueue_due_ticks and update_circuits)
+-- internal (called by enqueue_due_ticks, create_dependent_runs and update_circuits)
 -- Opens and closes the circuits of those schedules `ids` that have suspend_after_dead, and returns those whose circuit is open. The caller has
 -- locked the schedules. Only runs of ticks count, in the order in which they ended. A dead run counts from when it died, also after it was
 -- discarded; one that is retried does not count until it dies again.
 -- - It opens when suspend_after_dead runs have died since the last one that succeeded.
 -- - It closes when a run succeeds: the probe, one that still ran, or one that a user retried; unless enough runs have died since then.
 -- - The probe is the first tick after the pause, which is 1 minute after the circuit opened and doubles with each dead probe, up to 1 hour.
---   The next tick is never a probe, so that a schedule whose ticks are further apart skips at least one before each probe.
+--   The next tick is never a probe, so that a schedule whose ticks are further apart skips at least one before each probe. For a schedule
+--   that runs after others, `create_dependent_runs` decides that, because its next tick is not known.
 -- - A probe that was cancelled or skipped, or is lost, is replaced by the next tick.
 
 create or replace function wakeboard.check_circuits(ids bigint[])
@@ -14,8 +15,6 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
-  first_pause constant interval := '1 minute';
-  longest_pause constant interval := '1 hour';
   present constant timestamptz := statement_timestamp();
   def job_definitions;
   succeeded_at timestamptz;
@@ -58,7 +57,7 @@ begin
     if is_open and def.circuit_opened_at is null then
       update job_definitions
          set circuit_opened_at = present, dead_counted_from = counted_from, circuit_probes = 0,
-             circuit_probe_at = greatest(present + first_pause, next_run_at + interval '1 microsecond')
+             circuit_probe_at = greatest(present + circuit_pause(0), next_run_at + interval '1 microsecond')
        where id = def.id;
     elsif def.circuit_opened_at is not null and not is_open then
       update job_definitions
@@ -77,7 +76,7 @@ begin
          set circuit_probe_id = null,
              circuit_probes = least(circuit_probes + (probe.dead_at is not null)::integer, 1000),
              circuit_probe_at = case when probe.dead_at is null then circuit_probe_at else greatest(
-               probe.dead_at + least(longest_pause, first_pause * 2 ^ least(circuit_probes + 1, 10)),
+               probe.dead_at + circuit_pause(circuit_probes + 1),
                next_run_at + interval '1 microsecond') end
        where id = def.id;
     else

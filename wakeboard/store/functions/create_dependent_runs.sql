@@ -1,6 +1,8 @@
 -- internal (called by enqueue_dependents and enqueue_joined_ticks)
 -- Creates the runs of up to `count` ticks whose dependencies have ended (schedule_ticks.waits_for is 'run'). Those of schedules that are
--- paused, suspended or locked stay. Returns the numbers of runs created and of ticks skipped, because concurrencyPolicy is Forbid.
+-- paused, suspended or locked stay. While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except
+-- probes: the newest tick that is ready after the pause, if a tick was skipped since the pause began. Returns the numbers of runs created and
+-- of ticks skipped, because of concurrencyPolicy or the circuit.
 
 create or replace function wakeboard.create_dependent_runs(count integer)
 returns table (runs integer, skipped integer) language plpgsql security definer
@@ -12,7 +14,12 @@ as $$
 declare
   definitions bigint[];
   ticks timestamptz[];
+  ids bigint[];
   mine bigint[];
+  broken bigint[] := '{}';             -- their circuit is open
+  probing bigint[] := '{}';
+  probes timestamptz[] := '{}';
+  replacing bigint[];
   old bigint[];
   locked bigint[];
   over bigint[];
@@ -36,17 +43,50 @@ begin
     return query select 0, 0;
     return;
   end if;
+  -- Ticks that became runs when the schedule had a cron expression, or that a backfill runs.
+  with done as (
+    update schedule_ticks as known set waits_for = null
+      from unnest(definitions, ticks) as ready (definition_id, scheduled_for) join job_definitions as def on def.id = ready.definition_id
+     where known.definition_id = ready.definition_id and known.scheduled_for = ready.scheduled_for
+       and (ready.scheduled_for <= def.last_tick_at
+              and ((select id from job_runs as run where run.definition_id = def.id and run.scheduled_for = ready.scheduled_for limit 1) is not null
+                   or (select id from job_run_history as past
+                        where past.definition_id = def.id and past.finished_at >= ready.scheduled_for
+                          and past.scheduled_for = ready.scheduled_for and past.status <> 'skipped' limit 1) is not null)
+            or (select true from backfill_ticks as item where item.definition_id = def.id and item.tick = ready.scheduled_for limit 1))
+    returning known.definition_id, known.scheduled_for
+  )
+  select array_agg(definition_id), array_agg(scheduled_for) into definitions, ticks
+    from (select definition_id, scheduled_for from unnest(definitions, ticks) as ready (definition_id, scheduled_for)
+          except table done) as ready;
+  if ticks is null then
+    return query select 0, 0;
+    return;
+  end if;
   mine := array(select distinct definition_id from unnest(definitions) as definition_id);
 
+  if exists (select from job_definitions where id = any (mine) and suspend_after_dead is not null) then
+    broken := check_circuits(mine);
+    select coalesce(array_agg(probe.id), '{}'), coalesce(array_agg(probe.tick), '{}') into probing, probes
+      from (select def.id, max(ready.tick) as tick
+              from unnest(definitions, ticks) as ready (id, tick) join job_definitions as def on def.id = ready.id
+             where def.id = any (broken) and def.circuit_probe_id is null and def.circuit_probe_at <= statement_timestamp()
+               and (select true from job_run_history as past       -- `limit`: one lookup for each schedule
+                     where past.definition_id = def.id and past.status = 'skipped' and past.reason = 'CircuitOpen'
+                       and past.finished_at >= def.circuit_probe_at - circuit_pause(def.circuit_probes) limit 1)
+             group by def.id) as probe;
+  end if;
+
   -- Replace: as in enqueue_due_ticks.
+  replacing := array(select id from unnest(mine) as id where id <> all (broken) or id = any (probing));
   old := array(
     select run.id from job_runs as run join job_definitions as def on def.id = run.definition_id
-     where run.definition_id = any (mine) and def.concurrency_policy = 'Replace' and run.status in ('queued', 'running', 'failed')
+     where run.definition_id = any (replacing) and def.concurrency_policy = 'Replace' and run.status in ('queued', 'running', 'failed')
        and run.trigger <> 'backfill'
      order by run.id for no key update of run skip locked);
   locked := array(
     select distinct run.definition_id from job_runs as run join job_definitions as def on def.id = run.definition_id
-     where run.definition_id = any (mine) and def.concurrency_policy = 'Replace' and run.status in ('queued', 'running', 'failed')
+     where run.definition_id = any (replacing) and def.concurrency_policy = 'Replace' and run.status in ('queued', 'running', 'failed')
        and run.trigger <> 'backfill' and run.id <> all (old));
   mine := array(select id from unnest(mine) as id where id <> all (locked));
   update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
@@ -57,44 +97,29 @@ begin
   perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
 
   with tick as materialized (          -- still waiting: another caller may have been first
-    select tick.definition_id, tick.scheduled_for, tick.since, def.concurrency_policy,
-           lag(tick.definition_id) over older is not distinct from tick.definition_id as follows_another,
-           lead(tick.definition_id) over older is not distinct from tick.definition_id as has_a_later_one
+    select tick.definition_id, tick.scheduled_for, def.concurrency_policy, circuit.is_open,
+           lag(tick.definition_id) over older is not null as follows_another,
+           lead(tick.definition_id) over older is not null as has_a_later_one
       from unnest(definitions, ticks) as ready (definition_id, scheduled_for)
      cross join lateral (               -- limit and offset here: otherwise it may read whole tables, if the statistics are old
        select * from schedule_ticks as known
         where known.definition_id = ready.definition_id and known.scheduled_for = ready.scheduled_for limit 1) as tick
       join job_definitions as def on def.id = tick.definition_id
+     cross join lateral (
+       select tick.definition_id = any (broken)
+              and not exists (select from unnest(probing, probes) as probe (id, at)
+                               where probe.id = tick.definition_id and probe.at = tick.scheduled_for) as is_open) as circuit
      where tick.waits_for = 'run' and tick.definition_id = any (mine)
-    window older as (order by tick.definition_id, tick.scheduled_for)
+    window older as (partition by tick.definition_id, circuit.is_open order by tick.scheduled_for)
   ), fate as materialized (
-    select tick.definition_id, tick.scheduled_for, tick.since, nextval('job_runs_id_seq') as run_id,
-           case when tick.scheduled_for <= def.last_tick_at      -- it had a cron expression then
-                     and ((select id from job_runs as run where run.definition_id = def.id and run.scheduled_for = tick.scheduled_for limit 1) is not null
-                          or (select id from job_run_history as past
-                               where past.definition_id = def.id and past.finished_at >= tick.scheduled_for
-                                 and past.scheduled_for = tick.scheduled_for and past.status <> 'skipped' limit 1) is not null) then 'done'
+    select tick.definition_id, tick.scheduled_for, nextval('job_runs_id_seq') as run_id,
+           case when tick.is_open then 'CircuitOpen'
                 when tick.concurrency_policy = 'Forbid' and (tick.follows_another or (
                        select id from job_runs as run
                         where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')
                           and run.trigger <> 'backfill' limit 1) is not null) then 'Forbidden'
                 when tick.concurrency_policy = 'Replace' and tick.has_a_later_one then 'Replaced' end as reason
       from tick join job_definitions as def on def.id = tick.definition_id
-  ), run as (
-    insert into job_runs (
-      id, scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority,
-      queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before,
-      has_dependents)
-    select fate.run_id, fate.scheduled_for, statement_timestamp() + random() * make_interval(secs => jitter_s), 'tick', backoff_strategy,
-           backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type, payload, def.id, generation,
-           namespace || '/' || name,
-           case concurrency_policy when 'Allow' then limit_key else 'schedule:' || def.id end,
-           case when concurrency_policy <> 'Allow' then limit_key end,
-           statement_timestamp() + make_interval(secs => starting_deadline_s), has_dependents
-      from fate join job_definitions as def on def.id = fate.definition_id
-     where fate.reason is null
-    on conflict do nothing
-    returning id, definition_id, scheduled_for
   ), not_run as (
     insert into job_run_history (
       id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
@@ -105,30 +130,22 @@ begin
            max_attempts, 0, 0, priority, queue, job_type, payload, def.id, generation, namespace || '/' || name,
            fate.reason, fate.scheduled_for, 1
       from fate join job_definitions as def on def.id = fate.definition_id
-     where fate.reason in ('Forbidden', 'Replaced')
+     where fate.reason is not null
     returning definition_id
-  ), parents as (
-    insert into run_dependencies (run_id, place, parent_id, succeeded)
-    select run.id, edge.place, past.run_id, true
-      from run
-      join schedule_ticks as own on own.definition_id = run.definition_id and own.scheduled_for = run.scheduled_for
-      join schedule_dependencies as edge on edge.definition_id = run.definition_id
-     cross join lateral (
-       select known.run_id from schedule_ticks as known
-        where known.definition_id = edge.parent_id and known.run_id is not null
-          and known.scheduled_for <= run.scheduled_for
-          and known.scheduled_for >= case edge.ticks when 'Same' then run.scheduled_for else own.since end
-          and (edge.ticks = 'Same' or known.scheduled_for > own.since)
-       offset 0) as past
-    on conflict do nothing
   ), noted as (
-    insert into definition_changes (definition_id)
-    select distinct definition_id from (select definition_id from run union all select definition_id from not_run) as changed
+    insert into definition_changes (definition_id) select distinct definition_id from not_run
   ), kept as (
     update schedule_ticks as known set waits_for = null, run_id = case when fate.reason is null then fate.run_id end
       from fate where known.definition_id = fate.definition_id and known.scheduled_for = fate.scheduled_for
   )
-  select (select count(*) from run), (select count(*) from not_run) into made, not_made;
+  select array_agg(definition_id) filter (where reason is null), array_agg(scheduled_for) filter (where reason is null),
+         array_agg(run_id) filter (where reason is null), (select count(*) from not_run)
+    into definitions, ticks, ids, not_made from fate;
+  made := case when ids is null then 0 else insert_dependent_runs(definitions, ticks, ids) end;
+  update job_definitions as def set circuit_probe_id = run.id
+    from unnest(probing, probes) as probe (id, at)
+    join job_runs as run on run.definition_id = probe.id and run.scheduled_for = probe.at and run.trigger = 'tick'
+   where def.id = probe.id;
   return query select made, not_made;
 end
 $$;

@@ -2,9 +2,9 @@
 -- Creates the runs of schedules whose dependencies have ended, and lets runs start whose parents have succeeded. It consumes up to `count`
 -- rows of `ended_runs`. A row stays for the next call while another transaction has locked a schedule or run that waits for it; the others
 -- that wait for it, and other rows, do not. Of a tick, a schedule gets one run, whatever is retried, replayed or edited; its
--- concurrencyPolicy applies. While a schedule is paused or suspended, its ticks wait. It waits for no lock.
--- Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbid) and of runs that may start now; and whether ticks of
--- schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
+-- concurrencyPolicy applies, and its circuit (suspend_after_dead). While a schedule is paused, its ticks wait; those whose parents end while
+-- it is suspended get no run. It waits for no lock. Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbidden, Replaced or CircuitOpen) and of runs that may
+-- start now; and whether ticks of schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
 -- Example:
 --   select * from wakeboard.enqueue_dependents();
 
@@ -31,8 +31,12 @@ declare
   ended_count integer := 0;
   freed_now integer;
   freed integer := 0;
+  made integer := 0;
+  at_once integer;                     -- ticks that wait already get half of the places at least
 begin
   perform require_read_committed('enqueue_dependents');
+  at_once := enqueue_dependents.count + enqueue_dependents.count / 10    -- nearly always all that its rows free
+    - (select count(*) from (select from schedule_ticks where waits_for = 'run' limit enqueue_dependents.count / 2) as waiting);
   for part in 1..2 loop
     select array_agg(place), array_agg(run_id), array_agg(definition_id), array_agg(scheduled_for), array_agg(outcome), count(*)
       into rows, ids, definitions, ticks, outcomes, found_count
@@ -69,10 +73,11 @@ begin
     on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
      where known.outcome is distinct from 'succeeded';
 
-    perform note_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick))
-       from unnest(definitions, ticks) as end_of (definition_id, tick)
-       join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
-      where edge.definition_id = any (mine);
+    select made + note_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick), at_once - made) into made
+      from unnest(definitions, ticks) as end_of (definition_id, tick)
+     cross join lateral (                -- offset here, and a list that is nearly always empty: one index scan for each end
+       select definition_id from schedule_dependencies where parent_id = end_of.definition_id and ticks = 'Same' offset 0) as edge
+     where edge.definition_id <> all (busy);
     update schedule_ticks as known set waits_for = 'check'
       from schedule_dependencies as edge
      where edge.parent_id = any (definitions) and edge.ticks = 'All' and edge.definition_id = any (mine)
@@ -101,8 +106,8 @@ begin
   end loop;
 
   return query
-  select ended_count, made.runs, made.skipped, freed,
+  select ended_count, made + others.runs, others.skipped, freed,
          exists (select from schedule_ticks where waits_for = 'check')
-    from create_dependent_runs(enqueue_dependents.count) as made;
+    from create_dependent_runs(greatest(enqueue_dependents.count - made, 0)) as others;
 end
 $$;

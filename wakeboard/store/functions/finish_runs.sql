@@ -35,7 +35,12 @@ begin
     case when results is not null then stored_result(results -> id::text) end
   from gone;
   if final_status = 'cancelled' then           -- ticks that did not run may be part of another backfill
-    delete from backfill_ticks where run_id = any (ids);
+    with gone as (
+      delete from backfill_ticks where run_id = any (ids) returning backfill_id
+    )
+    update backfills as job set created = created - gone.count
+      from (select backfill_id, count(*) from gone group by 1) as gone
+     where job.id = gone.backfill_id and job.cancelled_at is not null;          -- the run that its cancellation stopped
   end if;
 end
 $$;

@@ -1,6 +1,6 @@
 -- for: worker, operator
 -- Measures the condition of an alert rule now. `condition` and the value (0: nothing is wrong):
--- - failures: attempts that failed, timed out or crashed within `span`, of the newest 10,000, without those of deliveries of alerts;
+-- - failures: attempts that failed, timed out or crashed within `span`, of the newest 10,000;
 -- - dead: runs that are dead, with a `span` only those that became dead within it; at most 10,001 are counted;
 -- - late: for how many seconds the oldest due run has waited, or a tick has not been enqueued, if that is longer than `span`;
 -- - noSuccessFor: schedules that exist for longer than `span` and none of whose runs succeeded within it;
@@ -9,6 +9,7 @@
 --   run took that runs now or succeeded within `span` (at most 40,000 of them are read), if that is a second or more;
 -- - circuitOpen: schedules that create no runs because their runs died one after another (suspend_after_dead);
 -- - noWorker: for how many seconds no worker was seen, if a run has been due for longer than `span` (deliveries of alerts do not count).
+-- Deliveries of alerts (wakeboard.alert) count for failures and dead only if job_type_pattern is this name, so that no alert feeds itself.
 -- The patterns restrict it to runs of queues, job types and schedules (namespace/name), as in LIKE; null: all. Paused queues are not late.
 -- `examples`: at most five, the most important first.
 -- Example:
@@ -47,7 +48,7 @@ begin
           select past.job_type, past.queue, past.schedule
             from job_run_history as past where past.id = failed.run_id and past.finished_at >= since
           limit 1) as run
-       where run.job_type <> 'wakeboard.alert'
+       where (run.job_type <> 'wakeboard.alert' or job_type_pattern is not distinct from 'wakeboard.alert')
          and (queue_pattern is null or run.queue like queue_pattern)
          and (job_type_pattern is null or run.job_type like job_type_pattern)
          and (schedule_pattern is null or run.schedule like schedule_pattern)
@@ -62,6 +63,7 @@ begin
       select coalesce(run.schedule, run.job_type) as name, coalesce(run.error_type, 'no error') as error
         from job_runs as run
        where run.dead_at is not null and run.dead_at >= coalesce(since, '-infinity')
+         and (run.job_type <> 'wakeboard.alert' or job_type_pattern is not distinct from 'wakeboard.alert')
          and (queue_pattern is null or run.queue like queue_pattern)
          and (job_type_pattern is null or run.job_type like job_type_pattern)
          and (schedule_pattern is null or run.schedule like schedule_pattern)

@@ -1,5 +1,5 @@
 -- internal (called by fail, release, reap and report_worker_terminated)
--- Notes the end of these runs of schedules, which are dead, for schedules that run after any end. Only ticks count: a run that a person
+-- Notes the end of these runs of schedules, which are dead, for schedules that run after any end. Only ticks count: a run that a user
 -- started has none, and neither has its replay. Their scheduled_for is not a whole second.
 
 create or replace function wakeboard.note_dead_runs(ids bigint[])

@@ -1,14 +1,16 @@
 -- internal (trigger of ended_runs)
--- Notifies listening workers that a run has ended which others may wait for. It is called for no other end.
+-- Notifies listening workers that runs have ended which others may wait for. It is called for no other end.
 
 create or replace function wakeboard.notify_ended()
 returns trigger language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
-  perform pg_notify('wakeboard', 'ended');
+  if exists (select from noted) then
+    perform pg_notify('wakeboard', 'ended');
+  end if;
   return null;
 end
 $$;
 create or replace trigger ended_runs_notify after insert on wakeboard.ended_runs
-  for each row execute function wakeboard.notify_ended();
+  referencing new table as noted for each statement execute function wakeboard.notify_ended();

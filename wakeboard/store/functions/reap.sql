@@ -10,6 +10,9 @@
 -- reply to its claim was lost: that worker has sent heartbeats for half a lease, without a gap, and none named the lease. A crashed run
 -- counts as started, unless the last heartbeat reported that its handler had not started. If the run's timeout ended the lease while the
 -- worker was alive, the attempt failed (Timeout). A run with a requested cancellation is cancelled.
+--
+-- A run of the type `job` does not crash with its worker, because its container runs in another pod: the lost lease counts as a release
+-- (from the fifth on, each costs the attempt), as in `report_worker_terminated`. It is not among `crashed`.
 -- Example:
 --   select * from wakeboard.reap();
 
@@ -97,9 +100,11 @@ begin
       from expired
   ), locked as (
     select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, waited,
+           job_type = 'job' as not_at_fault, job_type = 'job' and release_count >= 4 as costs_the_attempt,
            case when cancel_requested_at is not null then 'cancelled'
                 when never_had then 'never had'
                 when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
+                when job_type = 'job' then case when release_count >= 4 and attempts >= max_attempts then 'released dead' else 'released' end
                 when crash_count + 1 >= crashes_until_dead then 'crashed dead'
                 else 'crashed' end as decision
       from classified join job_runs as run on run.id = classified.id
@@ -109,8 +114,9 @@ begin
        for update of run skip locked
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at, died)
-    select id, lease_epoch, attempts, case when decision like 'timed out%' then 'timed_out' else 'crashed' end,
-           case when decision like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
+    select id, lease_epoch, attempts,
+           case when decision like 'timed out%' then 'timed_out' when not_at_fault then 'released' else 'crashed' end,
+           case when decision like 'timed out%' then 'Timeout' when not not_at_fault then 'WorkerCrashed' end,
            case when decision like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
            locked_by, (select name from workers where worker_id = locked_by), started_at, decision like '%dead'
       from locked
@@ -129,24 +135,28 @@ begin
     update job_runs as run
        set locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
            status = (case when decision like '%dead' then 'dead' when decision = 'timed out' then 'failed' else 'queued' end)::run_status,
-           attempts = run.attempts - (decision like 'crashed%')::integer,
+           attempts = run.attempts - (decision not like 'timed out%' and not costs_the_attempt)::integer,
            crash_count = run.crash_count + (decision like 'crashed%')::integer,
-           started_epoch = case when waited and decision like 'crashed%' then run.started_epoch else run.lease_epoch end,
-           started_at = case when waited and decision like 'crashed%' and run.started_epoch is null then 'epoch' else run.started_at end,
+           release_count = run.release_count + (decision like 'released%')::integer,
+           started_epoch = case when waited and decision not like 'timed out%' then run.started_epoch else run.lease_epoch end,
+           started_at = case when waited and decision not like 'timed out%' and run.started_epoch is null then 'epoch' else run.started_at end,
            run_at = case decision when 'timed out'
                     then statement_timestamp() + backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts)
                     else run_at end,
-           failed_at = case when decision = 'crashed' then failed_at else statement_timestamp() end,
+           failed_at = case when decision in ('crashed', 'released') then failed_at else statement_timestamp() end,
            dead_at = case when decision like '%dead' then statement_timestamp() end,
-           error_type = case when decision like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
+           error_type = case when decision like 'timed out%' then 'Timeout' when decision = 'released' then run.error_type
+                             when decision = 'released dead' then 'ReleasedTooOften' else 'WorkerCrashed' end,
            last_error = case when decision like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
+                             when decision = 'released' then run.last_error
+                             when decision = 'released dead' then 'its workers stopped too often before it could finish'
                              else format('its worker died or lost its lease (crash %s of %s)', run.crash_count + 1, crashes_until_dead) end
       from locked
      where run.id = locked.id and decision not in ('cancelled', 'never had')
   )
   select count(*) filter (where decision like 'crashed%') as crashed, count(*) filter (where decision like 'timed out%') as timed_out,
          count(*) filter (where decision like '%dead') as dead, array_agg(id) filter (where decision = 'cancelled') as cancelled,
-         count(*) filter (where decision = 'never had') as never_had,
+         count(*) filter (where decision in ('never had', 'released')) as given_back,
          array_agg(id) filter (where decision like '%dead' and has_dependents) as ended
     into reaped from locked;
 
@@ -157,7 +167,7 @@ begin
     update installation set reap_skipped_at = statement_timestamp()
      where only_row in (select only_row from installation for no key update skip locked);
   end if;
-  if reaped.crashed + reaped.never_had > 0 then
+  if reaped.crashed + reaped.given_back > 0 then
     perform pg_notify('wakeboard', '');
   end if;
   return query select last_id, reaped.crashed::integer, reaped.timed_out::integer, reaped.dead::integer,

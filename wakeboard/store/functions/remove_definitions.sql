@@ -49,6 +49,6 @@ begin
   mine := array(select def.id from job_definitions as def
                  where def.id = any (mine) and def.source = remove_definitions.source and def.removed_at is not null);
   delete from schedule_dependencies where definition_id = any (mine);
-  delete from schedule_ticks where definition_id = any (mine) and waits_for is not null;
+  delete from schedule_ticks where definition_id = any (mine) and waits_for is not null and outcome is null;
 end
 $$;

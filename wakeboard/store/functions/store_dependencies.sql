@@ -1,7 +1,8 @@
 -- internal (called by sync_definitions)
 -- Stores spec.after of those of the declared schedules `rows` that are stored as declared. A parent that does not exist yet is found when it
--- is created. Marks the parents and their live runs (has_dependents), so that `complete` notes their ends. A tick that
--- waited for an entry that is gone, for example because its run is dead, is created if the others have ended.
+-- is created. Marks the parents and their live runs (has_dependents), so that `complete` notes their ends. A tick whose run is not created
+-- yet waits for the new entries, also of a suspended schedule. A tick that waited for an entry that is gone, for example because its run is
+-- dead, is created if the others have ended.
 
 create or replace function wakeboard.store_dependencies(source text, rows jsonb)
 returns void language plpgsql security definer
@@ -14,6 +15,7 @@ declare
   newly bigint[];                      -- schedules that others run after from now on
   former jsonb;                        -- the entries of the declared schedules until now
   edited bigint[];
+  freed bigint[];                      -- of these, those with entries that are gone, unless they are suspended
   waiting_definitions bigint[]; waiting_ticks timestamptz[];
 begin
   if not exists (select from schedule_dependencies) and not jsonb_path_exists(rows, '$[*].after[*]') then
@@ -54,15 +56,6 @@ begin
             from schedule_dependencies as missing join job_definitions as child on child.id = missing.definition_id
            where missing.parent_id is null) as found
    where edge.definition_id = found.definition_id and edge.place = found.place and found.parent_id is not null;
-  -- Ticks that waited for the ticks of a parent with `ticks: All` that is no longer one.
-  update schedule_ticks as known
-     set waits_for = case when exists (select from schedule_dependencies as edge where edge.definition_id = known.definition_id) then 'run' end
-   where known.waits_for in ('check', 'ticks')
-     and known.definition_id = any (array(
-       select def.id from jsonb_to_recordset(rows) as wanted (namespace text, name text, spec_hash text)
-         join job_definitions as def on def.source = store_dependencies.source and def.namespace = wanted.namespace
-          and def.name = wanted.name and def.spec_hash = wanted.spec_hash))
-     and not exists (select from schedule_dependencies as edge where edge.definition_id = known.definition_id and edge.ticks = 'All');
   -- Live runs count, too. After the parents are locked, none of them gets a run without the mark.
   newly := array(
     select def.id from job_definitions as def
@@ -78,33 +71,38 @@ begin
         and not exists (select from schedule_dependencies where parent_id = def.id)
       order by def.id for no key update skip locked));       -- with the mark, only a row of ended_runs is superfluous
 
-  -- Ticks that an edit frees.
-  select array_agg(distinct entry.definition_id) into edited
-    from jsonb_populate_recordset(null::schedule_dependencies, former) as entry
-    join job_definitions as def on def.id = entry.definition_id and not def.suspended
-   where not exists (select from schedule_dependencies as edge
-                      where edge.definition_id = entry.definition_id and edge.parent_name = entry.parent_name
-                        and edge.outcome = entry.outcome and edge.ticks = entry.ticks);
+  -- Ticks that wait do so for the new entries. Others may have waited for an entry that is gone.
+  with entry as (
+    select definition_id, parent_name, outcome, ticks from jsonb_populate_recordset(null::schedule_dependencies, former)
+  ), current as (
+    select definition_id, parent_name, outcome, ticks from schedule_dependencies where definition_id in (select definition_id from entry)
+  ), gone as (
+    table entry except table current
+  )
+  select array_agg(distinct def.id) filter (where not def.suspended and def.id in (select definition_id from gone)), array_agg(distinct def.id)
+    into freed, edited
+    from (table gone union (table current except table entry)) as changed join job_definitions as def on def.id = changed.definition_id;
   if edited is not null then
-    with freed as (
-      delete from schedule_ticks where definition_id = any (edited) and waits_for is not null returning definition_id, scheduled_for
+    with waiting as (
+      delete from schedule_ticks where definition_id = any (edited) and waits_for is not null and outcome is null
+      returning definition_id, scheduled_for
     )
     select array_agg(definition_id), array_agg(scheduled_for) into waiting_definitions, waiting_ticks
-      from (select definition_id, scheduled_for from freed
+      from (select definition_id, scheduled_for from waiting
             union
             select entry.definition_id, run.scheduled_for
               from jsonb_populate_recordset(null::schedule_dependencies, former) as entry
               join job_runs as run on run.definition_id = entry.parent_id and run.trigger <> 'manual'
-             where entry.definition_id = any (edited)
+             where entry.definition_id = any (freed)
             union                        -- the newest tick may have waited for a run that does not exist yet
             select edge.definition_id, max(past.scheduled_for)
               from schedule_dependencies as edge
               join schedule_ticks as past on past.definition_id = edge.parent_id and past.outcome is not null
-             where edge.definition_id = any (edited) and edge.ticks = 'Same'
+             where edge.definition_id = any (freed) and edge.ticks = 'Same'
              group by edge.definition_id
             having max(past.scheduled_for) > (select max(own.scheduled_for) from schedule_ticks as own where own.definition_id = edge.definition_id)
-           ) as waiting;
-    perform note_ready_ticks(waiting_definitions, waiting_ticks) where waiting_ticks is not null;
+           ) as ready;
+    perform note_ready_ticks(waiting_definitions, waiting_ticks, null) where waiting_ticks is not null;
   end if;
   -- The status of a schedule names parents that do not exist.
   insert into definition_changes (definition_id)

@@ -1,9 +1,10 @@
 -- for: operator
 -- Stores the declared schedules of `source`. `rows`: an array of objects with namespace, name, uid, generation, spec_hash, the columns of
--- the spec, after (an array of objects with schedule, outcome and ticks), cron_fields, next_run_at (the first tick after max(now, last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created',
--- 'updated', 'unchanged', 'stale' (same uid, older generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done:
--- handle those that `filter_due_definitions` returns, then call again). A row without an answer: another transaction has locked its
--- schedule, a run of it that needs other limit keys, or a schedule, or a run of one, that it is the first to run after; call again. A removed schedule that is declared again keeps its row. A schedule
+-- the spec, after (an array of objects with schedule, outcome and ticks), cron_fields, next_run_at (the first tick after max(now,
+-- last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created', 'updated', 'unchanged', 'stale' (same uid, older
+-- generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done: handle those that `filter_due_definitions`
+-- returns, then call again). A row has no answer if another transaction has locked what it must change: the schedule, runs that need other
+-- limit keys, or a new parent in `after` and its runs. Then call again. A removed schedule that is declared again keeps its row. A schedule
 -- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.rules.dependency_graph import AwaitedRun, Node, Parent, first_cycle, in_cycles, waiting_for
+from wakeboard.rules.dependency_graph import (
+    AwaitedRun,
+    Node,
+    Parent,
+    UnmatchedTicks,
+    first_cycle,
+    in_cycles,
+    waiting_for,
+)
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -47,6 +55,31 @@ select edge.definition_id, child.namespace || '/' || child.name, parent.id, chil
   join wakeboard.job_definitions as child on child.id = edge.definition_id and child.removed_at is null
   left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
  order by 2, edge.place
+"""
+_UNMATCHED: LiteralString = """
+select has.parent_name as has, lacks.parent_name as lacks, count(*) as count, max(tick.scheduled_for) as newest
+  from wakeboard.schedule_dependencies as has
+  join wakeboard.job_definitions as child on child.id = has.definition_id
+  join wakeboard.schedule_dependencies as lacks
+    on lacks.definition_id = has.definition_id and lacks.ticks = 'Same' and lacks.place <> has.place
+  join wakeboard.job_definitions as other on other.id = lacks.parent_id and other.removed_at is null
+ cross join lateral (
+   select scheduled_for, recorded_at from wakeboard.schedule_ticks
+    where definition_id = has.parent_id and outcome is not null
+    order by scheduled_for desc limit 100) as tick
+ where has.definition_id = %(id)s and has.ticks = 'Same' and tick.recorded_at >= child.created_at
+   and (other.next_run_at > tick.scheduled_for
+        or exists (select from wakeboard.schedule_ticks
+                    where definition_id = other.id and scheduled_for > tick.scheduled_for and outcome is not null))
+   and not exists (select from wakeboard.schedule_ticks
+                    where definition_id = child.id and scheduled_for = tick.scheduled_for)
+   and not exists (select from wakeboard.schedule_ticks
+                    where definition_id = other.id and scheduled_for = tick.scheduled_for)
+   and not exists (select from wakeboard.job_runs
+                    where definition_id = other.id and scheduled_for = tick.scheduled_for and trigger <> 'manual')
+ group by 1, 2
+ order by newest desc, 1
+ limit 3
 """
 _AWAITED: LiteralString = """
 select edge.parent_id as id, coalesce(live.schedule, past.schedule, live.job_type, past.job_type) as name,
@@ -109,6 +142,11 @@ async def read_dependency_facts(conn: psycopg.AsyncConnection[Any]) -> Dependenc
     cycle = first_cycle([(parent, child) for child, _, parent, _ in edges if parent is not None])
     missing = [(name, wanted) for _, name, parent, wanted in edges if parent is None]
     return DependencyFacts(after=len(names), cycle=[names[each] for each in cycle], missing=missing)
+
+
+async def read_unmatched_ticks(conn: psycopg.AsyncConnection[Any], definition_id: int) -> list[UnmatchedTicks]:
+    """The recent ticks that only one of two parents had; of at most three pairs of parents."""
+    return await read(conn, class_row(UnmatchedTicks), _UNMATCHED, {"id": definition_id})
 
 
 async def read_awaited_runs(conn: psycopg.AsyncConnection[Any], run_id: int) -> list[AwaitedRun]:

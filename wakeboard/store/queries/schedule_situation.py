@@ -11,7 +11,7 @@ from psycopg.rows import class_row, dict_row
 
 from wakeboard.rules.facts import IDS_SHOWN
 from wakeboard.rules.schedule_explanation import ScheduleSituation, SkippedTicks
-from wakeboard.store.queries.dependencies import read_parents
+from wakeboard.store.queries.dependencies import read_parents, read_unmatched_ticks
 from wakeboard.store.queries.run_situation import read_pauses
 from wakeboard.store.statements import read
 
@@ -93,4 +93,5 @@ async def read_schedule_situation(conn: psycopg.AsyncConnection[Any], definition
         skipped=await read(conn, class_row(SkippedTicks), SKIPPED, past),
         pauses=await read_pauses(conn, row["queue"], definition_id),
         parents=await read_parents(conn, [definition_id]),
+        unmatched=await read_unmatched_ticks(conn, definition_id),
     )

@@ -1,4 +1,4 @@
-"""What people decide about runs: cancel, retry, replay, discard, run-now, pause."""
+"""Actions of administrators on runs: cancel, retry, replay, discard, run-now, pause."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_asking_twice_to_cancel_a_running_run_is_asking_once(admin: SqlClient, w
 def test_what_was_not_answered_as_cancelled_is_not_cancelled(
     admin: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
-    """A run that commits while the move waits for another run's lock is unknown to it, and stays."""
+    """A run that commits while the call waits for another run's lock is unknown to it, and stays."""
     waits = admin.enqueue()
     maker, locker = open_client(0), open_client(0)
     with locker.conn.transaction():
@@ -86,7 +86,7 @@ def test_what_was_not_answered_as_cancelled_is_not_cancelled(
 # -- retry -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_retried_run_is_the_same_run_due_now_and_begins_anew(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_retried_run_is_the_same_run_due_now(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(max_attempts=1, run_at="2020-01-01 00:00Z")
     admin.crashed(run, 1)
     (lease,) = worker.claim()
@@ -125,7 +125,7 @@ def test_retry_refuses_what_is_neither_dead_nor_failed(admin: SqlClient, worker:
     }
 
 
-def test_a_cancel_is_forgotten_by_a_retry(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_retry_clears_a_cancel_request(admin: SqlClient, worker: SqlClient) -> None:
     run = dead(admin, worker)
     admin.sql("update job_runs set cancel_requested_at = now()")
     admin.retry(run)
@@ -155,7 +155,7 @@ def test_what_was_answered_as_discarded_is_discarded(
     open_client: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor,
 ) -> None:
-    """Also a run that dies while the move waits for another run's lock."""
+    """Also a run that dies while the call waits for another run's lock."""
     waits, dies = dead(admin, worker), admin.enqueue()
     (lease,) = worker.claim()
     locker = open_client(0)
@@ -238,7 +238,7 @@ def test_forbid_refuses_while_a_run_is_unfinished(admin: SqlClient, worker: SqlC
     assert run_now(admin, schedule)[1] == "queued"
 
 
-def test_forbid_lets_one_run_pass_when_two_people_ask_at_once(
+def test_forbid_creates_one_run_for_two_concurrent_calls(
     admin: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     schedule = admin.define(policy="Forbid")
@@ -264,7 +264,7 @@ def test_replace_cancels_what_waits_and_asks_what_runs_to_stop(admin: SqlClient,
     assert worker.claim_limited() == []
 
 
-def test_replace_forgets_no_run_that_starts_meanwhile(
+def test_replace_misses_no_run_that_starts_meanwhile(
     admin: SqlClient,
     worker: SqlClient,
     other: SqlClient,
@@ -286,24 +286,24 @@ def test_replace_forgets_no_run_that_starts_meanwhile(
 # -- pause -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pause_and_a_resume_tell_whose_status_changed(admin: SqlClient) -> None:
+def test_a_pause_and_a_resume_return_whose_status_changed(admin: SqlClient) -> None:
     schedule = admin.define(queue="mail")
-    for move in ("pause", "resume"):
+    for call in ("pause", "resume"):
         for what in ("all", "queue:mail", f"schedule:{schedule}", "queue:other"):
             admin.sql("delete from definition_changes")
-            assert admin.value(f"select {move}(%s)", what) is True
+            assert admin.value(f"select {call}(%s)", what) is True
             assert admin.column("select * from pop_changed_definitions()") == (
                 [schedule] if what != "queue:other" else []
             )
 
 
-@pytest.mark.parametrize("move", ["cancel", "retry", "discard", "replay", "run_now"])
-def test_what_people_decide_about_a_schedules_run_is_noted(admin: SqlClient, worker: SqlClient, move: str) -> None:
+@pytest.mark.parametrize("call", ["cancel", "retry", "discard", "replay", "run_now"])
+def test_actions_on_the_run_of_a_schedule_change_its_status(admin: SqlClient, worker: SqlClient, call: str) -> None:
     schedule = admin.define()
     run, _ = run_now(admin, schedule)
     assert run
     (lease,) = worker.claim()
-    match move:
+    match call:
         case "retry" | "discard":
             worker.fail(lease, outcome="discarded")
         case "replay":
@@ -311,10 +311,10 @@ def test_what_people_decide_about_a_schedules_run_is_noted(admin: SqlClient, wor
         case _:
             pass
     admin.sql("delete from definition_changes")
-    if move == "run_now":
+    if call == "run_now":
         run_now(admin, schedule)
     else:
-        getattr(admin, move)(run)
+        getattr(admin, call)(run)
     assert admin.column("select * from pop_changed_definitions()") == [schedule]
     assert admin.column("select * from pop_changed_definitions()") == []
 

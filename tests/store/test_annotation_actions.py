@@ -36,7 +36,7 @@ def test_run_now_queues_a_run_once_for_each_token(admin: SqlClient) -> None:
     assert admin.value("select count(*) from job_runs where trigger = 'manual'") == 2
 
 
-def test_a_token_that_was_there_first_is_remembered_and_not_acted_upon(admin: SqlClient) -> None:
+def test_a_token_of_a_new_schedule_is_stored_and_not_executed(admin: SqlClient) -> None:
     definition = admin.define()
     assert act(admin, definition, "run-now", "1", record_only=True)[1]
     assert not act(admin, definition, "run-now", "1")[1]
@@ -52,14 +52,14 @@ def test_retry_dead_queues_every_dead_run_again(admin: SqlClient) -> None:
     assert admin.run(elsewhere).status == "dead"
 
 
-def test_discard_dead_gives_them_up(admin: SqlClient) -> None:
+def test_discard_dead_discards_every_dead_run(admin: SqlClient) -> None:
     definition = admin.define()
     dead_run(admin, definition)
     assert act(admin, definition, "discard-dead", "a") == ("discarded 1 dead run", True)
     assert admin.value("select status from job_run_history") == "dead"
 
 
-def test_a_refusal_is_remembered_too(admin: SqlClient) -> None:
+def test_a_refused_token_is_stored_too(admin: SqlClient) -> None:
     definition = admin.define(policy="Forbid")
     act(admin, definition, "run-now", "1")
     result, new = act(admin, definition, "run-now", "2")
@@ -86,7 +86,7 @@ def test_a_removed_schedule_refuses(admin: SqlClient) -> None:
     assert act(admin, definition, "run-now", "1") == ("refused: there is no such schedule", False)
 
 
-def test_tokens_are_forgotten_after_ninety_days(admin: SqlClient) -> None:
+def test_tokens_expire_after_ninety_days(admin: SqlClient) -> None:
     definition = admin.define()
     for token, days in (("old", 91), ("new", 89)):
         act(admin, definition, "run-now", token)

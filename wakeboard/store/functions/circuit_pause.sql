@@ -1,0 +1,7 @@
+-- internal (called by check_circuits and create_dependent_runs)
+-- How long the open circuit of a schedule lets no tick run after so many `probes` have died: 1 minute, doubled with each of them, up to 1 hour.
+
+create or replace function wakeboard.circuit_pause(probes integer)
+returns interval language sql immutable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+return least(interval '1 hour', interval '1 minute' * 2 ^ least(probes, 10));
