@@ -1,4 +1,4 @@
-"""Measures what people who look at the web board cost the workers: drains with ten viewers and without, in turn."""
+"""Measures what viewers of the web board cost the workers: drains with ten viewers and without, in turn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BOARD: Final = "from wakeboard.cli import main; main()"
 
 
 @dataclass(slots=True)
-class Viewing:
+class ViewerStats:
     """What the board and its viewers did while they were there. `cpu_s`: of the board's process."""
 
     pages: int = 0
@@ -48,7 +48,7 @@ def measure_viewers(server: BenchmarkServer, plan: Plan) -> Table:
     case = Case(plan.drains[-1], 1)
     alone: list[Drain] = []
     watched: list[Drain] = []
-    viewings: list[Viewing] = []
+    stats: list[ViewerStats] = []
     for place in range(2 * plan.repetitions):
         order = (False, True) if place % 2 else (True, False)
         for with_viewers in order:
@@ -58,7 +58,7 @@ def measure_viewers(server: BenchmarkServer, plan: Plan) -> Table:
                     continue
                 with viewers(database.dsn) as viewing:
                     watched.append(drain_copy(server, database, case))
-                viewings.append(viewing)
+                stats.append(viewing)
     costs = [1 - other.rate / one.rate for one, other in zip(alone, watched, strict=True)]
     return Table(
         title="Viewers of the web board",
@@ -70,18 +70,18 @@ def measure_viewers(server: BenchmarkServer, plan: Plan) -> Table:
             ("runs/s", spread([drain.rate for drain in alone]), spread([drain.rate for drain in watched])),
             ("slower by, %", "", spread([100 * cost for cost in costs])),
             ("server CPU µs/run", *(spread([drain.server_cpu_us for drain in each]) for each in (alone, watched))),
-            ("board CPU, ms a second", "", spread([1000 * each.cpu_s / each.seconds for each in viewings])),
-            ("pages a second, all viewers", "", spread([each.pages / each.seconds for each in viewings])),
-            ("a page, median ms", "", number(statistics.median(each.median_ms for each in viewings))),
+            ("board CPU, ms a second", "", spread([1000 * each.cpu_s / each.seconds for each in stats])),
+            ("pages a second, all viewers", "", spread([each.pages / each.seconds for each in stats])),
+            ("a page, median ms", "", number(statistics.median(each.median_ms for each in stats))),
         ],
         thresholds=[at_most("ten viewers of the board slow a drain by, %", 100 * MAX_COST, [100 * c for c in costs])],
     )
 
 
 @contextmanager
-def viewers(dsn: str) -> Generator[Viewing]:
+def viewers(dsn: str) -> Generator[ViewerStats]:
     """A board and ten viewers of it, as processes of their own. What they did is known after the block."""
-    viewing = Viewing()
+    viewing = ViewerStats()
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as name:
         folder = Path(name)
         board = MeasuredProcess(
@@ -91,18 +91,18 @@ def viewers(dsn: str) -> Generator[Viewing]:
         )
         try:
             address = _written(board, r"http://127\.0\.0\.1:\d+")
-            people = MeasuredProcess(
+            process = MeasuredProcess(
                 [sys.executable, "-m", "bench.viewers", address, str(LONGEST_S)], {}, _folder(folder / "viewers")
             )
             try:
-                _written(people, READY)
+                _written(process, READY)
                 before = board.cpu_s()
                 yield viewing
                 viewing.cpu_s = board.cpu_s() - before
             finally:
-                people.stop()
-                people.ended()
-            found = json.loads(people.output().splitlines()[-1])
+                process.stop()
+                process.ended()
+            found = json.loads(process.output().splitlines()[-1])
             viewing.pages, viewing.seconds, viewing.median_ms = found["pages"], found["seconds"], found["median_ms"]
         finally:
             board.stop()

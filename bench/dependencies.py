@@ -98,7 +98,7 @@ def _flow(database: Database, workers: WorkerGroup, tick: datetime, roots: int, 
     with database.conn.transaction():
         database.do("set local search_path = pg_catalog, wakeboard, pg_temp")
         database.conn.execute(_TICK, [tick, [f"level-1-{place}" for place in range(roots)]])
-    workers.wait_until(lambda: database.ask(_ALL_DONE))  # cheap, because it competes with what is measured
+    workers.wait_until(lambda: database.ask(_ALL_DONE), poll_s=0.05)  # seldom: it competes with what is measured
     done = database.ask("select count(*) from wakeboard.job_run_history where scheduled_for = %s", tick)
     if done != runs:
         raise RuntimeError(f"{done} runs of {runs} were created")

@@ -30,7 +30,7 @@ FILLS_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Steady:
+class SteadyRate:
     """Runs per second at full load, and the dead rows then."""
 
     rate: float
@@ -39,8 +39,8 @@ class Steady:
 
 def measure_pinned(server: BenchmarkServer, plan: Plan) -> Table:
     """In turn: without and with a snapshot."""
-    free: list[Steady] = []
-    pinned: list[Steady] = []
+    free: list[SteadyRate] = []
+    pinned: list[SteadyRate] = []
     for _ in range(plan.few_repetitions):
         free.append(_steady(server, plan, pinned=False))
         pinned.append(_steady(server, plan, pinned=True))
@@ -58,11 +58,11 @@ def measure_pinned(server: BenchmarkServer, plan: Plan) -> Table:
     )
 
 
-def _row(name: str, found: list[Steady]) -> list[str]:
+def _row(name: str, found: list[SteadyRate]) -> list[str]:
     return [name, spread([each.rate for each in found]), number(max(each.dead_rows for each in found))]
 
 
-def _steady(server: BenchmarkServer, plan: Plan, *, pinned: bool) -> Steady:
+def _steady(server: BenchmarkServer, plan: Plan, *, pinned: bool) -> SteadyRate:
     feed = _Feed(plan.pinned_load)
     with (
         server.database() as database,
@@ -80,7 +80,7 @@ def _steady(server: BenchmarkServer, plan: Plan, *, pinned: bool) -> Steady:
         rate = (database.ask(FINISHED) - before) / (time.monotonic() - began)
         if worker.dead():
             raise RuntimeError(f"the worker ended: {worker.output()}")
-        return Steady(rate, database.ask(DEAD))
+        return SteadyRate(rate, database.ask(DEAD))
 
 
 @contextmanager
@@ -114,6 +114,7 @@ class _Feed:
     def _feed(self, dsn: str) -> None:
         fed, began = 0, time.monotonic()
         with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("set search_path = pg_catalog, wakeboard, pg_temp")  # so that runs may belong to a definition
             while not self._enough.is_set():
                 finished = conn.execute(FINISHED).fetchone()
                 assert finished is not None

@@ -31,7 +31,7 @@ FREE, LIMITED = wakeboard.Job("noop"), wakeboard.Job("noop", limit_key="another-
 
 
 @dataclass(slots=True)
-class _Took:
+class _Durations:
     """Milliseconds of each claim."""
 
     free: list[float] = field(default_factory=list[float])
@@ -72,8 +72,8 @@ def _ratio(these: list[float], those: list[float]) -> float:
     return statistics.median(these) / statistics.median(those)
 
 
-async def _measured(alone: Database, crowded: Database, rounds: int) -> tuple[_Took, _Took]:
-    took = _Took(), _Took()
+async def _measured(alone: Database, crowded: Database, rounds: int) -> tuple[_Durations, _Durations]:
+    took = _Durations(), _Durations()
     async with (
         await connect(alone.dsn, prepared_statements=True) as one,
         await connect(crowded.dsn, prepared_statements=True) as other,

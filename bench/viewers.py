@@ -1,4 +1,4 @@
-"""`python -m bench.viewers ADDRESS SECONDS`: people who look at a web board. They follow its events as a browser does.
+"""`python -m bench.viewers ADDRESS SECONDS`: viewers of a web board, who follow its events as a browser does.
 
 Each viewer holds an event stream and asks for its page again at every change. After so many seconds, or SIGTERM, it
 prints a line of JSON: `pages` that were answered, `seconds`, and `median_ms` of an answer.
@@ -87,7 +87,8 @@ async def view(address: str, seconds: float) -> str:
         print(READY, flush=True)
         began, shown = time.monotonic(), [len(viewer.taken_s) for viewer in viewers]
         with suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await ended.wait()
         took = time.monotonic() - began
         for task in tasks:
             task.cancel()

@@ -83,7 +83,7 @@ class WorkerGroup:
         for path in self._folder.glob("lateness.*"):
             os.truncate(path, 0)
 
-    def wait_until(self, happened: Callable[[], object], within_s: float = TIMEOUT_S) -> float:
+    def wait_until(self, happened: Callable[[], object], within_s: float = TIMEOUT_S, poll_s: float = POLL_S) -> float:
         """Unix time at which `happened()` was seen to be true.
 
         Raises:
@@ -101,7 +101,7 @@ class WorkerGroup:
                 why = "the workers left" if all_exited else f"not within {within_s:.0f} s"
                 output = self._started[-1].output()
                 raise NotDone(f"not done: {why}, and wrote: {output}", all_exited=all_exited)
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
         return time.time()
 
 

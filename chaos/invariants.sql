@@ -40,7 +40,7 @@ select idempotency_key, count(*), array_agg(id) from wakeboard.all_runs
 -- other: a lease ends before another begins
 select run_id, at, holder from chaos.transitions where what = 'taken over';
 
--- other: every effect is in the ledger
+-- other: every effect is in job_effects
 select run_uuid, key from chaos.effects except select run_uuid, key from wakeboard.job_effects;
 
 -- other: crashes are counted right

@@ -64,7 +64,7 @@ external effects, limits, rate limits, retries, snoozes and timeouts.
 
 The seed decides a plan: about three faults per second, many at the same time, then one of each kind in isolation, to
 measure how long recovery takes. After the last fault everything must drain and every worker must work. A checker then
-reads the tables, the effects ledger, the replies that applications received, and an audit log of each change of a run,
+reads the tables, the effects table, the replies that applications received, and an audit log of each change of a run,
 which a trigger writes in the transaction that makes the change. It checks these invariants:
 
 {invariants}

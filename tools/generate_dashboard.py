@@ -188,7 +188,7 @@ ROWS: dict[str, list[Panel]] = {
     "Operators": [
         Panel(
             "Leadership",
-            "Which pod is the leader. A handover takes two seconds, after a crash seventeen.",
+            "Which pod is the leader. A handover takes less than a second, after the loss of a node 16 seconds.",
             {"{{pod}}": f"wakeboard_leader{S}"},
             kind="state-timeline",
             width=12,

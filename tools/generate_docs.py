@@ -114,7 +114,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.commands.next import NextTicks
     from wakeboard.cli.support.checklist import Finding
     from wakeboard.cli.support.import_plan import ImportRow
-    from wakeboard.conformance.suite import Verdict
+    from wakeboard.conformance.suite import ScenarioResult
     from wakeboard.store.enqueue import Enqueued
     from wakeboard.store.migrate import Migrated
     from wakeboard.store.queries.alerts import AlertRow
@@ -190,7 +190,7 @@ def answers() -> dict[str, Answer]:
         "limit": Answer(LimitRow, listed=LimitRow),
         "confirm removal": Answer({"source": "the source", "count": "number of schedules that the next sync removes"}),
         "check": Answer(Finding, many=True),
-        "conformance": Answer(Verdict, many=True),
+        "conformance": Answer(ScenarioResult, many=True),
         "migrate": Answer(Migrated),
         "effects install": Answer({"installed": "the database"}),
         "version": Answer({"wakeboard": "version", "python": "version", "tzdata": "version"}),

@@ -58,7 +58,8 @@ rule `circuitOpen: 1` announces it.
 - Runs count in the order in which they end. Cancelled and skipped runs do not count. A dead run counts once: not while
   it is retried, and still after it was discarded. Runs that were dead when the field was added do not count.
 - The first tick after a pause is a probe, one run. The pause is 1 minute, and doubles with each dead probe, up to
-  1 hour. At least one tick is skipped before each probe: a daily schedule tries every second day.
+  1 hour. At least one tick is skipped before each probe: a daily schedule tries every second day. A tick of a
+  schedule with `after` counts as due when the runs of the other schedules have ended.
 - The circuit closes when a run of a tick succeeds: the probe, one that was still running, or one that a user retried.
   `wakeboard resume schedule NAMESPACE/NAME` and the board close it at once, and dead runs count from zero. So does
   removing the field. Other changes of the spec leave it open.

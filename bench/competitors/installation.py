@@ -16,7 +16,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Final
 
-from tools.bootstrap import install, say
+from tools.bootstrap import install, report
 from tools.go_programs import cache, file_lock
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def _key() -> str:
 
 
 def _install(folder: Path) -> None:
-    say("Installing the other queues, once.")
+    report("Installing the other queues, once.")
     unfinished = Installation(folder.with_name(f"{folder.name}-unfinished"))
     shutil.rmtree(unfinished.folder, ignore_errors=True)
     install("--target", str(unfinished.python_packages), "--require-hashes", "-r", str(PYTHON_LOCK))

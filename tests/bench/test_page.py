@@ -9,7 +9,7 @@ from bench.page import HEADING, section_of, with_section
 from bench.tables import at_least, at_most, thresholds_table
 
 
-def test_a_section_is_found_again() -> None:
+def test_a_section_can_be_replaced() -> None:
     page = with_section("", "make bench", "## Figures\n\n1, 2, 3\n")
 
     assert page.startswith(HEADING)

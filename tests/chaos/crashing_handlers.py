@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 
 import psycopg
 
@@ -27,15 +26,6 @@ async def quick(run: wakeboard.Run) -> None:
     """Does nothing."""
 
 
-@wakeboard.handler("waits")
-async def waits(run: wakeboard.Run) -> None:
-    """Records that it began, then waits until the gate opens."""
-    with psycopg.connect(DSN, autocommit=True) as conn:
-        _record(conn, run, "began")
-        await _wait_for_gate(conn)
-        _record(conn, run, "ended")
-
-
 @wakeboard.handler("sleeps")
 async def sleeps(run: wakeboard.Run) -> None:
     """Sleeps for an hour and needs no database."""
@@ -50,7 +40,7 @@ async def charges(run: wakeboard.Run) -> None:
         await _wait_for_gate(conn)
         with conn.transaction():
             if run.once(conn, "charge"):
-                conn.execute("insert into ledger values (%s, %s)", (run.id, os.getpid()))
+                conn.execute("insert into effects values (%s, %s)", (run.id, os.getpid()))
         _record(conn, run, "charged")
 
 
@@ -59,12 +49,4 @@ def counts(run: wakeboard.Run) -> None:
     """Has one effect immediately, in a thread."""
     with psycopg.connect(DSN) as conn:
         if run.once(conn, "count"):
-            conn.execute("insert into ledger values (%s, %s)", (run.id, os.getpid()))
-
-
-@wakeboard.handler("poison")
-async def poison(run: wakeboard.Run) -> None:
-    """Kills its worker and every other run there."""
-    with psycopg.connect(DSN, autocommit=True) as conn:
-        _record(conn, run, "poisoned")
-    os.kill(os.getpid(), signal.SIGKILL)
+            conn.execute("insert into effects values (%s, %s)", (run.id, os.getpid()))

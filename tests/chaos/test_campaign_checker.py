@@ -95,7 +95,7 @@ def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:
         ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 1", "at most one"),
         ("insert into chaos.effects select * from chaos.effects", "no effect twice"),
         ("delete from chaos.effects", "effects of succeeded runs happened exactly once"),
-        ("delete from wakeboard.job_effects", "every effect is in the ledger"),
+        ("delete from wakeboard.job_effects", "every effect is in job_effects"),
         ("update wakeboard.job_run_history set locked_by = 8 where id = 1", "the accepted completion came from"),
         ("update wakeboard.job_run_history set attempts = 2 where id = 1", "attempts are counted right"),
         ("update wakeboard.job_run_history set crash_count = 1 where id = 1", "crashes are counted right"),

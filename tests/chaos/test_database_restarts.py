@@ -40,12 +40,12 @@ def test_a_stop_and_a_crash_of_postgres_under_load_lose_nothing_and_repeat_no_ef
         watcher.enqueue("counts", RUNS, max_attempts=20)
         with Worker(server.dsn, tmp_path, "--forever"), Worker(server.dsn, tmp_path, "--forever"):
             for how, done in (("stopped", RUNS // 10), ("killed", RUNS // 3)):
-                watcher.wait(f"select count(*) > {done} from ledger")
+                watcher.wait(f"select count(*) > {done} from effects")
                 _end(server, how)
                 server.start()
             watcher.wait(f"select count(*) = {RUNS} from wakeboard.job_run_history where status = 'succeeded'")
         assert watcher.ask("select count(*) from wakeboard.job_runs") == 0
-        assert watcher.rows("select count(*), count(distinct run_id) from ledger") == [(RUNS, RUNS)]
+        assert watcher.rows("select count(*), count(distinct run_id) from effects") == [(RUNS, RUNS)]
         assert watcher.ask("select count(distinct id) from wakeboard.job_run_history") == RUNS
 
 

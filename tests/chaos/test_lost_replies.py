@@ -47,38 +47,6 @@ def test_a_forever_worker_starts_although_its_first_replies_are_lost(
     assert intercept.matched.is_set()
 
 
-def test_a_completion_whose_reply_is_lost_is_accepted_once(
-    database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
-) -> None:
-    (run,) = watcher.enqueue("waits")
-    with Worker(through(proxy, database), tmp_path, "--forever"):
-        watcher.wait("select true from events")
-        intercept = Intercept("wakeboard outcomes", b"wakeboard.complete", Action.DROP_REPLY)
-        proxy.add(intercept)
-        watcher.do("insert into gate values (true)")
-        watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
-        watcher.enqueue("quick")
-        watcher.wait("select count(*) = 2 from wakeboard.job_run_history where status = 'succeeded'")
-    assert intercept.matched.is_set()
-
-
-def test_orphaned_leases_of_a_lost_claim_reply_are_reaped_while_their_worker_lives(
-    database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
-) -> None:
-    with Worker(through(proxy, database), tmp_path, "--forever", poll_seconds=5):
-        watcher.wait(  # it sleeps until it is notified
-            "select state_change < clock_timestamp() - interval '0.5 s' from pg_stat_activity"
-            " where state = 'idle' and application_name like 'wakeboard claims%'"
-        )
-        intercept = Intercept("wakeboard claims", b"wakeboard.claim(", Action.DROP_REPLY, b'"quick"')
-        proxy.add(intercept)
-        runs = watcher.enqueue("quick", 10)
-        assert intercept.matched.wait(10)
-        watcher.wait("select count(*) = 10 from wakeboard.job_run_history where status = 'succeeded'")
-    crashes = watcher.rows("select distinct crash_count from wakeboard.job_run_history where id = any(%s)", runs)
-    assert crashes == [(0,)]
-
-
 def test_orphaned_leases_of_a_terminating_worker_are_reaped_as_soon_as_those_of_a_dead_one(
     database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
 ) -> None:

@@ -13,16 +13,6 @@ DSN = os.environ["WAKEBOARD_DSN"]
 FOR_EVER_S = 600
 
 
-@wakeboard.handler("prints")
-async def prints(run: wakeboard.Run) -> str:
-    """Fails until the table `paper` exists."""
-    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
-        answer = await conn.execute("select to_regclass('paper') is not null")
-        if not (await answer.fetchone() or (False,))[0]:
-            raise RuntimeError("the printer is out of paper")
-    return "printed"
-
-
 @wakeboard.handler("hangs_once")
 async def hangs_once(run: wakeboard.Run) -> str:
     """The first attempt hangs, later ones return."""

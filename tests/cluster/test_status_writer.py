@@ -149,7 +149,7 @@ select 'ping', id, 'x', {run_at} from wakeboard.job_definitions
 NOTE = "insert into wakeboard.definition_changes (definition_id) select id from wakeboard.job_definitions"
 
 
-async def test_what_says_nothing_new_is_not_written(leader: WriterHarness) -> None:
+async def test_an_unchanged_status_is_not_written(leader: WriterHarness) -> None:
     assert await leader.write() == 1
     version = leader.seen()["metadata"]["resourceVersion"]
     await leader.change(NOTE)
@@ -158,7 +158,7 @@ async def test_what_says_nothing_new_is_not_written(leader: WriterHarness) -> No
     assert leader.seen()["metadata"]["resourceVersion"] == version
 
 
-async def test_statuses_are_written_before_events_are_told(
+async def test_statuses_are_written_before_events(
     leader: WriterHarness, control_plane: TestCluster, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten thousand new schedules should be readable in `kubectl get` before their histories are."""
@@ -181,7 +181,7 @@ async def test_statuses_are_written_before_events_are_told(
     assert calls == ["patch_status", "patch_status", "post_event", "post_event"]
 
 
-async def test_a_conflict_is_computed_anew_for_the_newer_version(leader: WriterHarness) -> None:
+async def test_a_conflict_is_recomputed_for_the_newer_version(leader: WriterHarness) -> None:
     leader.edit({"metadata": {"finalizers": ["example.com/another-client"]}})
     assert await leader.write() == 0
     assert leader.conflicts() == 1
@@ -191,7 +191,7 @@ async def test_a_conflict_is_computed_anew_for_the_newer_version(leader: WriterH
     leader.edit({"metadata": {"finalizers": None}})
 
 
-async def test_an_edit_that_a_conflict_met_first_is_still_synced_when_the_stream_tells_of_it(
+async def test_an_edit_after_a_conflict_is_synced_when_the_watch_delivers_it(
     leader: WriterHarness,
 ) -> None:
     leader.edit({"spec": {"priority": 5}})
@@ -203,7 +203,7 @@ async def test_an_edit_that_a_conflict_met_first_is_still_synced_when_the_stream
     assert leader.seen()["status"]["observedGeneration"] == 2
 
 
-async def test_an_action_that_a_conflict_met_first_is_still_done_when_the_stream_tells_of_it(
+async def test_an_action_after_a_conflict_is_done_when_the_watch_delivers_it(
     leader: WriterHarness,
 ) -> None:
     leader.edit({"metadata": {"annotations": {"wakeboard.dev/run-now": "one"}}})
@@ -328,7 +328,7 @@ async def test_a_job_type_without_a_handler_is_reported_as_time_passes(leader: W
     assert await leader.write() == 0
 
 
-async def test_a_transition_that_was_refused_is_tried_again_though_its_moving_values_wait(
+async def test_a_refused_condition_change_is_retried_though_its_counts_wait(
     leader: WriterHarness, control_plane: TestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_writer, "RETRY_S", 0.2)
@@ -345,7 +345,7 @@ async def test_a_transition_that_was_refused_is_tried_again_though_its_moving_va
     assert leader.reason("Suspended") == "PausedInDatabase"
 
 
-async def test_who_leads_no_more_writes_nothing(leader: WriterHarness) -> None:
+async def test_a_former_leader_writes_nothing(leader: WriterHarness) -> None:
     leader.is_leader = lambda: False
     leader.writer = leader.another_writer()
     assert await leader.write() == 0
@@ -355,7 +355,7 @@ async def test_who_leads_no_more_writes_nothing(leader: WriterHarness) -> None:
     )
 
 
-async def test_moving_values_wait_and_ride_along_with_a_transition(leader: WriterHarness) -> None:
+async def test_counts_wait_and_are_written_with_a_condition_change(leader: WriterHarness) -> None:
     await leader.write()
     leader.writer = leader.another_writer(min_interval_s=3600.0)
     await leader.change(ENQUEUE.format(run_at="now()"))
@@ -368,6 +368,6 @@ async def test_moving_values_wait_and_ride_along_with_a_transition(leader: Write
     assert leader.seen()["status"]["queued"] == 1
 
 
-async def test_a_resource_that_is_gone_is_forgotten(leader: WriterHarness) -> None:
+async def test_a_deleted_resource_leaves_the_cache(leader: WriterHarness) -> None:
     leader.harness.reconciler.cache.remove(next(iter(leader.harness.reconciler.cache)))
     assert await leader.write() == 0

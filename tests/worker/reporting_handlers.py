@@ -102,12 +102,6 @@ def adds_plainly(run: wakeboard.Run) -> int:
     return sum(result["answer"] for result in run.results())
 
 
-@wakeboard.handler("sleeps")
-async def sleeps(run: wakeboard.Run) -> None:
-    """Waits until it is cancelled; swallows nothing."""
-    await asyncio.sleep(3600)
-
-
 @wakeboard.handler("naps")
 async def naps(run: wakeboard.Run) -> None:
     """Takes as long as the payload says."""
@@ -172,12 +166,3 @@ def loses_its_connection(run: wakeboard.Run) -> bool:
         if given_back == (0,):
             conn.execute("select pg_terminate_backend(pg_backend_pid())")
     return first
-
-
-@wakeboard.handler("charges-slowly")
-async def charges_slowly(run: wakeboard.Run) -> int:
-    """Its effect takes longer than a lease of two seconds, in one transaction."""
-    async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        assert await run.once(conn, "charge")
-        await conn.execute("insert into calls select 'charge' from pg_sleep(4)")
-    return run.attempt

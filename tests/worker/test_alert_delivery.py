@@ -102,10 +102,11 @@ async def test_an_error_of_a_receiver_is_a_failed_attempt_without_secrets(
     assert "T0KEN" not in str(outcome)
 
 
-async def test_an_unknown_receiver_is_refused_with_the_known_ones(tmp_path: Path):
-    outcome = await deliver(alerts_file(tmp_path, slack={"url": "http://127.0.0.1:1/"}), {**TEST, "receiver": "x"})
-    assert outcome.status == "discarded"
-    assert "has no receiver 'x'; its receivers: team" in str(outcome)
+async def test_a_delivery_to_a_receiver_that_the_file_lacks_is_retried(tmp_path: Path):
+    file = alerts_file(tmp_path, slack={"url": "http://127.0.0.1:1/"})
+    outcome = await deliver(file, {**TEST, "receiver": "x"})
+    assert outcome.status == "failed"
+    assert f"{file} has no receiver 'x'; its receivers: team" in str(outcome.error)
 
 
 class Mailbox:

@@ -18,14 +18,6 @@ def test_a_connection_lost_in_the_transaction_of_an_effect_costs_no_attempt(stor
         store.watcher.wait("select result = 'true' from wakeboard.job_run_history where id = %s", run)
 
 
-def test_an_effect_may_take_longer_than_a_lease(store: Store) -> None:
-    """Its transaction locks the run for other sessions, but not for the heartbeat."""
-    (run,) = store.enqueue("charges-slowly")
-    log = store.wake(lease_seconds=2).log
-    assert store.run(run)["status"] == "succeeded", log
-    assert (store.run(run)["result"], store.run(run)["lease_epoch"]) == (1, 1)
-
-
 @pytest.mark.parametrize("what", ["step", "effect"])
 def test_a_name_that_postgres_cannot_store_fails_at_once_with_a_sentence(store: Store, what: str) -> None:
     (run,) = store.enqueue("says-NUL", f'{{"what": "{what}"}}', max_attempts=1, timeout_s=60)

@@ -146,6 +146,6 @@ def test_runs_of_a_claim_whose_reply_came_late_are_released_before_they_start(st
 
 
 def test_after_a_quarantined_run_succeeded_the_worker_claims_the_next_one(store: Store) -> None:
-    suspects = store.enqueue("answers", '{"a": 1}', 2, crash_count=2)
+    quarantined = store.enqueue("answers", '{"a": 1}', 2, crash_count=2)
     store.wake()
-    assert [store.run(run)["status"] for run in suspects] == ["succeeded", "succeeded"]
+    assert [store.run(run)["status"] for run in quarantined] == ["succeeded", "succeeded"]

@@ -44,7 +44,7 @@ def test_a_handler_that_never_stops_does_not_keep_a_draining_worker(store: Store
     assert (seen["status"], seen["error_type"]) == ("dead", "Timeout")
 
 
-def test_a_handler_that_blocks_for_ever_ends_its_worker_and_its_neighbours_run_elsewhere(store: Store) -> None:
+def test_a_handler_that_blocks_for_ever_ends_its_worker_and_others_run_elsewhere(store: Store) -> None:
     (stuck,) = store.enqueue("never-comes-back", timeout_s=1, max_attempts=1)
     (neighbour,) = store.enqueue("naps", '{"seconds": 1}')
     with store.worker("--forever", handlers=PLAIN):  # it runs the maintenance, and knows neither job type

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from wakeboard.store.worker_api import Failure
 
 
-@pytest.mark.parametrize("job_type", ["answers", "answers-plainly"])
-def test_the_value_that_a_handler_returns_is_stored_as_the_result(store: Store, job_type: str) -> None:
-    (run,) = store.enqueue(job_type, '{"a": [1, "ü"]}')
-    store.wake()
-    assert (store.run(run)["status"], store.run(run)["result"]) == ("succeeded", {"a": [1, "ü"]})
-
-
 def test_a_handler_can_read_all_fields_of_its_run(store: Store) -> None:
     (run,) = store.enqueue("facts")
     log = store.wake().log

@@ -72,18 +72,6 @@ def test_the_oldest_run_of_each_queue_starts_whatever_the_other_queues_have(stor
     assert store.watcher.ask("select count(*) > 15000 from wakeboard.job_runs where queue = 'full'")
 
 
-def test_an_old_run_starts_behind_thousands_of_other_job_types(store: Store) -> None:
-    store.watcher.do(
-        "insert into wakeboard.job_runs (job_type, priority, run_at)"
-        " select 'of-another-image', 1, now() - interval '2 h' from generate_series(1, 9000)"
-    )
-    runs = old_runs(store, 1)
-    load(store, 20_000, 0.002)
-    with store.worker("--forever", handlers=HANDLERS, concurrency=1):
-        wait_for(store, runs)
-    assert store.watcher.ask("select count(*) > 10000 from wakeboard.job_runs where priority = 5")
-
-
 @pytest.mark.parametrize(
     ("busy", "old"),
     [({}, {"limit_key": "z"}), ({"limit_key": "a"}, {}), ({"limit_key": "a"}, {"limit_key": "z"})],

@@ -7,8 +7,6 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
-import pytest
-
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard_worker.logs import MAX_RUN_LINES
 
@@ -16,17 +14,10 @@ if TYPE_CHECKING:
     from tests.worker.conftest import Store
 
 
-@pytest.mark.parametrize(("job_type", "outcome"), [("sleeps", "failed"), ("swallows", "succeeded")])
-def test_a_handler_that_waits_too_long_is_cancelled_and_success_still_wins(
-    store: Store, job_type: str, outcome: str
-) -> None:
-    (run,) = store.enqueue(job_type, timeout_s=1)
+def test_a_success_after_the_timeout_wins(store: Store) -> None:
+    (run,) = store.enqueue("swallows", timeout_s=1)
     store.wake()
-    seen = store.run(run)
-    assert seen["status"] == outcome
-    if outcome == "failed":
-        assert (seen["error_type"], seen["attempts"]) == ("Timeout", 1)
-        assert store.watcher.ask("select outcome from wakeboard.job_attempts") == "timed_out"
+    assert store.run(run)["status"] == "succeeded"
 
 
 def test_a_worker_whose_threads_are_lost_finishes_the_rest_and_ends_with_an_error(store: Store) -> None:
@@ -35,14 +26,6 @@ def test_a_worker_whose_threads_are_lost_finishes_the_rest_and_ends_with_an_erro
         assert worker.exit_code() == 1
     assert "handlers that do not stop occupy half of the slots" in worker.log
     assert store.run(run)["error_type"] == "Timeout"
-
-
-def test_a_cancelled_run_is_stopped_at_the_next_heartbeat(store: Store) -> None:
-    (run,) = store.enqueue("sleeps")
-    with store.worker(lease_seconds=2):
-        store.watcher.wait("select true from wakeboard.job_runs where locked_by <> 0")
-        assert store.watcher.rows("select answer from wakeboard.cancel(%s)", [run]) == [("requested",)]
-        store.watcher.wait("select true from wakeboard.job_run_history where status = 'cancelled'")
 
 
 def test_a_draining_worker_waits_for_runs_that_are_due_soon(store: Store) -> None:

@@ -45,7 +45,7 @@ async def test_a_scan_past_foreign_runs_continues_in_the_next_turn(database: str
         assert scan.found_nothing is not bool(mine)
 
 
-def test_a_worker_that_drains_one_kind_of_runs_looks_for_the_other_kind_once_in_a_while(store: Store) -> None:
+def test_a_worker_that_drains_one_executor_polls_for_the_other(store: Store) -> None:
     name = store.watcher.ask("select current_database()")
     store.watcher.do(f"alter database \"{name}\" set track_functions = 'all'")
     store.enqueue("answers", "{}", 20_000)
