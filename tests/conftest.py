@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 
+pytest_plugins = ["tests.hung_tests"]
+
+
 def pytest_configure() -> None:
     """Removes the shell's settings, so that they do not change a test; an example may take any time."""
     settings.register_profile("wakeboard", deadline=None)

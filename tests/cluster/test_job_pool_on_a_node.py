@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from testbed.cluster.node import Node
 
-pytestmark = pytest.mark.timeout(1200)  # the first test may build the images
+pytestmark = pytest.mark.timeout(600)
 
 SHOP = "container-shop"
 POOL = "app.kubernetes.io/component=worker"
