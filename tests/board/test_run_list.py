@@ -267,7 +267,7 @@ async def test_names_for_suggestions_come_from_schedules_runs_and_payloads(conn:
     "text", ["", "id", "id.1", "id.x.y", "other.1.2", "past.1.2.3", f"id.{'9' * 40}.1", "id.1." + "9" * 60]
 )
 async def test_an_address_that_names_no_place_is_refused(text: str):
-    with pytest.raises(InvalidValue, match="the address names no place"):
+    with pytest.raises(InvalidValue, match="the address names no position"):
         position(text)
 
 

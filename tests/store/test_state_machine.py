@@ -73,7 +73,7 @@ WRONG: Final = (
     ("free_units", "(bound).rate_burst + 0.000001", "(bound).rate_burst + 1.000001", RATES),
     ("check_circuits", "is_open := def.suspend_after_dead <= (", "is_open := def.suspend_after_dead < (", CIRCUITS),
     ("plan_backfill", "when live.unfinished then 'unfinished'", "", ("backfill",)),
-    ("note_ready_ticks", "edge.outcome = 'Ended' and past.outcome is not null", "past.outcome is not null", TICKS),
+    ("enqueue_ready_ticks", "edge.outcome = 'Ended' and past.outcome is not null", "past.outcome is not null", TICKS),
     ("enqueue_dependents", "where edge.run_id = run.id and not edge.succeeded)", "where false)", RUNS),
     ("renew", "run.locked_until > statement_timestamp() as holds", "true as holds", RENEWALS),
 )

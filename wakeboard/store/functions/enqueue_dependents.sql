@@ -3,8 +3,9 @@
 -- rows of `ended_runs`. A row stays for the next call while another transaction has locked a schedule or run that waits for it; the others
 -- that wait for it, and other rows, do not. Of a tick, a schedule gets one run, whatever is retried, replayed or edited; its
 -- concurrencyPolicy applies, and its circuit (suspend_after_dead). While a schedule is paused, its ticks wait; those whose parents end while
--- it is suspended get no run. It waits for no lock. Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbidden, Replaced or CircuitOpen) and of runs that may
--- start now; and whether ticks of schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
+-- it is suspended get no run. It waits for no lock. Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbidden,
+-- Replaced or CircuitOpen) and of runs that may start now; and whether ticks of schedules with `ticks: All` must be checked: then call
+-- `joins_to_check` and `enqueue_joined_ticks`.
 -- Example:
 --   select * from wakeboard.enqueue_dependents();
 
@@ -73,7 +74,7 @@ begin
     on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
      where known.outcome is distinct from 'succeeded';
 
-    select made + note_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick), at_once - made) into made
+    select made + enqueue_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick), at_once - made, false) into made
       from unnest(definitions, ticks) as end_of (definition_id, tick)
      cross join lateral (                -- offset here, and a list that is nearly always empty: one index scan for each end
        select definition_id from schedule_dependencies where parent_id = end_of.definition_id and ticks = 'Same' offset 0) as edge

@@ -1,4 +1,4 @@
--- internal (called by note_ready_ticks and create_dependent_runs)
+-- internal (called by enqueue_ready_ticks and create_dependent_runs)
 -- Creates the runs ids[i] of the ticks ticks[i] of the schedules definitions[i], whose dependencies have ended, and records which runs they
 -- waited for. Returns the number of runs created. The caller has locked the schedules, and has recorded the ticks in schedule_ticks.
 

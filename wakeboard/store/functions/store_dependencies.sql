@@ -102,7 +102,7 @@ begin
              group by edge.definition_id
             having max(past.scheduled_for) > (select max(own.scheduled_for) from schedule_ticks as own where own.definition_id = edge.definition_id)
            ) as ready;
-    perform note_ready_ticks(waiting_definitions, waiting_ticks, null) where waiting_ticks is not null;
+    perform enqueue_ready_ticks(waiting_definitions, waiting_ticks, 0, also_suspended => true) where waiting_ticks is not null;
   end if;
   -- The status of a schedule names parents that do not exist.
   insert into definition_changes (definition_id)

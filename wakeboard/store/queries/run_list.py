@@ -48,7 +48,7 @@ _NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class Position(NamedTuple):
-    """A place in a list: after the run with this key. `part`: the part of the list that it belongs to."""
+    """A position in a list: after the run with this key. `part`: the part of the list that it belongs to."""
 
     part: str
     moment: datetime
@@ -60,7 +60,7 @@ class Position(NamedTuple):
 
 
 def position(text: str) -> Position:
-    """The place that a URL names. Raises InvalidValue."""
+    """The position that a URL names. Raises InvalidValue."""
     part, _, rest = text.partition(".")
     micros, _, run_id = rest.partition(".")
     try:
@@ -70,7 +70,7 @@ def position(text: str) -> Position:
             )
     except (ValueError, OverflowError):
         pass
-    raise InvalidValue("the address names no place in the list of runs; go back to the first page")
+    raise InvalidValue("the address names no position in the list of runs; go back to the first page")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,23 +458,23 @@ async def read_run_page(
     else:
         after, back = None, False
     runs: list[ListedRun] = []
-    places: list[Position] = []
+    positions: list[Position] = []
     stopped, examined = None, 0
     for part in parts:
         start = after if after is not None and after.part == part else None
         found = await runs_list.read(part, start, count + 1 - len(runs), descending=descending)
         runs += found.runs
-        places += [Position(part, run.moment, run.id) for run in found.runs]
+        positions += [Position(part, run.moment, run.id) for run in found.runs]
         stopped, examined = found.stopped, examined + found.examined
         if stopped is not None or len(runs) > count:
             break
-    further = places[count - 1] if len(runs) > count else stopped
-    runs, places = runs[:count], places[:count]
+    further = positions[count - 1] if len(runs) > count else stopped
+    runs, positions = runs[:count], positions[:count]
     if back and further is None:  # less than a page is left: show the first one
         return await read_run_page(
             conn, search, namespaces=namespaces, count=count, oldest_first=oldest_first, searched=searched
         )
-    behind = (places[0] if places else after) if after is not None else None
+    behind = (positions[0] if positions else after) if after is not None else None
     newer, older = (further, behind) if back else (behind, further)
     return RunPage(
         now=runs_list.now,

@@ -2,11 +2,11 @@
 -- Records in schedule_ticks those of the ticks (definitions[i], ticks[i]) for which the runs of all parents have ended as `after` wants.
 -- It creates the runs of up to `at_once` of them, and returns how many it created. `create_dependent_runs` creates those of the others: of
 -- schedules that are paused, have a circuit, or a concurrencyPolicy other than Allow, and of ticks from when a schedule had a cron
--- expression or that a backfill has. Parents with `ticks: All` are left to `joins_to_check`. A tick that is recorded already, and those of
--- schedules that are removed or suspended, or have no parents, stay as they are. `at_once` null, for an edit: it creates no runs, and records
--- ticks of suspended schedules, too. The caller has locked the schedules.
+-- expression or that a backfill has. Parents with `ticks: All` are left to `joins_to_check`. A tick that is recorded already stays as it is,
+-- and those of schedules that are removed, or have no parents, are not recorded; those of suspended ones are if `also_suspended`, for an
+-- edit. The caller has locked the schedules.
 
-create or replace function wakeboard.note_ready_ticks(definitions bigint[], ticks timestamptz[], at_once integer)
+create or replace function wakeboard.enqueue_ready_ticks(definitions bigint[], ticks timestamptz[], at_once integer, also_suspended boolean)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -22,8 +22,8 @@ begin
            not entries.has_joins and candidate.tick > def.last_tick_at and def.concurrency_policy = 'Allow' and def.suspend_after_dead is null
            and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
            and not exists (select from backfill_ticks as item where item.definition_id = def.id and item.tick = candidate.tick) as is_simple
-      from (select distinct definition_id, tick from unnest(definitions, note_ready_ticks.ticks) as wanted (definition_id, tick)) as candidate
-      join job_definitions as def on def.id = candidate.definition_id and def.removed_at is null and (at_once is null or not def.suspended)
+      from (select distinct definition_id, tick from unnest(definitions, enqueue_ready_ticks.ticks) as wanted (definition_id, tick)) as candidate
+      join job_definitions as def on def.id = candidate.definition_id and def.removed_at is null and (also_suspended or not def.suspended)
      cross join lateral (              -- of all entries in one index scan
        select bool_or(edge.ticks = 'Same') as has_same, bool_or(edge.ticks = 'All') as has_joins,
               bool_and(edge.ticks = 'All' or exists (
@@ -36,7 +36,7 @@ begin
   ), recorded as (
     insert into schedule_ticks (definition_id, scheduled_for, run_id, waits_for)
     select id, tick, case when now then nextval('job_runs_id_seq') end, case when has_joins then 'check' when not now then 'run' end
-      from (select id, tick, has_joins, is_simple and row_number() over () <= coalesce(at_once, 0) as now from ready) as planned
+      from (select id, tick, has_joins, is_simple and row_number() over () <= at_once as now from ready) as planned
     on conflict on constraint a_schedule_has_each_tick_once do nothing
     returning definition_id, scheduled_for, run_id
   )
