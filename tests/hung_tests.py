@@ -1,13 +1,17 @@
 """Ends a test process whose test does not end after its timeout, so that each run ends and names the test.
 
 At its timeout pytest-timeout raises an exception in the test. That does not end a test that waits in its cleanup, for a
-thread that waits for a lock or for a task that ignores its cancellation. A minute later this module writes the stacks
-of all threads to standard error and ends the process. pytest-xdist counts the test as failed and ends the run.
+thread that waits for a lock or for a task that ignores its cancellation. Nor does it end a test if asyncio hands the
+exception to another task, which happens to run then. A minute later this module writes the stacks of all threads and
+tasks to standard error and ends the process. pytest-xdist counts the test as failed and ends the run.
 """
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
+import gc
+import io
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -50,4 +54,13 @@ def _end_process(item: pytest.Item, timeout: float) -> None:
     stderr = item.config.stash[_stderr]
     os.write(stderr, f"\n{item.nodeid} did not end within {CLEANUP_S} s of its timeout of {timeout:g} s.\n".encode())
     faulthandler.dump_traceback(stderr)
+    os.write(stderr, _stacks_of_tasks().encode(errors="replace"))
     os._exit(EXIT_CODE)
+
+
+def _stacks_of_tasks() -> str:
+    stacks = io.StringIO()
+    for found in gc.get_objects():
+        if type(found) is asyncio.Task and not found.done():
+            found.print_stack(limit=20, file=stacks)
+    return stacks.getvalue()
