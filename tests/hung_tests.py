@@ -1,26 +1,32 @@
-"""Ends a test process whose test does not end after its timeout, so that each run ends and names the test.
+"""Ends tests that hang, so that each run ends and names them.
 
-At its timeout pytest-timeout raises an exception in the test. That does not end a test that waits in its cleanup, for a
-thread that waits for a lock or for a task that ignores its cancellation. Nor does it end a test if asyncio hands the
-exception to another task, which happens to run then. A minute later this module writes the stacks of all threads and
-tasks to standard error and ends the process. pytest-xdist counts the test as failed and ends the run.
+At its timeout pytest-timeout raises an exception in the main thread, wherever that is. Two kinds of tests need more:
+
+- An asyncio test: the exception leaves the event loop while the test's task still waits in it, and the cleanup of its
+  fixtures then waits for that task for ever. Here the task gets a timeout of its own, somewhat before that of the test.
+- A test whose cleanup waits without a bound, for example for a thread that waits for a lock. A minute after its timeout
+  this module writes the stacks of all threads and tasks to standard error and ends the process. pytest-xdist counts the
+  test as failed and ends the run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import faulthandler
+import functools
 import gc
+import inspect
 import io
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+TASK_SHARE = 0.8  # of the timeout of an asyncio test, whose fixtures have the rest
 CLEANUP_S = 60  # for the cleanup after a timeout
 EXIT_CODE = 70
 
@@ -43,6 +49,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         timer.cancel()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    test, timeout = pyfuncitem.obj, _timeout_s(pyfuncitem)
+    if not timeout or not inspect.iscoroutinefunction(test):
+        return (yield)
+
+    @functools.wraps(test)
+    async def limited(**arguments: Any) -> None:
+        async with asyncio.timeout(TASK_SHARE * timeout):
+            await test(**arguments)
+
+    pyfuncitem.obj = limited
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = test
 
 
 def _timeout_s(item: pytest.Item) -> float:
