@@ -24,6 +24,7 @@ class Pool:
         self.cluster, self.namespace, self.token_file = cluster, namespace, token_file
         self.pods = JobPods(cluster, namespace)
         self.handlers: list[JobHandler] = []
+        self._attempts: dict[int, asyncio.Task[Outcome]] = {}
         self.handler = self.process()
 
     def process(self, **settings: Any) -> JobHandler:
@@ -57,10 +58,12 @@ class Pool:
 
     def start(self, run: FakeRun, handler: JobHandler | None = None) -> asyncio.Task[Outcome]:
         """Starts an attempt."""
-        return asyncio.create_task(run_handler(handler or self.handler, run))
+        self._attempts[run.id] = asyncio.create_task(run_handler(handler or self.handler, run))
+        return self._attempts[run.id]
 
-
-async def recorded(run: FakeRun, step: str) -> None:
-    """Waits until a step of the run is recorded."""
-    while step not in run.steps:  # noqa: ASYNC110 - the event is in a dict
-        await asyncio.sleep(0.01)
+    async def recorded(self, run: FakeRun, step: str) -> None:
+        """Waits until the newest attempt of a run has recorded a step."""
+        while step not in run.steps:
+            attempt = self._attempts[run.id]
+            assert not attempt.done(), f"the attempt ended before {step!r}: {attempt.result()}"
+            await asyncio.sleep(0.01)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.cluster.job_pods import RULES
-from tests.cluster.job_pool import Pool, recorded
 from wakeboard.testing import FakeRun, Outcome
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
 from wakeboard_worker.builtin.jobs.api_client import ApiClient
@@ -17,11 +16,12 @@ from wakeboard_worker.builtin.jobs.outcomes import CronJobMissing
 from wakeboard_worker.builtin.jobs.template import job_name
 
 if TYPE_CHECKING:
+    from tests.cluster.job_pool import Pool
     from wakeboard_worker.builtin.jobs.handler import JobHandler
 
 pytestmark = pytest.mark.anyio
 
-START_S = 6  # more than the test needs to start a pod
+START_S = 8  # more than the tests need to start a pod
 
 
 async def test_a_run_starts_the_job_of_its_cron_job_and_returns_its_termination_message(pool: Pool) -> None:
@@ -67,7 +67,7 @@ async def test_a_worker_that_takes_over_adopts_the_job(pool: Pool) -> None:
     run = pool.run()
     first = pool.start(run)
     pod = await pool.pods.start()
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     second = pool.start(run, pool.process())
     await pool.pods.end(pod, message="1")
@@ -79,7 +79,7 @@ async def test_a_job_whose_creator_died_before_it_was_recorded_is_adopted(pool: 
     await pool.pods.apply_cron_job()
     run = pool.run()
     first = pool.start(run)
-    await recorded(run, "Job 1")
+    await pool.recorded(run, "Job 1")
     await _lose_lease(run, first)
     run.steps.clear()
     second = pool.start(run, pool.process())
@@ -103,7 +103,7 @@ async def test_a_job_that_ended_while_it_was_not_followed_gives_its_result(pool:
     run = pool.run()
     first = pool.start(run)
     pod = await pool.pods.start()
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     await pool.pods.end(pod, 3)
     await pool.pods.ended()
@@ -116,7 +116,7 @@ async def test_a_job_deleted_by_hand_is_a_failed_attempt_that_says_so(pool: Pool
     await pool.pods.apply_cron_job()
     attempt = pool.start(run := pool.run())
     pod = await pool.pods.start()
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     job = (await pool.pods.one_job())["metadata"]["name"]
     await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Background"})
     await pool.pods.deleting(pod)
@@ -130,7 +130,7 @@ async def test_a_recorded_job_that_was_deleted_meanwhile_is_not_created_again(po
     await pool.pods.apply_cron_job()
     run = pool.run()
     first = pool.start(run)
-    await recorded(run, "Job 1")
+    await pool.recorded(run, "Job 1")
     await _lose_lease(run, first)
     job = (await pool.pods.one_job())["metadata"]["name"]
     await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Background"})
@@ -175,7 +175,7 @@ async def test_the_job_of_an_earlier_attempt_is_gone_before_the_next_one_is_crea
     run = pool.run()
     first = pool.start(run)
     pod = await pool.pods.start()
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     _next_attempt(run)
     second = pool.start(run)
@@ -193,7 +193,7 @@ async def test_a_cancelled_run_ends_when_its_pod_is_gone(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     attempt = pool.start(run := pool.run())
     pod = await pool.pods.start()
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     run.cancel()
     await pool.pods.deleting(pod)
     await asyncio.sleep(0.5)  # nothing tells that the attempt goes on
@@ -276,7 +276,7 @@ async def test_a_template_of_more_than_a_megabyte_is_run(pool: Pool) -> None:
         "report", {"containers": [{"name": "main", "image": "example.com/report:1", "env": env}]}
     )
     attempt = pool.start(run := pool.run())
-    await recorded(run, "Job 1")
+    await pool.recorded(run, "Job 1")
     run.cancel()
     assert (await attempt).status == "cancelled"
 
@@ -299,12 +299,12 @@ async def test_the_error_says_how_the_container_ended(pool: Pool, end: dict[str,
 
 async def test_a_pod_that_no_node_takes_fails_with_the_schedulers_message(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
-    attempt = pool.start(pool.run(), pool.process(jobs_start_seconds=3))
+    attempt = pool.start(pool.run(), pool.process(jobs_start_seconds=START_S))
     pod = (await pool.pods.one_pod())["metadata"]["name"]
     words = "0/3 nodes are available: 3 Insufficient memory."
     await _not_schedulable(pool, pod, words)
     error = (await attempt).error
-    assert (type(error).__name__, str(error)) == ("FailedScheduling", f"{words} (pod {pod}, after 3 s)")
+    assert (type(error).__name__, str(error)) == ("FailedScheduling", f"{words} (pod {pod}, after {START_S} s)")
     assert await pool.pods.jobs() == []
 
 
@@ -332,7 +332,7 @@ async def test_a_pod_has_the_whole_time_to_start_however_late_its_job_gets_it(po
     job = await pool.pods.one_job()
     first = "" if is_suspended else await pool.pods.start()
     if not is_suspended:
-        await recorded(run, "Job 1 started")
+        await pool.recorded(run, "Job 1 started")
     while _age_s(job) < START_S:  # noqa: ASYNC110 - the event is in a clock
         await asyncio.sleep(0.1)
     if is_suspended:
@@ -399,7 +399,7 @@ async def test_a_job_that_ends_while_it_is_adopted_ends_the_attempt(
     await pool.pods.apply_cron_job()
     first = pool.start(run := pool.run())
     pod = await pool.pods.start()
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     second_process = pool.process()
     await pool.start(pool.run({"cronJob": "none"}), second_process)  # starts its watches
@@ -414,13 +414,13 @@ async def test_a_job_that_ends_while_it_is_adopted_ends_the_attempt(
 
 async def test_a_pod_that_has_started_is_not_ended_because_a_watch_is_late(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
-    handler = pool.process(jobs_start_seconds=3)
+    handler = pool.process(jobs_start_seconds=START_S)
     attempt = pool.start(run := pool.run(), handler)
-    await recorded(run, "Job 1")
+    await pool.recorded(run, "Job 1")
     assert handler.cluster is not None
     await handler.cluster.tracker.stop()
     pod = await pool.pods.start()
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     handler.cluster.tracker.start()
     await pool.pods.end(pod, message="1")
     assert (await attempt).result == 1

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.cluster.busybox_images import BUSYBOX
 from testbed.cluster.job_pods import make_job_account
-from tests.cluster.job_pool import Pool, recorded
+from tests.cluster.job_pool import Pool
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ async def test_the_end_of_any_log_is_shown(pool: Pool, monkeypatch: pytest.Monke
 async def test_a_cancelled_run_ends_after_the_container_that_ignores_sigterm(pool: Pool) -> None:
     await defined(pool, "stubborn", IGNORES_SIGTERM)
     attempt = pool.start(run := pool.run({"cronJob": "stubborn"}))
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     run.cancel()
     assert (await attempt).status == "cancelled"
     assert not [pod for pod in await pool.pods.pods() if pod["metadata"]["name"].startswith("stubborn-wb-")]
@@ -102,7 +102,7 @@ async def test_a_cancelled_run_ends_after_the_container_that_ignores_sigterm(poo
 async def test_a_run_is_adopted_while_its_pod_runs_and_the_api_server_restarts(pool: Pool, real_node: Node) -> None:
     await defined(pool, "steady", "for i in 1 2 3 4 5 6 7 8; do sleep 1; done; echo done")
     first = pool.start(run := pool.run({"cronJob": "steady"}))
-    await recorded(run, "Job 1 started")
+    await pool.recorded(run, "Job 1 started")
     run.lose_lease()
     assert (await first).status == "lease lost"
     run.stopped_because, run.attempt = None, 1

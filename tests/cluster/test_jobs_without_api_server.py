@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from testbed.cluster.job_pods import make_job_account
-from tests.cluster.job_pool import Pool, recorded
+from tests.cluster.job_pool import Pool
 from wakeboard import testing
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
 from wakeboard_worker.builtin.jobs import patient_requests
@@ -50,7 +50,7 @@ async def test_no_attempt_fails_because_the_api_server_restarts(shop: Pool, own_
     runs = [shop.run()]
     attempts = [shop.start(runs[0])]
     pod = await shop.pods.start()
-    await recorded(runs[0], "Job 1 started")
+    await shop.recorded(runs[0], "Job 1 started")
     own_control_plane.api_server.kill()
     own_control_plane.api_server.start()
     is_ready = False
@@ -74,7 +74,7 @@ async def test_no_attempt_fails_because_the_api_server_restarts(shop: Pool, own_
 async def test_a_watch_at_a_version_that_is_too_old_lists_again(shop: Pool, own_control_plane: ControlPlane) -> None:
     attempt = shop.start(run := shop.run())
     pod = await shop.pods.start()
-    await recorded(run, "Job 1 started")
+    await shop.recorded(run, "Job 1 started")
     tracker = shop.tracker
     await tracker.stop()
     for watch in tracker.watches:
@@ -144,16 +144,18 @@ async def test_an_attempt_whose_turn_came_late_is_released_so_that_its_job_has_t
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await pool.pods.apply_cron_job()
-    monkeypatch.setattr(attempt_module, "QUEUED_SHARE", 0.1 / testing.TIMEOUT_S)
-    handler, runs = pool.process(jobs_per_second=1), [pool.run(), pool.run()]
-    first, second = (pool.start(run, handler) for run in runs)
-    outcome = await second
-    assert (outcome.status, outcome.delay_s, "Job 1" in runs[1].steps) == ("snoozed", 0, True)
-    second = pool.start(runs[1], handler)
-    assert [job["spec"]["activeDeadlineSeconds"] for job in await pool.pods.jobs()] == [testing.TIMEOUT_S] * 2
-    for _ in runs:
+    monkeypatch.setattr(attempt_module, "QUEUED_SHARE", 1 / testing.TIMEOUT_S)
+    handler = pool.process(jobs_per_second=0.25)  # so the second turn comes late on a busy machine, too
+    attempts = {pool.start(run, handler): run for run in (pool.run(), pool.run())}
+    (released,), _ = await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+    run, outcome = attempts.pop(released), released.result()
+    assert (outcome.status, outcome.delay_s, "Job 1" in run.steps) == ("snoozed", 0, True)
+    attempts[pool.start(run, handler)] = run
+    given = [job["spec"]["activeDeadlineSeconds"] for job in await pool.pods.jobs()]
+    assert [testing.TIMEOUT_S - 3 < seconds <= testing.TIMEOUT_S for seconds in given] == [True, True]
+    for _ in attempts:
         await pool.pods.end(await pool.pods.start(), message="1")
-    assert [(await each).result for each in (first, second)] == [1, 1]
+    assert [(await each).result for each in attempts] == [1, 1]
 
 
 async def test_an_attempt_whose_turn_does_not_come_within_its_timeout_is_released_without_a_job(
@@ -162,7 +164,7 @@ async def test_an_attempt_whose_turn_does_not_come_within_its_timeout_is_release
     await pool.pods.apply_cron_job()
     handler = pool.process(jobs_per_second=0.001)
     first = pool.start(run := pool.run(), handler)
-    await recorded(run, "Job 1")
+    await pool.recorded(run, "Job 1")
     monkeypatch.setattr(patient_requests, "release_after_s", _at_once)
     outcome = await pool.start(pool.run(), handler)
     assert (outcome.status, outcome.delay_s) == ("snoozed", 0)
