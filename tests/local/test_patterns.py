@@ -19,7 +19,7 @@ SETTINGS = {
     "email-batch": {"EMAIL_RECIPIENTS": "120"},
     "nightly-pipeline": {"PIPELINE_DAYS": "6"},
     "social-post": {"SOCIAL_POSTS": "40"},
-    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20", "WEBHOOK_ANSWER_MS": "250"},
+    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "30", "WEBHOOK_ANSWER_MS": "250"},
 }
 MAX_HANDLER_LINES = 120
 TIMEOUT_S = 100

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 30.0  # for each awaited event
+TIMEOUT_S = 60.0  # for each awaited event
 POLL_INTERVAL_S = 0.02
 
 START = """

@@ -23,11 +23,11 @@ pytestmark = pytest.mark.anyio
 CREATED = "2026-01-05T08:00:00Z"
 
 
-def job(labels: dict[str, str] | None) -> ObservedJob:
+def job(labels: dict[str, str] | None = None, *, suspend: bool = False, **status: Any) -> ObservedJob:
     """A Job with these labels."""
     about = {"namespace": "shop", "name": "report", "uid": "1", "creationTimestamp": CREATED}
-    spec = {"template": {"spec": {"containers": [{"name": "main"}]}}}
-    return observed_job({"metadata": about | ({"labels": labels} if labels else {}), "spec": spec})
+    spec = {"suspend": suspend, "template": {"spec": {"containers": [{"name": "main"}]}}}
+    return observed_job({"metadata": about | ({"labels": labels} if labels else {}), "spec": spec, "status": status})
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,16 @@ def test_a_job_that_another_client_has_labelled_names_no_run_or_a_possible_one(
     labels: dict[str, str] | None, run_id: int
 ) -> None:
     assert job(labels).run_id == run_id
+
+
+def test_a_suspension_lasts_until_the_controller_starts_the_job_again() -> None:
+    def suspended(status: str) -> list[dict[str, str]]:
+        return [{"type": "Suspended", "status": status}]
+
+    assert job(suspend=True, startTime=CREATED).suspended
+    assert job(suspend=True, conditions=suspended("True")).suspended
+    assert job(suspend=False, conditions=suspended("True")).suspended  # its startTime is not known yet
+    assert not job(suspend=False, conditions=suspended("False"), startTime=CREATED).suspended
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class ObservedJob:
     container: str
     deadline_s: int | None
     deleting: bool
-    suspended: bool
+    suspended: bool  # also until its controller has taken up the end of a suspension
     ended: str
     ended_at: datetime | None
     reason: str
@@ -104,7 +104,7 @@ def observed_job(found: Mapping[str, Any]) -> ObservedJob:
         container=main_container(spec["template"]),
         deadline_s=spec.get("activeDeadlineSeconds"),
         deleting="deletionTimestamp" in about,
-        suspended=bool(spec.get("suspend")),
+        suspended=bool(spec.get("suspend") or _condition(status, "Suspended")),
         ended=end.get("type", ""),
         ended_at=_maybe_time(end.get("lastTransitionTime")),
         reason=first.get("reason", ""),
