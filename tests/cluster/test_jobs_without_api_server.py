@@ -61,7 +61,10 @@ async def test_no_attempt_fails_because_the_api_server_restarts(shop: Pool, own_
         await asyncio.sleep(0.05)
         is_ready = await asyncio.to_thread(own_control_plane.ready)
     while not all("Job 1" in run.steps for run in runs):
-        assert {each.result().status for each in attempts if each.done()} <= {"snoozed"}
+        for place, each in enumerate(attempts):
+            if each.done():
+                assert each.result().status == "snoozed"
+                attempts[place] = shop.start(runs[place])
         await asyncio.sleep(0.05)
     assert len(await shop.pods.jobs()) == len(runs)
     await shop.pods.end(pod, message="1")
