@@ -170,6 +170,8 @@ def next_kubernetes_tick(cron: KubernetesCron, zone: str, after: datetime) -> da
     if cron.every_s is not None:
         return datetime.fromtimestamp(instant + cron.every_s, UTC)
     search = _Search(cron, zone_info(zone), instant + 1)
+    if not (cron.minutes and cron.hours and cron.months):  # a field of commas: never due
+        return None
     steps: tuple[Callable[[], bool], ...] = (
         search.to_month,
         search.to_day,
