@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1]
 BUILD: Final = ROOT / "build" / "screenshots"
 DOCS: Final = ROOT / "docs" / "board"
-CHROMIUM: Final = Path("/usr/bin/chromium")
+CHROMIUM: Final = Path("/usr/bin/chromium-headless-shell")
 LOOKS: Final[dict[str, dict[str, Any]]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
