@@ -17,15 +17,25 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 OUR_PACKAGES: Final = os.pathsep.join(str(ROOT / folder) for folder in ("", "operator", "worker"))  # for PYTHONPATH
 TIMEOUT_S: Final = 60.0  # it only bounds failures; an overloaded machine needs more than 30
 POLL_INTERVAL_S: Final = 0.02
+LONGEST_POLL_INTERVAL_S: Final = 0.5
 
 
 def wait_for(what: Callable[[], Any], *, within_s: float = TIMEOUT_S, why: Callable[[], object] = str) -> Any:
-    """Polls `what` and returns its first true result. Fails after `within_s` with the text of `why`."""
-    deadline = time.monotonic() + within_s
+    """Polls `what` and returns its first true result. Fails after `within_s` with the text of `why`.
+
+    The longer it has waited, the less often it asks: what it asks takes CPU from what it waits for.
+    """
+    began = time.monotonic()
     while not (found := what()):
-        assert time.monotonic() < deadline, f"it did not come within {within_s} s: {why()}"
-        time.sleep(POLL_INTERVAL_S)
+        waited_s = time.monotonic() - began
+        assert waited_s < within_s, f"it did not come within {within_s} s: {why()}"
+        time.sleep(poll_interval_s(waited_s))
     return found
+
+
+def poll_interval_s(waited_s: float) -> float:
+    """The time until the next question of a wait that has lasted for `waited_s`: a twentieth of it, within bounds."""
+    return min(max(POLL_INTERVAL_S, waited_s / 20), LONGEST_POLL_INTERVAL_S)
 
 
 def inherited_environment() -> dict[str, str]:

@@ -7,18 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
+
+from testbed.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0  # for each awaited event
-POLL_INTERVAL_S = 0.02
 
 START = """
 import sys
@@ -149,12 +149,7 @@ class Up:
         self.wait_for(f"{f'run {run_id}':<8}  {job_type} succeeded")
 
     def wait_until(self, condition: Callable[[], Any], what: str) -> Any:
-        end = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < end:
-            if answer := condition():
-                return answer
-            time.sleep(POLL_INTERVAL_S)
-        raise AssertionError(f"timed out waiting for {what}; output:\n{self.output}")
+        return wait_for(condition, within_s=TIMEOUT_S, why=lambda: f"{what}; output:\n{self.output}")
 
     @property
     def up_file(self) -> dict[str, Any]:
