@@ -58,8 +58,9 @@ class Buildah:
         self._run("build", *words, f"--file={context / 'Dockerfile'}", str(context))
 
     def save(self, reference: str, archive: Path) -> None:
-        """Writes an image as an OCI archive that carries its name."""
-        self._run("push", reference, f"oci-archive:{archive}:{reference}")
+        """Writes an image as an OCI archive that carries its name. zstd takes half of the CPU of gzip, also to read."""
+        words = "--compression-format=zstd", "--compression-level=1"
+        self._run("push", *words, reference, f"oci-archive:{archive}:{reference}")
 
     def load(self, archive: Path) -> None:
         """The image in an OCI archive, under its name."""
