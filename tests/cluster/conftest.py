@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 LONGEST_NAME = 40  # characters of a test's name in its namespace's
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running API server, shared with all tests of the run: give cluster-wide things names of your own."""
+    """A running API server, shared with all tests of this folder: give cluster-wide things names of your own."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -46,9 +46,12 @@ def own_control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
         yield own
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def real_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """A cluster that runs pods. Tests that ask for it run one after the other, in one process."""
+    """A cluster that runs pods. Tests that ask for it run one after the other, in one process.
+
+    It ends with the last of them: an idle node takes CPU from the tests of other folders.
+    """
     if missing := missing_requirements():
         words = f"A real node needs {', '.join(missing)}."
         if os.environ.get("CI"):
@@ -77,7 +80,7 @@ def namespace(control_plane: Cluster, request: pytest.FixtureRequest) -> Iterato
     control_plane.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def crds(control_plane: Cluster) -> None:
     """The project's custom resources are known to the shared API server."""
     install_crds(control_plane)
