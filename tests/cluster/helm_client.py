@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from testbed.cluster.cluster import Refused
 from testbed.cluster.release import Helm
 from tests.chart.rendering import CHART, helm
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from testbed.cluster.cluster import Cluster
 
-WORKLOADS = "deployments,statefulsets,cronjobs,jobs,pods,services,secrets,serviceaccounts,poddisruptionbudgets"
-RIGHTS = "roles,rolebindings,networkpolicies,ingresses"
-CLUSTER_WIDE = "clusterroles,clusterrolebindings"
+CORE, APPS, BATCH, RBAC = "/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/rbac.authorization.k8s.io/v1"
+NETWORK = "/apis/networking.k8s.io/v1"
+KINDS = {  # of the chart's objects in a namespace, with the names of their collections
+    "Deployment": f"{APPS} deployments",
+    "StatefulSet": f"{APPS} statefulsets",
+    "CronJob": f"{BATCH} cronjobs",
+    "Job": f"{BATCH} jobs",
+    "Pod": f"{CORE} pods",
+    "Service": f"{CORE} services",
+    "Secret": f"{CORE} secrets",
+    "ServiceAccount": f"{CORE} serviceaccounts",
+    "PodDisruptionBudget": "/apis/policy/v1 poddisruptionbudgets",
+    "Role": f"{RBAC} roles",
+    "RoleBinding": f"{RBAC} rolebindings",
+    "NetworkPolicy": f"{NETWORK} networkpolicies",
+    "Ingress": f"{NETWORK} ingresses",
+}
+MORE_KINDS = (f"{APPS} replicasets", f"{CORE} configmaps", f"{CORE} persistentvolumeclaims")
+CLUSTER_WIDE = (f"{RBAC} clusterroles", f"{RBAC} clusterrolebindings")
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RELEASE = "app.kubernetes.io/instance"
+UNCHECKED = "--disable-openapi-validation"  # half of Helm's CPU; tests/cluster/test_chart_schemas.py is stricter
 
 
 class HelmClient(Helm):
@@ -29,11 +49,11 @@ class HelmClient(Helm):
 
     def install(self, release: str, *words: str, chart: Path = CHART, **values: Any) -> str:
         """`helm install`, which makes the namespace too; the notes."""
-        return self.helm("install", release, chart, "--create-namespace", *words, values=values)
+        return self.helm("install", release, chart, "--create-namespace", UNCHECKED, *words, values=values)
 
     def upgrade(self, release: str, *words: str, **values: Any) -> str:
         """`helm upgrade` with these values alone."""
-        return self.helm("upgrade", release, CHART, *words, values=values)
+        return self.helm("upgrade", release, CHART, UNCHECKED, *words, values=values)
 
     def template(self, release: str, *words: str, **values: Any) -> str:
         """What `helm template` prints."""
@@ -43,18 +63,33 @@ class HelmClient(Helm):
         """`helm uninstall`."""
         return self.helm("uninstall", release)
 
-    def names(self, release: str, kinds: str = f"{WORKLOADS},{RIGHTS}") -> set[str]:
+    def names(self, release: str) -> set[str]:
         """What there is of a release in this namespace: `kind/name`. Not what controllers make of it."""
-        found = json.loads(self.kubectl("get", kinds, "-l", f"{RELEASE}={release}", "-o", "json"))["items"]
         return {
-            f"{each['kind']}/{each['metadata']['name']}"
-            for each in found
-            if not each["metadata"].get("ownerReferences")
+            f"{kind}/{each['metadata']['name']}"
+            for kind, collection in KINDS.items()
+            for each in self.labelled(collection, f"{RELEASE}={release}")
+            if each["metadata"]["namespace"] == self.namespace and not each["metadata"].get("ownerReferences")
         }
+
+    def labelled(self, collection: str, label: str) -> list[dict[str, Any]]:
+        """The objects of all namespaces that have the label."""
+        return self.cluster.call("GET", f"{collection.replace(' ', '/')}?labelSelector={quote(label)}")["items"]
+
+    def delete_labelled(self, collections: Iterable[str], label: str) -> None:
+        """Deletes the objects of all namespaces that have the label, without a wait for the ends of pods."""
+        for collection in collections:
+            group, _, plural = collection.partition(" ")
+            for each in self.labelled(collection, label):
+                about = each["metadata"]
+                place = f"namespaces/{about['namespace']}/" if "namespace" in about else ""
+                with suppress(Refused):  # a controller has deleted it
+                    self.cluster.call("DELETE", f"{group}/{place}{plural}/{about['name']}", {"gracePeriodSeconds": 0})
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
         """One object."""
-        return json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        group, _, plural = KINDS[kind].partition(" ")
+        return self.cluster.call("GET", f"{group}/namespaces/{self.namespace}/{plural}/{name}")
 
     def may(self, account: str, verb: str, resource: str, namespace: str) -> bool:
         """Whether a service account of this namespace may do that in that namespace.

@@ -7,10 +7,10 @@ real, and so are operator, worker and smoke test where a test starts them with t
 from __future__ import annotations
 
 import base64
-import json
 import re
 import shlex
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
 from testbed.cluster.operators import wait_for
 from tests.chart.rendering import environment, named
-from tests.cluster.helm_client import CLUSTER_WIDE, RELEASE, HelmClient
+from tests.cluster.helm_client import CLUSTER_WIDE, KINDS, MORE_KINDS, RELEASE, HelmClient
 from wakeboard.board.access import Permission
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ FORMER = Path(__file__).parent / "former_charts"
 URL = {"url": "postgresql://u:p@nowhere.invalid/db"}
 DEFINITION = "jobschedules.wakeboard.dev"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SCHEDULES = "/apis/wakeboard.dev/v1alpha1 jobschedules"
 EVERYTHING: dict[str, Any] = {
     "devDatabase": {"enabled": True},
     "pools": {
@@ -66,16 +67,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture
 def user(cluster: ControlPlane) -> Iterator[HelmClient]:
     """A Helm client for the empty namespace `jobs`. Its objects are removed after the test."""
-    yield HelmClient(cluster)
-    for each in json.loads(HelmClient(cluster).helm("list", "--all-namespaces", "-o", "json")):
-        HelmClient(cluster, each["namespace"]).uninstall(each["name"])
-    cluster.kubectl("delete", CLUSTER_WIDE, "-l", "app.kubernetes.io/part-of=wakeboard")
-    mine = "ingresses,serviceaccounts,secrets,deployments,statefulsets,cronjobs,jobs,pods,services,roles,rolebindings"
-    kinds = f"{mine},networkpolicies,poddisruptionbudgets,configmaps,persistentvolumeclaims"
-    words = ["-l", "app.kubernetes.io/name=wakeboard", "--all-namespaces", "--force", "--grace-period=0"]
-    cluster.kubectl("delete", kinds, *words)
+    client = HelmClient(cluster)
+    yield client
+    client.delete_labelled(CLUSTER_WIDE, "app.kubernetes.io/part-of=wakeboard")
+    client.delete_labelled((*MORE_KINDS, *KINDS.values()), "app.kubernetes.io/name=wakeboard")
+    client.delete_labelled([KINDS["Secret"]], "owner=helm")
     if _definition_is_there(cluster):  # it takes the API server up to a minute to forget one
-        cluster.kubectl("delete", DEFINITION, "--all", "--all-namespaces")
+        with suppress(Refused):  # it is not served yet
+            client.delete_labelled([SCHEDULES], "")
         _give_definition_to(cluster, "wakeboard", "jobs")
 
 
@@ -90,7 +89,6 @@ def _give_definition_to(cluster: Cluster, release: str, namespace: str) -> None:
 
 
 def have_schedule(user: HelmClient, name: str = "report") -> None:
-    user.cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", DEFINITION)
     wait_for(lambda: _made(user, name))
 
 
@@ -120,14 +118,14 @@ def test_a_release_is_upgraded_rolled_back_and_uninstalled_and_schedules_stay(us
     output = user.install("wakeboard", database=URL)
     assert "kubectl -n jobs get jobschedules" in output
     have_schedule(user)
-    account = user.get("serviceaccount", "wakeboard-operator")["metadata"]["uid"]
+    account = user.get("ServiceAccount", "wakeboard-operator")["metadata"]["uid"]
     user.upgrade("wakeboard", database=URL, pools={"default": {"concurrency": 7}, "mail": {"mode": "forever"}})
-    job = user.get("cronjob", "wakeboard-wake-default")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    job = user.get("CronJob", "wakeboard-wake-default")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert environment(job["containers"][0])["WAKEBOARD_CONCURRENCY"] == "7"
     assert "Deployment/wakeboard-worker-mail" in user.names("wakeboard")
     user.helm("rollback", "wakeboard", "1")
     assert "Deployment/wakeboard-worker-mail" not in user.names("wakeboard")
-    assert user.get("serviceaccount", "wakeboard-operator")["metadata"]["uid"] == account
+    assert user.get("ServiceAccount", "wakeboard-operator")["metadata"]["uid"] == account
     user.uninstall("wakeboard")
     assert user.names("wakeboard") == set()
     assert schedules(user) == ["report"]
@@ -160,7 +158,7 @@ def _hooked() -> dict[str, Any]:
 
 def test_the_password_of_the_dev_database_is_generated_once_and_kept(user: HelmClient) -> None:
     def password() -> str:
-        data = user.get("secret", "wakeboard-dev-database")["data"]
+        data = user.get("Secret", "wakeboard-dev-database")["data"]
         found = base64.b64decode(data["password"]).decode()
         assert f":{found}@wakeboard-dev-database:5432/" in base64.b64decode(data["owner-dsn"]).decode()
         return found
@@ -175,9 +173,11 @@ def test_the_password_of_the_dev_database_is_generated_once_and_kept(user: HelmC
     assert password() == first
 
 
-@pytest.mark.parametrize("mode", ["initContainer", "hook"])
-def test_what_helm_renders_can_be_applied_twice_and_after_a_change(user: HelmClient, mode: str) -> None:
-    values: dict[str, Any] = {**EVERYTHING, "migrations": {"mode": mode}, "devDatabase": {}, "database": URL}
+@pytest.mark.parametrize(("mode", "more"), [("initContainer", EVERYTHING), ("hook", {})], ids=["initContainer", "hook"])
+def test_what_helm_renders_can_be_applied_twice_and_after_a_change(
+    user: HelmClient, mode: str, more: dict[str, Any]
+) -> None:
+    values: dict[str, Any] = {**more, "migrations": {"mode": mode}, "devDatabase": {}, "database": URL}
     there = HelmClient(user.cluster, f"rendered-{mode.lower()}")
     user.cluster.kubectl("create", "namespace", there.namespace)
     there.kubectl("apply", "-f", "-", stdin=there.template("wakeboard", **values))
@@ -197,8 +197,7 @@ def test_an_upgrade_from_the_first_chart_loses_no_object_and_all_go_with_the_rel
         assert before <= user.names("wakeboard"), "no object is lost under its name"
         user.uninstall("wakeboard")
         assert user.names("wakeboard") == {"Secret/wakeboard-dev-database"}, "the password of the data that stays"
-        left = user.cluster.kubectl("get", CLUSTER_WIDE, "-l", f"{RELEASE}=wakeboard", "-o", "name")
-        assert left == ""
+        assert not any(user.labelled(collection, f"{RELEASE}=wakeboard") for collection in CLUSTER_WIDE)
 
 
 def test_the_longest_names_are_cut_and_stay_apart(user: HelmClient) -> None:
@@ -294,7 +293,7 @@ def test_an_operator_may_do_everywhere_what_it_needs_and_helm_test_in_its_namesp
         assert user.may("wakeboard-smoke-test", verb, "jobschedules.wakeboard.dev", "jobs")
     assert not user.may("wakeboard-smoke-test", "list", "jobschedules.wakeboard.dev", "jobs")
     assert not user.may("wakeboard-smoke-test", "get", "secrets", "jobs")
-    role = named([user.get("role", "wakeboard-smoke-test-of-jobs")], "Role", "wakeboard-smoke-test-of-jobs")
+    role = named([user.get("Role", "wakeboard-smoke-test-of-jobs")], "Role", "wakeboard-smoke-test-of-jobs")
     assert len(role["rules"]) == 1
 
 
@@ -306,7 +305,7 @@ def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmC
     for verb, resource in OPERATOR_MAY[:-1]:
         assert not user.may("wakeboard-operator", verb, resource, "jobs"), (verb, resource)
     assert not user.may("wakeboard-operator", "get", "namespaces/kube-system", "kube-system")
-    assert user.cluster.kubectl("get", CLUSTER_WIDE, "-l", "app.kubernetes.io/component=operator", "-o", "name") == ""
+    assert not any(user.labelled(collection, "app.kubernetes.io/component=operator") for collection in CLUSTER_WIDE)
     user.cluster.kubectl("delete", "namespace", "shop", "--wait=false")
 
 
