@@ -64,7 +64,7 @@ VALUES: dict[str, Any] = {
         "story": {"queues": ["story"], "schedule": "0 0 1 1 *", **HANDLERS_VOLUME},  # woken by the story
         "steady": {"mode": "forever", "queues": ["steady"]},
     },
-    "board": {"enabled": True, "image": {"repository": f"{LOCAL}wakeboard-board", "tag": "dev"}},
+    "board": {"enabled": True, "replicas": 1, "image": {"repository": f"{LOCAL}wakeboard-board", "tag": "dev"}},
     "networkPolicy": {"enabled": True},
 }
 WITH_LOGIN = {**VALUES["board"], "login": "kubernetes", "service": {"enabled": True}, "hosts": ["jobs.example.com"]}
@@ -188,7 +188,7 @@ def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release
     second.install(
         {
             **{key: VALUES[key] for key in ("image", "worker")},
-            "operator": {**VALUES["operator"], "namespaces": ["warehouse"], "source": "second"},
+            "operator": {**VALUES["operator"], "replicas": 1, "namespaces": ["warehouse"], "source": "second"},
             "database": {"url": url},
             "migrations": {"mode": "hook"},
             "crds": {"enabled": False},
