@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ PATTERNS = Path(__file__).parent
 UNFINISHED = 75  # exit code of a pattern's check.py
 POLL_S = 0.1
 QUIET_S = 2.0  # without an end of a run, before the check
+AGAIN_S = 1.0  # between two checks: each starts a process
 SETTINGS = {"WAKEBOARD_LEASE_SECONDS": "2"}  # runs of a killed worker are queued again after two seconds
 WORK = """
 select (select count(*) from wakeboard.job_runs where status = 'running'),
@@ -65,21 +66,23 @@ def run(pattern: Path, folder: Path, dsn: str | None, kills: int, timeout_s: flo
     """Returns the exit code of the pattern's check once it has finished and the workers have been killed."""
     give_up_at = time.monotonic() + timeout_s
     environment = {**os.environ, **SETTINGS, **free_ports(pattern), "PATTERN_OUT": str(folder)}
-    with up(pattern, folder, environment, dsn) as (process, log):
+    with ExitStack() as stack:
+        process, log = stack.enter_context(up(pattern, folder, environment, dsn))
         environment["WAKEBOARD_DSN"] = dsn = dsn or wait_for_dsn(process, folder, give_up_at)
+        conn = stack.enter_context(psycopg.connect(dsn, autocommit=True))
         killed = seen = last_ended = 0
-        ended_at = time.monotonic()
+        check_at = time.monotonic() + QUIET_S
         while process.poll() is None and time.monotonic() < give_up_at:
             time.sleep(POLL_S)
-            running, ended = work(dsn)
+            running, ended = work(conn)
             if running:
-                if killed < kills and ended > seen and kill_the_workers(dsn):  # since the last kill work has gone on
+                if killed < kills and ended > seen and kill_the_workers(conn):  # since the last kill work has gone on
                     killed, seen = killed + 1, ended
                     print(f"killed the workers in mid-work ({killed} of {kills})", flush=True)
                 continue
             if ended != last_ended:
-                last_ended, ended_at = ended, time.monotonic()
-            if time.monotonic() < ended_at + QUIET_S:  # a check takes so long that work could begin and end meanwhile
+                last_ended, check_at = ended, time.monotonic() + QUIET_S
+            if time.monotonic() < check_at:  # a check takes so long that work could begin and end meanwhile
                 continue
             found = check(pattern, environment)
             if found.returncode != UNFINISHED:
@@ -90,6 +93,7 @@ def run(pattern: Path, folder: Path, dsn: str | None, kills: int, timeout_s: flo
                 if found.returncode or unharmed:
                     print(end_of(log))
                 return found.returncode or int(unharmed)
+            check_at = time.monotonic() + AGAIN_S
         print(end_of(log), f"not finished: {check(pattern, environment).stdout}", sep="\n")
         return 1
 
@@ -139,19 +143,17 @@ def wait_for_dsn(process: subprocess.Popen[bytes], folder: Path, give_up_at: flo
     return json.loads(file.read_text(encoding="utf-8"))["dsn"]
 
 
-def work(dsn: str) -> tuple[int, int]:
+def work(conn: psycopg.Connection) -> tuple[int, int]:
     """How many runs are running, and how many have ended."""
-    with suppress(psycopg.Error), psycopg.connect(dsn) as conn:  # it is not migrated yet
+    with suppress(psycopg.Error):  # it is not migrated yet
         return conn.execute(WORK).fetchone() or (0, 0)
     return 0, 0
 
 
-def kill_the_workers(dsn: str) -> bool:
+def kill_the_workers(conn: psycopg.Connection) -> bool:
     """Kills the workers (SIGKILL). Returns whether there was one."""
     killed = False
-    with psycopg.connect(dsn) as conn:
-        pids = conn.execute(WORKERS).fetchall()
-    for (pid,) in pids:
+    for (pid,) in conn.execute(WORKERS).fetchall():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             killed = True
