@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,21 +47,19 @@ POSSIBLE = (
     '--set-json=operator.service.ipFamilies=["IPv4"]',
     '--set-json=board.service.ipFamilies=["IPv4"]',
 )
-APPLY = ("apply", "--server-side", "--force-conflicts", "--filename=-", "--namespace")
 
 pytestmark = pytest.mark.usefixtures("crds")
 
 
 def apply_without_effect(cluster: Cluster, namespace: str, manifest: str) -> None:
-    """Applies the documents in this namespace with --dry-run=server. Raises Refused for unknown fields, too."""
+    """Applies the documents in this namespace without effect. Raises Refused for unknown fields, too."""
     documents = [each for each in yaml.safe_load_all(manifest) if each and each["kind"] not in FOREIGN]
     assert documents
     for document in documents:
         document["metadata"].pop("namespace", None)
         if document["kind"] == "ServiceAccount":  # a pod is refused without its account, so that one is created
-            cluster.kubectl(*APPLY, namespace, stdin=json.dumps(document))
-    text = "\n---\n".join(map(json.dumps, documents))
-    cluster.kubectl(*APPLY, namespace, "--dry-run=server", stdin=text)
+            cluster.apply(document, namespace=namespace)
+    cluster.apply(*documents, namespace=namespace, options="dryRun=All")
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
