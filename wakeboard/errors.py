@@ -7,7 +7,9 @@ WakeboardError
 ├── BrokenHandlers      a handler module that cannot be imported, or handlers that conflict
 ├── DatabaseUnavailable no connection at the moment
 │   ├── LoginRefused    the server rejects this login
-│   └── Locked          another transaction has a lock that this needs: try again
+│   ├── Locked          another transaction has a lock that this needs: try again
+│   ├── QueryTimedOut   a statement of the board took too long and was stopped
+│   └── CommitLost      the connection broke in a commit: the change may have been made
 ├── SchemaMismatch      the database's schema and this release do not fit
 ├── Refused             the store refused an operation
 ├── LeadershipLost      another operator is the leader
@@ -67,7 +69,11 @@ class MissingRight(WakeboardError):
 
 
 class QueryTimedOut(DatabaseUnavailable):
-    """A query of the board took too long and was stopped."""
+    """A statement of the board took too long and was stopped. It has changed nothing."""
+
+
+class CommitLost(DatabaseUnavailable):
+    """The connection broke while a transaction of the board committed: its change may have been made, or not."""
 
 
 class SchemaMismatch(WakeboardError):

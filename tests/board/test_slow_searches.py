@@ -50,4 +50,6 @@ async def test_a_board_that_stops_ends_the_reads_whose_callers_have_gone(client:
     async with asyncio.timeout(30):
         await client.board.close()
 
-    assert all(task.done() for task in asyncio.all_tasks() - {asyncio.current_task()} if "ReadPool.run" in repr(task))
+    assert all(
+        task.done() for task in asyncio.all_tasks() - {asyncio.current_task()} if "ConnectionPool.run" in repr(task)
+    )

@@ -7,7 +7,7 @@ decorator refuses to register one without it, and a test walks all routes.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -19,12 +19,13 @@ from starlette.routing import Route
 from wakeboard.board import messages
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.messages import Message
-from wakeboard.board.paths import asset_paths, path_and_query, path_of
+from wakeboard.board.paths import asset_paths, path_and_query, path_of, safe_path
 from wakeboard.board.templating import render
-from wakeboard.errors import Forbidden, InvalidValue, MissingRight
+from wakeboard.errors import CommitLost, DatabaseUnavailable, Forbidden, InvalidValue, MissingRight, QueryTimedOut
+from wakeboard.rules.humanize import full_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Hashable, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -109,14 +110,19 @@ class BoardRequest:
         """
         return await (self.board.searches if scans else self.board.reads).get(key, query)
 
-    async def acting(self, namespaces: Collection[str | None]) -> AdminStore:
-        """The SQL functions for this action, if the viewer has its permission in all these namespaces.
+    @asynccontextmanager
+    async def acting(
+        self, namespaces: Collection[str | None], *, statement_timeout_s: int | None = None
+    ) -> AsyncGenerator[AdminStore]:
+        """The SQL functions for this action in one transaction, if the viewer has its permission in these namespaces.
 
-        `namespaces`: of what the action changes; None for what belongs to none. Raises Forbidden. Actions
-        use no other way to the functions, so none can leave out the check.
+        `namespaces`: of what the action changes; None for what belongs to none. `statement_timeout_s`: another one than
+        that of actions. Raises Forbidden, and as `ConnectionPool.transaction`. Actions use no other way to the
+        functions, so none can leave out the check.
         """
         await self.require(self.permission, namespaces)
-        return await self.board.store_for(self.viewer.name)
+        async with self.board.acting(self.viewer.name, statement_timeout_s=statement_timeout_s) as store:
+            yield store
 
     async def reveal(
         self, what: str, namespace: str | None, *, run_id: int | None = None, definition_id: int | None = None
@@ -128,8 +134,8 @@ class BoardRequest:
         if not await self.viewer.may(Permission.REVEAL, namespace):
             return False
         with _explaining_the_acting_role():
-            store = await self.board.store_for(self.viewer.name)
-            return await store.reveal(what, run_id=run_id, definition_id=definition_id)
+            async with self.board.acting(self.viewer.name) as store:
+                return await store.reveal(what, run_id=run_id, definition_id=definition_id)
 
     async def read_cached(
         self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
@@ -168,6 +174,21 @@ class BoardRequest:
         """As `url`, without the prefix: for redirects."""
         given = {name: value for name, value in query.items() if value not in {None, ""}}
         return quote(path, safe="/:@,~") + (f"?{urlencode(given)}" if given else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotDone:
+    """The model of the page for an action that the database did not execute.
+
+    `certain`: nothing was changed; otherwise nobody knows. `path`, `fields`: the form, to be sent again. `back`: the
+    page to return to.
+    """
+
+    problem: str
+    certain: bool
+    path: str
+    fields: Sequence[tuple[str, str]]
+    back: str
 
 
 def page(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Page]]], Route]:
@@ -213,8 +234,11 @@ def action(
             board_request = await _board_request(request, permission)
             if isinstance(board_request, Response):
                 return board_request
-            with _explaining_the_acting_role():
-                answer = await function(board_request)
+            try:
+                with _explaining_the_acting_role():
+                    answer = await function(board_request)
+            except DatabaseUnavailable as exc:
+                answer = _not_done(board_request, exc)
             board_request.board.forget_reads()
             return (
                 _redirected(board_request, answer) if isinstance(answer, Redirect) else _rendered(board_request, answer)
@@ -225,6 +249,20 @@ def action(
         return route
 
     return register
+
+
+def _not_done(request: BoardRequest, error: DatabaseUnavailable) -> Page:
+    """The page that keeps what the user typed, so that the action can be tried again."""
+    certain = not isinstance(error, CommitLost)
+    shown = NotDone(
+        problem=full_stop(str(error)),
+        certain=certain,
+        path=request.path,
+        fields=[(name, value) for name, values in request.form.items() for value in values],
+        back=safe_path(request.field("next")),
+    )
+    title = "Nothing was changed" if certain else "It is not known what was changed"
+    return Page("actions/not_done.html", shown, title, 504 if isinstance(error, QueryTimedOut) else 503)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -9,18 +10,22 @@ from wakeboard.board.access.viewer import Access, LocalAccess
 from wakeboard.board.bulk_runner import BulkActionRunner
 from wakeboard.board.change_feed import ChangeFeed
 from wakeboard.store.admin_api import AdminStore
+from wakeboard.store.connection_pool import ConnectionPool
 from wakeboard.store.queries.listings import Listings
-from wakeboard.store.read_pool import ReadPool, SharedReads
-from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.store.shared_reads import SharedReads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import AsyncGenerator, Collection
 
     from starlette.requests import HTTPConnection
 
     from wakeboard.board.access.viewer import Viewer
 
 CACHED_READS_S: Final = 10.0  # counts and names of a board may be this old
+READ_TIMEOUT_S: Final = 3  # of a statement of a page
+ACTION_TIMEOUT_S: Final = 10  # of a statement of an action
+READ_CONNECTIONS: Final = 4
+ACTION_CONNECTIONS: Final = 4
 SEARCH_CONNECTIONS: Final = 2  # for searches that examine runs one by one, so that these do not hold up other pages
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -52,16 +57,21 @@ class Board:
 
     def __init__(self, options: BoardOptions) -> None:
         self.options = options
-        self.pool = ReadPool(options.dsn, name="wakeboard board")
+        self.pool = _reading(options, "wakeboard board", READ_CONNECTIONS)
         self.reads = SharedReads(self.pool)
         self.cached_reads = SharedReads(self.pool, keep_s=CACHED_READS_S)
-        self._search_pool = ReadPool(options.dsn, name="wakeboard board search", max_connections=SEARCH_CONNECTIONS)
+        self._search_pool = _reading(options, "wakeboard board search", SEARCH_CONNECTIONS)
         self.searches = SharedReads(self._search_pool)
         self.cached_searches = SharedReads(self._search_pool, keep_s=CACHED_READS_S)
         self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self._clear_reads)
-        self._acting = ReconnectingConnection(options.acting_dsn or options.dsn, "wakeboard board action", AdminStore)
-
-        self.bulk_actions = BulkActionRunner(options.acting_dsn or options.dsn, self.changes.publish)
+        acting_dsn = options.acting_dsn or options.dsn
+        self._acting = ConnectionPool(
+            acting_dsn,
+            name="wakeboard board action",
+            max_connections=ACTION_CONNECTIONS,
+            statement_timeout_s=ACTION_TIMEOUT_S,
+        )
+        self.bulk_actions = BulkActionRunner(acting_dsn, self.changes.publish)
 
     async def viewer(self, request: HTTPConnection) -> Viewer | None:
         """The viewer who sent the request; None: the request must log in first. Raises WakeboardError."""
@@ -71,9 +81,11 @@ class Board:
         """The namespaces that have schedules. Raises WakeboardError."""
         return await self.reads.get("namespaces", lambda conn: Listings(conn).namespaces())
 
-    async def store_for(self, actor: str) -> AdminStore:
-        """The SQL functions for actions of `actor`. Raises DatabaseUnavailable."""
-        return AdminStore((await self._acting.store()).conn, actor=actor[:256], source="board")
+    @asynccontextmanager
+    async def acting(self, actor: str, *, statement_timeout_s: int | None = None) -> AsyncGenerator[AdminStore]:
+        """The SQL functions for an action of `actor`, in one transaction. Raises as `ConnectionPool.transaction`."""
+        async with self._acting.transaction(statement_timeout_s=statement_timeout_s) as conn:
+            yield AdminStore(conn, actor=actor[:256], source="board")
 
     def forget_reads(self) -> None:
         """Forgets all reads, also those that run, and wakes all pages: an action has changed the store."""
@@ -99,3 +111,13 @@ class Board:
         await self._search_pool.close()
         await self._acting.close()
         await self.options.access.close()
+
+
+def _reading(options: BoardOptions, name: str, max_connections: int) -> ConnectionPool:
+    return ConnectionPool(
+        options.dsn,
+        name=name,
+        max_connections=max_connections,
+        statement_timeout_s=READ_TIMEOUT_S,
+        read_only=True,
+    )

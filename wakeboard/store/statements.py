@@ -55,14 +55,14 @@ _has_expected_defaults: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # fo
 class ConnectionLock:
     """A lock that a task holds while it uses a connection. The task that holds it may acquire it again.
 
-    `in_read_only_transaction`: the connection is in a pinned transaction, in which each read is one statement.
+    `in_bounded_transaction`: the connection is in one, in which each call and each read is one statement.
     """
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._holder: asyncio.Task[Any] | None = None
         self._depth = 0
-        self.in_read_only_transaction = False
+        self.in_bounded_transaction = False
 
     async def __aenter__(self) -> None:
         task = asyncio.current_task()
@@ -136,8 +136,9 @@ async def execute(
 ) -> list[Any]:
     """The rows of a call, over the caller's cursor if given. Raises psycopg's errors."""
     text, over = checked_call(query), cursor or conn.cursor()
-    async with connection_lock(conn):
-        if _has_expected_defaults.get(conn) or await _check_defaults(conn):
+    lock = connection_lock(conn)
+    async with lock:
+        if lock.in_bounded_transaction or _has_expected_defaults.get(conn) or await _check_defaults(conn):
             return await (await over.execute(text, values or None)).fetchall()
         async with pinned_transaction(conn):
             return await (await over.execute(text, values or None)).fetchall()
@@ -204,24 +205,32 @@ async def _reading(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def read_only_transaction(conn: psycopg.AsyncConnection[Any], statement_timeout_s: int) -> AsyncGenerator[None]:
-    """As `pinned_transaction`, but it can change nothing, and the server stops a statement that takes longer.
+async def bounded_transaction(
+    conn: psycopg.AsyncConnection[Any], statement_timeout_s: int, *, read_only: bool = False
+) -> AsyncGenerator[None]:
+    """As `pinned_transaction`, but the server stops a statement that takes longer. `read_only`: it can change nothing.
 
-    A `read` in it is one round trip, without a savepoint: its error ends the transaction.
+    A statement waits for a lock for 1 s at most if the transaction is read-only, otherwise for 2 s. A call or a `read`
+    in it is one round trip, without a savepoint: its error ends the transaction. The server ends a transaction whose
+    process sends nothing for 10 s, so that it does not keep its locks.
     """
     lock = connection_lock(conn)
     async with pinned_transaction(conn):
         await conn.execute(
             sql.SQL(
-                "set transaction read only; set local statement_timeout = {}; set local lock_timeout = '1s';"
+                "{}set local statement_timeout = {}; set local lock_timeout = {};"
                 " set local idle_in_transaction_session_timeout = '10s'"
-            ).format(f"{statement_timeout_s}s")
+            ).format(
+                sql.SQL("set transaction read only; " if read_only else ""),
+                f"{statement_timeout_s}s",
+                "1s" if read_only else "2s",
+            )
         )
-        lock.in_read_only_transaction = True
+        lock.in_bounded_transaction = True
         try:
             yield
         finally:
-            lock.in_read_only_transaction = False
+            lock.in_bounded_transaction = False
 
 
 async def read(
@@ -235,7 +244,7 @@ async def read(
     with translating(conn):
         async with (
             lock,
-            nullcontext() if lock.in_read_only_transaction else _reading(conn),
+            nullcontext() if lock.in_bounded_transaction else _reading(conn),
             conn.cursor(row_factory=kind) as cursor,
         ):
             await cursor.execute(query, values)

@@ -132,7 +132,7 @@ async def ask_backfill(request: BoardRequest) -> Page:
 async def declare_backfill(request: BoardRequest) -> Redirect | Page:
     """Declares a backfill."""
     schedule = await target_schedule(request)
-    store = await request.acting({schedule.namespace})
+    await request.require(Permission.RUN_NOW, {schedule.namespace})
     rules, now = await _rules(request, schedule)
     form = _form(request, schedule, rules.time_zone)
     try:
@@ -142,7 +142,8 @@ async def declare_backfill(request: BoardRequest) -> Redirect | Page:
         if count > CONFIRM_ABOVE and request.field("confirmed").strip() != str(count):
             asking = _form(request, schedule, rules.time_zone, confirm=count)
             return asking.page(f"these are {counted(count, 'tick')}; type {count} to confirm")
-        made = await store.create_backfill(schedule.id, wanted, at_once=at_once, again=again, reason=reason)
+        async with request.acting({schedule.namespace}) as store:
+            made = await store.create_backfill(schedule.id, wanted, at_once=at_once, again=again, reason=reason)
     except InvalidValue as exc:
         return form.page(str(exc))
     if made.id is None:
@@ -218,17 +219,18 @@ def _routes(what: BackfillAction) -> list[Route]:
     @action(path, what.permission)
     async def act(request: BoardRequest) -> Redirect | Page:
         found = await _found(request)
-        store = await request.acting({_namespace(found)})
+        await request.require(what.permission, {_namespace(found)})
         form = form_of(request, found)
         try:
             reason = read_reason(request)
         except InvalidValue as exc:
             return form.page(str(exc))
-        if what.name == "cancel":
-            changed = (await store.cancel_backfill(found.id, reason)).changed
-        else:
-            change = store.pause_backfill if what.name == "pause" else store.resume_backfill
-            changed = await change(found.id, reason)
+        async with request.acting({_namespace(found)}) as store:
+            if what.name == "cancel":
+                changed = (await store.cancel_backfill(found.id, reason)).changed
+            else:
+                change = store.pause_backfill if what.name == "pause" else store.resume_backfill
+                changed = await change(found.id, reason)
         if not changed:
             return Redirect(form.next, f"Nothing changed: backfill {found.id} was {found.state}.", problem=True)
         return Redirect(form.next, f"{what.done} backfill {found.id}.")

@@ -21,7 +21,7 @@ from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_actions import RUN_ACTIONS
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import Forbidden, InvalidValue
-from wakeboard.rules.humanize import counted
+from wakeboard.rules.humanize import counted, full_stop
 from wakeboard.rules.object_ids import is_id, parse_id
 from wakeboard.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
 from wakeboard.store.queries.audit import BulkActionRow, BulkActionRun, bulk_action, bulk_action_runs, bulk_actions
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 50
 MOST_SELECTED: Final = 1000  # runs that a form lists by id
 REFUSED_SHOWN: Final = 50
+CREATION_TIMEOUT_S: Final = 60  # a million runs take some seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +86,16 @@ class BulkForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkProgress:
-    """The model of the progress page. `refused`: the first refused runs. `next`: the page that the viewer came from."""
+    """The model of the progress page.
+
+    `refused`: the first refused runs. `waits`: why the next batch is not executed now, or "". `next`: the page that the
+    viewer came from.
+    """
 
     now: datetime
     action: BulkActionRow
     refused: list[BulkActionRun]
+    waits: str
     next: str
 
     @property
@@ -231,7 +237,8 @@ def _creating_routes(what: RunAction) -> list[Route]:
     @action(f"/bulk/{what.name}", what.permission)
     async def create(request: BoardRequest) -> Redirect | Page:
         namespaces = await request.permitted_namespaces(what.permission)
-        store = await request.acting({None} if namespaces is None else namespaces)
+        everywhere = {None} if namespaces is None else namespaces
+        await request.require(what.permission, everywhere)
         selection = selection_of(request)
         try:
             reason = read_reason(request)
@@ -239,10 +246,11 @@ def _creating_routes(what: RunAction) -> list[Route]:
         except InvalidValue as exc:
             return _shown(await _ask(request, what, namespaces), f"{exc}.")
         wanted = selection.query(what, namespaces)
-        query, values = await ids_of_selected(store.conn, wanted, most)
-        created = await store.create_bulk_action_on(
-            what.name, query, values, shown_filter=shown_filter(selection, wanted), reason=reason
-        )
+        async with request.acting(everywhere, statement_timeout_s=CREATION_TIMEOUT_S) as store:
+            query, values = await ids_of_selected(store.conn, wanted, most)
+            created = await store.create_bulk_action_on(
+                what.name, query, values, shown_filter=shown_filter(selection, wanted), reason=reason
+            )
         request.board.bulk_actions.wake()
         return Redirect(request.link(f"/bulk/{created.id}", next=next_page(request, "/runs")))
 
@@ -285,7 +293,9 @@ async def _found(request: BoardRequest) -> tuple[BulkActionRow, list[BulkActionR
 async def progress(request: BoardRequest) -> Page:
     """Shows the progress of a bulk action."""
     found, refused, now = await _found(request)
-    model = BulkProgress(now=now, action=found, refused=refused, next=next_page(request, "/runs"))
+    problem = "" if found.finished_at else request.board.bulk_actions.problem_of(found.id)
+    waits = full_stop(problem.removesuffix("; try again"))
+    model = BulkProgress(now=now, action=found, refused=refused, waits=waits, next=next_page(request, "/runs"))
     namespaces = await request.permitted_namespaces(RUN_ACTIONS[found.action].permission)
     may = frozenset({Permission.CANCEL} if may_cancel(request, found, namespaces) else ())
     return Page("bulk.html", model, f"{found.action.capitalize()} {counted(found.total, 'run')}", may=may)
@@ -297,7 +307,7 @@ def _cancelling_route(what: RunAction) -> Route:
     @action(f"/bulk/{{id:int}}/cancel-{what.name}", what.permission)
     async def cancel(request: BoardRequest) -> Redirect | Page:
         namespaces = await request.permitted_namespaces(what.permission)
-        store = await request.acting({None} if namespaces is None else namespaces)
+        await request.require(what.permission, {None} if namespaces is None else namespaces)
         found, _, _ = await _found(request)
         if found.action != what.name:
             raise NotFound(f"bulk action {found.id} is not a {what.name}")
@@ -306,7 +316,8 @@ def _cancelling_route(what: RunAction) -> Route:
                 f"{request.viewer.name} may not end the bulk action of {found.actor}: it may have runs in namespaces"
                 f" in which {request.viewer.name} lacks the permission {what.permission}"
             )
-        cancelled = await store.cancel_bulk_action(found.id)
+        async with request.acting({None} if namespaces is None else namespaces) as store:
+            cancelled = await store.cancel_bulk_action(found.id)
         path = request.link(f"/bulk/{found.id}", next=next_page(request, "/runs"))
         if not cancelled:
             return Redirect(path, "It had ended before.", problem=True)

@@ -132,7 +132,7 @@ async def ask_limit(request: BoardRequest) -> Page:
 @action("/limits/set", Permission.LIMIT)
 async def set_limit(request: BoardRequest) -> Redirect | Page:
     """Sets a limit, or resets it to the default."""
-    store = await request.acting({None})
+    await request.require(Permission.LIMIT, {None})
     form = _limit_form(request)
     key, rate_text = request.field("key").strip(), request.field("rate").strip()
     try:
@@ -143,8 +143,9 @@ async def set_limit(request: BoardRequest) -> Redirect | Page:
         rate = Rate.parse(rate_text) if rate_text else None
         if burst is not None and rate is None:
             raise InvalidValue("a burst belongs to a rate: write one, such as 60/minute")  # noqa: TRY301
-        await store.set_rate_limit(key, rate, burst or 1, reason)
-        await store.set_limit(key, at_most, reason)
+        async with request.acting({None}) as store:
+            await store.set_rate_limit(key, rate, burst or 1, reason)
+            await store.set_limit(key, at_most, reason)
     except InvalidValue as exc:
         return form.page(str(exc))
     limit = f"{at_most:,}" if at_most is not None else "any number" if rate else "the default, 1"

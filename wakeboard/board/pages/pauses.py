@@ -147,14 +147,14 @@ def _routes(path: str, find_target: FindTarget, *, pausing: bool) -> list[Route]
     @action(path, Permission.PAUSE)
     async def act(request: BoardRequest) -> Redirect | Page:
         target = await find_target(request, pausing=pausing)
-        store = await request.acting(target.namespaces)
         form = _form(request, target, pausing=pausing)
         try:
             reason = read_reason(request, required=pausing)
         except InvalidValue as exc:
             return form.page(str(exc))
-        change = store.pause if pausing else store.resume
-        changed = [await change(scope, reason) for scope in target.scopes]
+        async with request.acting(target.namespaces) as store:
+            change = store.pause if pausing else store.resume
+            changed = [await change(scope, reason) for scope in target.scopes]
         return _answered(target, changed.count(True), form.next, pausing=pausing)
 
     return [ask, act]

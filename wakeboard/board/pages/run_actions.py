@@ -195,12 +195,12 @@ def _routes(what: RunAction) -> list[Route]:
     async def act(request: BoardRequest) -> Redirect | Page:
         run = await target_run(request)
         await _require_all(request, what, run)
-        store = await request.acting({run.namespace})
         form = await run_form(request, what, run)
         try:
             reason = read_reason(request)
             payload = read_payload(request, form.payload or "") if form.payload is not None else None
-            outcome = await what.apply(store, run.id, payload, reason)
+            async with request.acting({run.namespace}) as store:
+                outcome = await what.apply(store, run.id, payload, reason)
         except InvalidValue as exc:
             typed = typed_payload(request) if form.payload is not None else None
             return replace(form, payload=typed).page(str(exc))

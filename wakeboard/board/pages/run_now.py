@@ -62,12 +62,13 @@ async def ask_run(request: BoardRequest) -> Page:
 async def run_now(request: BoardRequest) -> Redirect | Page:
     """Creates a run of a schedule."""
     schedule = await target_schedule(request)
-    store = await request.acting({schedule.namespace})
+    await request.require(Permission.RUN_NOW, {schedule.namespace})
     form = await _run_form(request, schedule)
     try:
         reason = read_reason(request)
         payload = read_payload(request, form.payload or "") if form.payload is not None else None
-        run_id, answer = await store.run_now(schedule.id, payload, reason)
+        async with request.acting({schedule.namespace}) as store:
+            run_id, answer = await store.run_now(schedule.id, payload, reason)
     except InvalidValue as exc:
         return replace(form, payload=typed_payload(request) if form.payload is not None else None).page(str(exc))
     if run_id is None:
