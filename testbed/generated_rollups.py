@@ -37,7 +37,7 @@ select grain::wakeboard.rollup_grain, at, dimension::wakeboard.rollup_dimension,
        case when n %% 3 = 1 and dice > 0.93 then runs / 40 + 1 else 0 end,
        buckets, counts, array(select (each / 2)::smallint from unnest(buckets) as each), counts
   from sized cross join lateral (
-    select array_agg((10 + 2 * n %% 40 + b * 2)::smallint) as buckets,
+    select array_agg((12 + 2 * n %% 40 + b * 2 + round(2 * sin(extract(epoch from at) / 9000)))::smallint) as buckets,
            array_agg(greatest(1, runs / 20) * (21 - b)) as counts
       from generate_series(0, 19) as b) as histogram
  where runs > 0

@@ -58,6 +58,10 @@ PAGES: Final = {
     "run": "/runs/{run}",
     "run-dead": "/runs/{dead}",
     "audit": "/audit",
+    "bulk-action": "/bulk/1",
+    "backfill": "/schedules/1/backfill",
+    "pause": "/schedules/2/pause",
+    "not-found": "/schedules/999999",
     "limits": "/limits",
     "performance": "/performance",
     "alerts": "/alerts",
@@ -86,7 +90,78 @@ SCHEDULES: Final = (
     ("shop", "abandoned-carts", "20 * * * *", "Etc/UTC", "send_mail"),
     ("shop", "price-alerts", "0 12,18 * * *", "America/New_York", "send_mail"),
 )
-# What `fill` does not insert: workers that were just seen, a pause, a limit.
+# What `fill` does not insert: a dead run with a past, audit rows, a bulk action, a backfill, alerts, the backlog.
+EVENTS: Final = """
+set session_replication_role = replica;
+update wakeboard.job_runs as run
+   set status = 'dead', attempts = 3, max_attempts = 3, definition_id = 1, definition_generation = 1,
+       schedule = 'billing/close-day', trigger = 'tick', job_type = 'charge_card', lease_epoch = 3,
+       scheduled_for = now() - interval '26 minutes', run_at = now() - interval '26 minutes',
+       created_at = now() - interval '26 minutes', started_at = now() - interval '9 minutes',
+       failed_at = now() - interval '8 minutes', dead_at = now() - interval '8 minutes',
+       error_type = 'CardDeclined', last_error = 'the bank declined card 4711 of customer 42',
+       payload = '{"customer": 42, "month": "2026-10", "amount": "118.40", "api_key": "sk-0123456789"}'
+ where id = (select max(id) from wakeboard.job_runs);
+insert into wakeboard.job_attempts (
+  run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at, ended_at, died)
+select run.id, n, n, (array['failed', 'timed_out', 'failed'])[n],
+       (array['ConnectionError', 'TimeoutError', 'CardDeclined'])[n],
+       (array['the bank closed the connection', 'no answer from the bank within 600 s',
+              'the bank declined card 4711 of customer 42'])[n],
+       E'Traceback (most recent call last):\n  File "handlers.py", line 12, in charge_card\n    bank.charge(card)', 1,
+       'worker-7f9c-x2x4z', now() - (array[26, 22, 9])[n] * interval '1 minute',
+       now() - (array[25, 12, 8])[n] * interval '1 minute', n = 3
+  from generate_series(1, 3) as n, (select max(id) as id from wakeboard.job_runs) as run;
+insert into wakeboard.job_steps (run_id, name, lease_epoch, started_at, finished_at, result)
+select run.id, name, epoch, now() - minutes * interval '1 minute', now() - minutes * interval '1 minute' + took, result
+  from (values ('Find open invoices', 1, 26, interval '740 ms', '{"invoices": 3, "total": "118.40"}'::jsonb),
+               ('Reserve the amount', 3, 9, interval '2.1 s', 'null')) as step (name, epoch, minutes, took, result),
+       (select max(id) as id from wakeboard.job_runs) as run;
+insert into wakeboard.job_effects (run_uuid, key, run_id, lease_epoch, started_at, finished_at)
+select uuid, 'mail:invoice-42', id, 1, now() - interval '25 minutes', now() - interval '25 minutes' + interval '90 ms'
+  from wakeboard.job_runs order by id desc limit 1;
+insert into wakeboard.audit_log (at, actor, source, action, run_id, schedule, reason, detail)
+select now() - interval '11 minutes', 'grace', 'board', 'retry', max(id), 'billing/close-day',
+       'the bank is reachable again', '{"status_before": "dead"}' from wakeboard.job_runs;
+insert into wakeboard.backlog_samples
+select at, (40 + 35 * sin(extract(epoch from at) / 9000) + 20 * random())::bigint
+  from generate_series(date_trunc('minute', now()) - interval '1 day', now(), '1 minute') as at;
+insert into wakeboard.bulk_actions (
+  action, filter, reason, actor, source, total, done, refused, created_at, cancelled_at, finished_at)
+values ('retry', 'status:dead type:send_mail', 'the mail server is back', 'grace', 'board', 1204, 1204, 12,
+        now() - interval '3 hours', null, now() - interval '3 hours' + interval '4 s'),
+       ('cancel', 'queue:mail status:queued', 'sent by hand', 'ada', 'cli', 90, 40, 0,
+        now() - interval '2 days', now() - interval '2 days', now() - interval '2 days' + interval '1 s');
+insert into wakeboard.backfills (
+  definition_id, schedule, range_begin, range_end, again, at_once, total, created, reason, actor, source)
+values (3, 'billing/reconcile', now() - interval '9 days', now() - interval '2 days', false, 2, 42, 17,
+        'the bank delivered these days again', 'ada', 'board');
+insert into wakeboard.alert_rules (name, severity, definition, evaluated_at)
+values ('dead-runs', 'critical', '{"dead": 1, "receivers": ["team", "on-call"]}', now()),
+       ('billing-fails', 'warning',
+        '{"failures": 10, "within": "60m", "where": {"queue": "billing"}, "receivers": ["team"]}', now()),
+       ('silent-backups', 'warning', '{"noSuccessFor": "26h", "where": {"schedule": "ops/backup"}}', now());
+insert into wakeboard.alerts (
+  rule, severity, summary, examples, value, opened_at, seen_at, resolved_at, resolution, notified_at, definition)
+values ('dead-runs', 'critical', '1 run of charge_card is dead',
+        array['billing/close-day: the bank declined card 4711'], 1, now() - interval '8 minutes', now(), null, null,
+        now() - interval '8 minutes',
+        '{"dead": 1, "receivers": ["team", "on-call"]}'),
+       ('billing-fails', 'warning', '14 attempts failed within 60m', array['ConnectionError: the bank closed it'], 14,
+        now() - interval '26 hours', now() - interval '25 hours', now() - interval '25 hours', 'recovered',
+        now() - interval '26 hours', '{"failures": 10, "within": "60m", "receivers": ["team"]}');
+set session_replication_role = origin;
+select wakeboard.set_limit('bank', 2, 'as agreed with the bank', 'ada', 'cli');
+select wakeboard.set_rate_limit('mail', 60, 60, 10, 'their quota', 'grace', 'board')
+"""
+# What makes an outage more than workers that are gone.
+OUTAGE: Final = """
+update wakeboard.job_definitions
+   set schedule_error = 'timeZone is Europe/Lisbn: write a name of the IANA database, for example Europe/Lisbon'
+ where id = 5;
+select wakeboard.pause('queue:mail', 'the mail server moves', 'ada', 'cli')
+"""
+# Workers that were just seen, a pause, a limit.
 BUSY: Final = """
 insert into wakeboard.workers (worker_id, name, pool, version, queues, capacity, lease_s)
 values (1, 'worker-7f9c-x2x4z', 'default', '0.1.0', '{default,mail}', 100, 60),
@@ -126,8 +201,8 @@ def _database(server_dsn: str, situation: str) -> str:
         with closing(psycopg.connect(dsn, autocommit=True)) as conn:
             fill(conn, **SITUATIONS[situation])
             _declare(conn, SITUATIONS[situation]["schedules"])
-            if situation != "outage":
-                conn.execute(BUSY.encode())
+            conn.execute(EVENTS.encode())
+            conn.execute((OUTAGE if situation == "outage" else BUSY).encode())
             generate_rollups(conn, days=90)
     return dsn
 
@@ -160,7 +235,7 @@ def _declare(conn: psycopg.Connection[Any], schedules: int) -> None:
 def _take(browser: Browser, address: str, situation: str, *, for_docs: bool) -> None:
     numbers = SITUATIONS[situation]
     run = numbers.get("history", 0) // 2 or 1
-    dead = numbers.get("history", 0) // 500 * 500 or 1
+    dead = numbers.get("history", 0) + numbers.get("live", 0) or 1  # see EVENTS
     for look, options in LOOKS.items():
         pages = IN_DOCS.get(look, ()) if for_docs else tuple(PAGES)
         context = browser.new_context(**options, timezone_id="Europe/Lisbon", locale="en-GB")
