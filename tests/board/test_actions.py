@@ -194,7 +194,7 @@ async def test_the_page_of_an_error_says_what_is_wrong_and_looks_like_the_others
     answer = await client.get("/runs/999999")
 
     assert answer.status == 404
-    assert "there is no run 999999" in answer.words
+    assert "There is no run 999999" in answer.words
     assert "/static/board-" in answer.text
 
 

@@ -44,6 +44,10 @@ LOOKS: Final[dict[str, tuple[dict[str, str], dict[str, Any]]]] = {  # what the b
 }
 PHONE: Final[Any] = {"width": 360, "height": 740}
 DESKTOP: Final[Any] = {"width": 1280, "height": 720}
+CUT_OFF: Final = """
+[...document.querySelectorAll(".table-scroll")].some(
+  (table) => !table.closest("details:not([open])") && table.scrollWidth > table.clientWidth + 1)
+"""
 FIRE: Final = """
 select wakeboard.record_alert(
          %s, evaluated_at, true, '3 runs are dead', 3, '{send_mail: Timeout (3)}', 'open', '{team}')
@@ -67,6 +71,13 @@ def fill(database: str) -> None:
             conn.execute("select wakeboard.claim_alert_rules(%s)", [json.dumps([rule])])
             conn.execute(FIRE, [severity, severity])
             conn.execute("select wakeboard.claim_alert_rules(%s)", [json.dumps([rule | {"definition": {"dead": 5}}])])
+        conn.execute("select setval('wakeboard.job_runs_id_seq', 12345678)")  # a row with long texts
+        conn.execute("select wakeboard.enqueue('send_mail')")
+        conn.execute("select wakeboard.cancel('{12345679}')")
+        conn.execute(
+            "update wakeboard.job_run_history set started_at = now() - interval '9 hours',"
+            " finished_at = now() - interval '59 minutes' where id = 12345679"
+        )
         conn.execute("update wakeboard.alerts set resolved_at = now(), resolution = 'recovered' where rule = 'info'")
 
 
@@ -87,6 +98,8 @@ async def test_no_page_has_errors_foreign_requests_accessibility_problems_or_scr
         assert await page.locator("main h1").inner_text()
         if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found.append(f"{path} scrolls sideways")
+        if await page.evaluate(CUT_OFF):
+            found.append(f"a table of {path} is cut off")
         await page.set_viewport_size(DESKTOP)
         found += [f"{path}, {problem}" for problem in await accessibility_problems(page)]
 

@@ -144,6 +144,18 @@ def test_what_is_intended_or_has_just_begun_is_no_problem(situation: Situation):
     assert problems(situation) == []
 
 
+def test_without_a_worker_all_due_runs_are_one_problem():
+    gone = replace(MAINTENANCE, last_worker=NOW - AGO)
+    due = [replace(DUE, served=False), replace(DUE, job_type="judge", runs=3, more=True), replace(DUE, paused=True)]
+
+    texts = [problem.text for problem in problems(replace(WELL, maintenance=gone, due=due))]
+
+    assert texts == [
+        "No worker is running. The last one was seen 10 min ago.",
+        "5+ due runs wait for a worker; the oldest was due 10 min ago.",
+    ]
+
+
 def test_the_worst_problem_comes_first():
     paused = replace(PAUSE, kind="schedule", name="shop/nightly")
     situation = replace(WELL, pauses=[paused], due=[DUE], definitions=replace(DEFINITIONS, late=1, oldest_late=NOW))

@@ -26,7 +26,7 @@ from wakeboard.rules.health_conditions import (
     WAITING_RUNS,
     Severity,
 )
-from wakeboard.rules.humanize import counted, relative
+from wakeboard.rules.humanize import counted, counted_at_least, relative
 from wakeboard.rules.run_search import quoted
 from wakeboard.rules.sanitize import one_line
 
@@ -72,8 +72,8 @@ class Situation:
 def problems(situation: Situation) -> list[Problem]:
     """All problems, worst first."""
     found = [
-        *_alerts(situation),
         *_workers(situation),
+        *_alerts(situation),
         *_schedules(situation),
         *_due(situation),
         *_unserved_queues(situation),
@@ -96,6 +96,12 @@ def _alerts(situation: Situation) -> Iterator[Problem]:
         more = f" and {counted(alerts.open - len(alerts.names), 'other')}" if alerts.open > len(alerts.names) else ""
         text = f"{counted(alerts.open, 'alert')} open: {names}{more}."
     yield Problem(severity=OPEN_ALERTS[alerts.severity], text=text, path="/alerts")
+
+
+def _is_without_worker(situation: Situation) -> bool:
+    """Whether no process executes runs, so that nothing else explains why runs wait."""
+    seen = situation.maintenance.last_worker
+    return seen is None or NO_WORKER.severity_after(situation.now - seen) is not None
 
 
 def _workers(situation: Situation) -> Iterator[Problem]:
@@ -130,8 +136,7 @@ def _schedules(situation: Situation) -> Iterator[Problem]:
 
 def _unserved_queues(situation: Situation) -> Iterator[Problem]:
     """Queues of schedules, whether or not runs are due. Without any worker that is the problem."""
-    seen = situation.maintenance.last_worker
-    if seen is None or NO_WORKER.severity_after(situation.now - seen):
+    if _is_without_worker(situation):
         return
     for queue in sorted({*situation.definitions.unserved} - {due.queue for due in situation.due})[:MAX_GROUPS]:
         text = f"No worker has served queue {one_line(queue)} in the last 10 minutes, and schedules use it."
@@ -139,9 +144,17 @@ def _unserved_queues(situation: Situation) -> Iterator[Problem]:
 
 
 def _due(situation: Situation) -> Iterator[Problem]:
-    for due in situation.due:
-        if due.paused:
-            continue
+    waiting = [due for due in situation.due if not due.paused]
+    if waiting and _is_without_worker(situation):
+        count = sum(due.runs for due in waiting)
+        runs = counted_at_least(count, "due run", more=any(due.more for due in waiting))
+        oldest = min(due.oldest for due in waiting)
+        text = f"{runs} {'waits' if count == 1 else 'wait'} for a worker; the oldest was due"
+        if severity := UNSERVED_QUEUE.severity_after(situation.now - oldest):
+            text = f"{text} {relative(oldest, situation.now)}."
+            yield Problem(severity=severity, text=text, path="/runs", parameters={"q": "status:queued", "sort": "due"})
+        return
+    for due in waiting:
         lasted = situation.now - due.oldest
         runs = f"{due.runs_text} of {one_line(due.job_type)} in queue {one_line(due.queue)}"
         oldest = f"the oldest was due {relative(due.oldest, situation.now)}"

@@ -255,7 +255,7 @@ def _not_done(request: BoardRequest, error: DatabaseUnavailable) -> Page:
     """The page that keeps what the user typed, so that the action can be tried again."""
     certain = not isinstance(error, CommitLost)
     shown = NotDone(
-        problem=full_stop(str(error)),
+        problem=full_stop(str(error)[:1].upper() + str(error)[1:]),
         certain=certain,
         path=request.path,
         fields=[(name, value) for name, values in request.form.items() for value in values],

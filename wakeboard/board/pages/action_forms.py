@@ -30,7 +30,7 @@ MAX_NEXT: Final = 4000  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A line of the form. `numeric`: for whole numbers."""
+    """A line of the form. `numeric`: for whole numbers. `choices`: the values to choose from, each with its label."""
 
     name: str
     label: str
@@ -38,6 +38,7 @@ class Input:
     hint: str = ""
     required: bool = False
     numeric: bool = False
+    choices: Sequence[tuple[str, str]] = ()
     max_length: int = MAX_REASON
 
 

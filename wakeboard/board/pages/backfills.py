@@ -78,7 +78,7 @@ def _form(request: BoardRequest, schedule: ScheduleTarget, zone: str, *, confirm
             name="again",
             label="Ticks that have run",
             value=typed("again"),
-            hint=f"Write {AGAIN} to run these once more. Otherwise they are left alone.",
+            choices=(("", "leave them as they are"), (AGAIN, "run them once more")),
         ),
         reason_input(request),
     ]
@@ -115,7 +115,7 @@ def _at_once(request: BoardRequest) -> int:
 def _again(request: BoardRequest) -> bool:
     text = request.field("again").strip().lower()
     if text not in {"", AGAIN}:
-        raise InvalidValue(f"write {AGAIN}, or nothing, for ticks that have run")
+        raise InvalidValue(f"again is {AGAIN} or nothing")
     return bool(text)
 
 
@@ -147,7 +147,7 @@ async def declare_backfill(request: BoardRequest) -> Redirect | Page:
     except InvalidValue as exc:
         return form.page(str(exc))
     if made.id is None:
-        return form.page(f"no tick of the range is left to run; write {AGAIN} to run those that have run")
+        return form.page("no tick of the range is left to run; choose to run those once more that have run")
     text = f"Declared backfill {made.id}: {counted(made.total, 'run')}."
     return Redirect(form.next, text, link="/backfills", label="All backfills")
 

@@ -180,7 +180,7 @@ async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str
             )
         )
     form = ActionForm(
-        heading=f"{what.name.capitalize()} {counted(preview.count, 'run')}?",
+        heading=f"{what.name.capitalize()} {counted(preview.count, 'run')}?" if preview.count else "Nothing to do",
         sentences=[what.effect.replace("It is", "Each is").replace("from it", "from each")],
         submit=f"{what.name.capitalize()} {counted(preview.count, 'run')}",
         path=f"/bulk/{what.name}",

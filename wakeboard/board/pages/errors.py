@@ -21,12 +21,15 @@ from wakeboard.errors import (
     SchemaMismatch,
     WakeboardError,
 )
+from wakeboard.rules.humanize import full_stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from wakeboard.board.state import Board
 
 
 class NotFound(WakeboardError):
@@ -65,12 +68,14 @@ async def _show(request: Request, error: Exception) -> Response:
     message = error.detail if isinstance(error, HTTPException) else str(error)
     if message == HTTPStatus.NOT_FOUND.phrase:  # no route matched
         message = "The board has no page at this address."
+    board: Board = request.app.state.board
     prefix = request.scope.get("root_path", "")
     html = render(
         "error.html",
         heading=_HEADINGS.get(status, "Error"),
         status=status,
-        message=message,
+        message=full_stop(message[:1].upper() + message[1:]),
+        board_name=board.options.name,
         prefix=prefix,
         asset=asset_paths(prefix),
     )

@@ -27,10 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The model of the page. `problems`: worst first. `charts`: None until they are read, apart from all else."""
+    """The model of the page.
+
+    `due`: how many runs are due, at least. `problems`: worst first. `charts`: None until they are read, apart from all
+    else.
+    """
 
     now: datetime
     counts: LiveCounts
+    due: int
     schedules: int
     problems: Sequence[Problem]
     dead: Sequence[DeadGroup]
@@ -61,6 +66,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
     return Overview(
         now=counts.now,
         counts=counts,
+        due=max(counts.due, sum(each.runs for each in situation.due)),  # both may be lower bounds
         schedules=definitions.schedules,
         problems=problems(situation),
         dead=dead,

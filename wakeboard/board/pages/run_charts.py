@@ -161,8 +161,9 @@ def run_charts(
 ) -> RunCharts:
     """The charts of a series. `runs`: the link to the runs that a search finds, without the scope.
 
-    `backlog`: the most runs that waited in each period; None: without this chart.
+    `backlog`: the most runs that waited in each period; None: without this chart, also if none is known.
     """
+    backlog = backlog if backlog and any(due is not None for due in backlog) else None
     columns = [_between(series, place) for place in range(len(series.points))]
     counts = [point.counts for point in series.points]
     total = series.total
@@ -205,7 +206,7 @@ def run_charts(
         ],
         is_empty=total == Counts(),
         behind_since=series.until if now - series.until > 2 * series.step and now - series.until > _LATE else None,
-        backlog=None if backlog is None else _backlog(columns, backlog, runs("status:queued")),
+        backlog=_backlog(columns, backlog, runs("status:queued")) if backlog else None,
         parameters=parameters,
     )
 
