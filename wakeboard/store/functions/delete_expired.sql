@@ -6,7 +6,8 @@
 -- finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of definition_changes older
 -- than an hour. Ends bulk actions older than `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a
 -- retention for them. A retention that is null, or shorter than the installation's (set_retention), counts as the installation's.
--- Trace contexts are deleted like attempts.
+-- Trace contexts are deleted like attempts. Ticks that others still wait for, or that wait, are kept as long as audit rows: those that the
+-- next tick of a schedule with `ticks: All` needs, those that wait for a retry of another run, and those of paused schedules.
 -- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
 -- `always`.
 -- Example:
@@ -90,6 +91,22 @@ begin
      where tick.recorded_at < statement_timestamp() - history_retention
        and not exists (select from job_runs where id = tick.run_id)
        and not exists (select from job_run_history where id = tick.run_id)      -- its replay would run the tick again
+       and (tick.recorded_at < statement_timestamp() - audit_retention
+            or tick.waits_for is null
+               and not exists (             -- a tick of a schedule that needs all ticks, and waits or is to come
+                 select from schedule_dependencies as edge
+                  where edge.parent_id = tick.definition_id and edge.ticks = 'All'
+                    and (select own.waits_for is null from schedule_ticks as own
+                          where own.definition_id = edge.definition_id and own.scheduled_for >= tick.scheduled_for
+                          order by own.scheduled_for limit 1) is not true)
+               and not exists (             -- a tick that waits for a retry of another run
+                 select from schedule_dependencies as edge
+                   join schedule_dependencies as other on other.definition_id = edge.definition_id
+                   join schedule_ticks as blocked on blocked.definition_id = other.parent_id and blocked.scheduled_for = tick.scheduled_for
+                   join job_runs as run on run.id = blocked.run_id
+                  where edge.parent_id = tick.definition_id
+                    and not exists (select from schedule_ticks as own
+                                     where own.definition_id = edge.definition_id and own.scheduled_for = tick.scheduled_for)))
      order by tick.recorded_at limit delete_expired.count for update of tick skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from job_limits where key = any (array(
