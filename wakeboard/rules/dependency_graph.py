@@ -140,19 +140,20 @@ def _dead_first(parents: Sequence[Parent]) -> list[Parent]:
     return sorted(parents, key=lambda parent: parent.run_status != "dead")
 
 
-def in_cycles(edges: Iterable[tuple[int, int]]) -> set[int]:
-    """The nodes of a graph that are in a cycle, or between two cycles. `edges`: (from, to)."""
+def edges_in_cycles(edges: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The edges (from, to) of a graph that are part of a cycle. Edges between two cycles are not."""
     whole = list(edges)
-    return _without_ends(whole) & _without_ends([(to, start) for start, to in whole])
+    nodes = _without_ends(whole) & _without_ends([(to, start) for start, to in whole])
+    left = [(start, to) for start, to in whole if start in nodes and to in nodes]
+    component = _strongly_connected(left)
+    return {(start, to) for start, to in left if component[start] == component[to]}
 
 
 def first_cycle(edges: Iterable[tuple[int, int]]) -> list[int]:
     """The nodes of one cycle of a graph, each before the one that it leads to; none if there is no cycle."""
-    whole = sorted(edges)
-    nodes = in_cycles(whole)
-    following = {start: to for start, to in reversed(whole) if start in nodes and to in nodes}
+    following = dict(sorted(edges_in_cycles(edges), reverse=True))
     places: dict[int, int] = {}
-    node = min(nodes, default=None)
+    node = min(following, default=None)
     while node is not None and node not in places:
         places[node] = len(places)
         node = following[node]
@@ -184,6 +185,35 @@ def _without_ends(edges: list[tuple[int, int]]) -> set[int]:
     return nodes
 
 
+def _strongly_connected(edges: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """For each node one of those that it leads to and that lead to it, the same one for all of them (Kosaraju)."""
+    following: dict[int, list[int]] = defaultdict(list)
+    leading: dict[int, list[int]] = defaultdict(list)
+    for start, to in edges:
+        following[start].append(to)
+        leading[to].append(start)
+    order: list[int] = []  # each node behind those that it leads to, but for cycles
+    seen: set[int] = set()
+    for root in list(following):
+        stack = [(root, False)]
+        while stack:
+            node, is_left = stack.pop()
+            if is_left:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack += [(node, True), *((to, False) for to in following[node])]
+    found: dict[int, int] = {}
+    for root in reversed(order):
+        nodes = [root]
+        while nodes:
+            node = nodes.pop()
+            if node not in found:
+                found[node] = root
+                nodes += leading[node]
+    return found
+
+
 # -- the graph as text -------------------------------------------------------------------------------------------------
 
 
@@ -213,10 +243,10 @@ def tree(nodes: Mapping[int, Node], edges: Sequence[Parent]) -> Iterator[str]:
         stack: list[tuple[int, str, str, str]] = [(root, "", "", "")]
         while stack:
             id_, line_start, indent, how = stack.pop()
-            again = id_ in shown and bool(children[id_])
-            yield f"{line_start}{_label(nodes[id_], how)}{' (see above)' if again else ''}"
-            if again:
+            if id_ in shown and children[id_]:
+                yield f"{line_start}{one_line(nodes[id_].name)}{how} (see above)"
                 continue
+            yield f"{line_start}{_label(nodes[id_], how)}"
             shown.add(id_)
             branches = sorted(children[id_], key=lambda edge: nodes[edge.definition_id].name)
             for place, edge in reversed(list(enumerate(branches))):

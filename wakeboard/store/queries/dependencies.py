@@ -12,8 +12,8 @@ from wakeboard.rules.dependency_graph import (
     Node,
     Parent,
     UnmatchedTicks,
+    edges_in_cycles,
     first_cycle,
-    in_cycles,
     waiting_for,
 )
 from wakeboard.store.statements import read
@@ -115,11 +115,8 @@ async def read_parents(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -
     found = await read(conn, class_row(Parent), _PARENTS, {"ids": list(ids), "most": _MOST_RUNS})
     if not found:
         return []
-    cycles = in_cycles(await read(conn, tuple_row, _EDGES, {}))
-    return [
-        replace(each, in_cycle=True) if each.parent_id in cycles and each.definition_id in cycles else each
-        for each in found
-    ]
+    cycles = edges_in_cycles(await read(conn, tuple_row, _EDGES, {}))
+    return [replace(each, in_cycle=(each.parent_id, each.definition_id) in cycles) for each in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
