@@ -66,6 +66,9 @@ def _sentence(problem: ErrorDetails, schema: Schema) -> str:
             return f"{_path(place)} is missing; write {_wanted(_at(place, schema))}"
         case "extra_forbidden":
             return f"{_path(place)} is not known; {_advice(str(place[-1]), _at(place[:-1], schema), schema)}"
+        case "too_long" if isinstance(given, list):
+            count = counted(len(cast("list[object]", given)), "element")
+            return f"{_path(place)} has {count}; write at most {problem.get('ctx', {})['max_length']}"
         case "string_type" if isinstance(given, int | float | date):
             return f'{_path(place)} is {_shown(given)}, which is not text; write it in quotes: "{given}"'
         case _:
