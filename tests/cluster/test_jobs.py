@@ -134,8 +134,11 @@ async def test_a_recorded_job_that_was_deleted_meanwhile_is_not_created_again(po
     await _lose_lease(run, first)
     job = (await pool.pods.one_job())["metadata"]["name"]
     await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Background"})
-    outcome = await pool.start(run, pool.process())
-    assert str(outcome.error) == f"the Job {job} was deleted before it ended"
+    outcome = await pool.start(run, pool.process(jobs_ttl_seconds=900))
+    assert str(outcome.error) == (
+        f"the Job {job} no longer exists: it was deleted, or it ended more than 900 s ago while no worker followed it"
+        " (jobs.ttlSeconds)"
+    )
     assert await pool.pods.jobs() == []
 
 

@@ -247,7 +247,10 @@ class JobAttempt:
         """Follows the Job that the record names. Raises JobDeleted."""
         found = await self._read_job()
         if found is None or found["metadata"]["uid"] != uid:
-            raise self._deleted()
+            raise JobDeleted(
+                f"the Job {self._name} no longer exists: it was deleted, or it ended more than {self._cluster.ttl_s} s"
+                " ago while no worker followed it (jobs.ttlSeconds)"
+            )
         job = self._follow(observed_job(found))
         await self._refresh_pods(job)
         return job
