@@ -150,7 +150,7 @@ class Dependency(Declared):
     outcome: Literal["Succeeded", "Ended"] = Field(
         default="Succeeded",
         description="Which end of its run counts: only a success (Succeeded), or also that it is dead, cancelled or "
-        "skipped because it started too late (Ended).",
+        "discarded (Ended). A tick that was skipped has no run, and counts for neither.",
     )
     ticks: Literal["Same", "All"] = Field(
         default="Same",
