@@ -102,7 +102,10 @@ def test_the_viewer_role_can_check_and_list(
         for words in (["check", "--json"], ["schedules"], ["runs"], ["run", str(run)], ["limit"], ["pause"]):
             result = bare_cli(*words, "--dsn", viewer)
             assert "may not" not in result.err + result.out
-        assert "may not do this" in bare_cli("cancel", str(run), "--dsn", viewer).err
+        refused = bare_cli("cancel", str(run), "--dsn", viewer).err
+        assert "may not do this: permission denied for function" in refused
+        assert "connect with the role of the part that needs it (WAKEBOARD_OPERATOR_ROLE, " in refused
+        assert "VIEWER" not in refused, "viewers may call none"
     finally:
         sample.sql("drop owned by wakeboard_cli_viewer")
         sample.sql("drop role wakeboard_cli_viewer")

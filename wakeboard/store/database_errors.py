@@ -48,9 +48,10 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
 }
 NO_RIGHT: Final = "42501"
 _WHO_MAY: Final = {  # by the kind of object in the server's message
-    "table": "the roles of the operator and of viewers may read it",
-    "function": "a role may to which `wakeboard migrate` granted it",
-    "schema": "a role may to which `wakeboard migrate` granted it",
+    "table": "the roles of the operator and of viewers may read it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE)",
+    "function": "connect with the role of the part that needs it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_WORKER_ROLE, …),"
+    " to which `wakeboard migrate` grants it",
+    "schema": "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_WORKER_ROLE, …)",
 }
 
 
@@ -76,7 +77,7 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
 def _no_right(message: str, role: str) -> MissingRight:
     kind = re.search(r"permission denied for (\w+)", message)
     who_may = _WHO_MAY.get(kind[1]) if kind else None
-    hint = f"; {who_may} (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE, …)" if who_may else ""
+    hint = f"; {who_may}" if who_may else ""
     return MissingRight(f"the database role {f'{role} ' if role else ''}may not do this: {message}{hint}.")
 
 
