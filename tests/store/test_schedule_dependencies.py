@@ -405,3 +405,18 @@ def test_of_several_ready_ticks_of_an_open_circuit_the_newest_is_the_probe(
 def test_nothing_is_noted_while_nothing_waits(admin: SqlClient, worker: SqlClient):
     succeed(worker, tick(admin, admin.define("extract")), admin.enqueue())
     assert admin.value("select count(*) from ended_runs") == 0
+
+
+def test_the_ticks_of_a_paused_schedule_are_not_read_again_and_again(admin: SqlClient, worker: SqlClient):
+    transform = admin.define("transform")
+    after(admin, transform, "extract")
+    admin.sql("select pause(%s)", f"schedule:{transform}")
+    admin.sql(
+        "insert into schedule_ticks (definition_id, scheduled_for, waits_for)"
+        " select %s, '2026-01-01'::timestamptz + number * interval '1 minute', 'run' from generate_series(1, 5000) as number",
+        transform,
+    )
+    reads = "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables where relid = 'schedule_ticks'::regclass"
+    with worker.conn.transaction():
+        worker.sql("select * from enqueue_dependents(100)")
+        assert worker.value(reads) < 200

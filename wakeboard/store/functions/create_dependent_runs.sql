@@ -27,8 +27,14 @@ declare
   not_made integer;
 begin
   mine := array(
+    with recursive waiting (id) as (   -- one index lookup for each schedule: a paused one may have very many ticks
+      select min(definition_id) from schedule_ticks where waits_for = 'run'
+      union all
+      select (select min(definition_id) from schedule_ticks where waits_for = 'run' and definition_id > waiting.id)
+        from waiting where waiting.id is not null
+    )
     select def.id from job_definitions as def
-     where def.id = any (array(select distinct tick.definition_id from schedule_ticks as tick where tick.waits_for = 'run'))
+     where def.id = any (array(select id from waiting))
        and def.removed_at is null and not def.suspended
        and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
      order by def.id for no key update skip locked);
