@@ -27,7 +27,9 @@ def test_a_run_that_waits_for_others_names_them(served: SampleStore, explain: Ex
         f"It waits for run {pay} of ping, which is queued.",
     ]
     served.sql("update wakeboard.job_runs set status = 'dead', dead_at = now() where id = %s", pay)
-    assert explain(ship)[1:] == [f"It waits for run {pay} of ping, which is dead."]
+    assert explain(ship)[1:] == [
+        f"It waits for run {pay} of ping, which is dead; `wakeboard retry {pay}` continues it."
+    ]
     served.sql("select wakeboard.discard(%s)", [pay])
     assert explain(ship)[1:] == [
         f"It waits for run {pay} of ping, which was discarded; `wakeboard replay {pay}` continues it."
@@ -49,7 +51,7 @@ def test_a_schedule_that_runs_after_others_says_what_it_waits_for(served: Sample
     assert found[:4] == [
         f"schedule {name} is active.",
         "It runs after extract and rates, at the same ticks.",
-        f"It waits for run {run} of extract, which is dead.",
+        f"It waits for run {run} of extract, which is dead; `wakeboard retry {run}` continues it.",
         "It waits for rates, which does not exist in its namespace.",
     ]
     (listed,) = (line.split() for line in cli("schedules").lines if "billing/transform" in line)

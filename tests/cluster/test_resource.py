@@ -46,7 +46,7 @@ STATUS = JobScheduleStatus(
     dead=3,
     oldest_dead_time=NOON,
     last_action=LastAction(action="run-now", token="1", time=NOON, result="queued as run 4712"),
-    waiting_for="It waits for run 88 of extract, which is dead.",
+    waiting_for="It waits for run 88 of extract, which is dead; `wakeboard retry 88` continues it.",
     installation="0197a5b2-3c4d-7e8f-9a0b-1c2d3e4f5a6b",
     release="jobs/wakeboard",
 )

@@ -234,7 +234,7 @@ def test_a_schedule_that_stopped_after_dead_runs_says_when_it_probes():
 
 
 def test_a_schedule_that_waits_for_a_dead_run_names_it():
-    sentence = "It waits for run 88 of extract, which is dead."
+    sentence = "It waits for run 88 of extract, which is dead; `wakeboard retry 88` continues it."
     blocked = status(facts(waiting_for=sentence))
     assert blocked.waiting_for == sentence
     assert difference(status(facts()), blocked) == "transition"

@@ -34,7 +34,7 @@ OBSTACLES: list[tuple[list[Parent], str | None, str | None]] = [
     ([], None, None),
     ([parent()], None, None),
     ([RUNNING], None, "It waits for run 7 of rates, which is running."),
-    ([RUNNING, DEAD], "It waits for run 88 of extract, which is dead.", "dead"),
+    ([RUNNING, DEAD], "It waits for run 88 of extract, which is dead; `wakeboard retry 88` continues it.", "dead"),
     ([DEAD, parent(parent_id=None, name="x")], "It waits for x, which does not exist in its namespace.", "exist"),
     ([parent(removed=True)], "It waits for extract, which was removed.", "removed"),
     ([parent(in_cycle=True)], "It waits for itself: extract runs after it.", "itself"),

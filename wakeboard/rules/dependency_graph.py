@@ -62,7 +62,7 @@ class UnmatchedTicks:
 
 
 _WHICH = {
-    "dead": "which is dead",
+    "dead": "which is dead; `wakeboard retry {id}` continues it",
     "running": "which is running",
     "queued": "which is queued",
     "failed": "which failed and is retried",
@@ -77,7 +77,7 @@ def awaited_run_facts(runs: Sequence[AwaitedRun], *, with_names: bool = True) ->
     for run in runs:
         of = f" of {one_line(run.name)}" if run.name else ""
         if run.status in _WHICH:
-            yield Fact("waits_for_run", f"It waits for run {run.id}{of}, {_WHICH[run.status]}.")
+            yield Fact("waits_for_run", f"It waits for run {run.id}{of}, {_WHICH[run.status].format(id=run.id)}.")
         elif run.status is None:
             yield Fact("waits_for_run", f"It waits for run {run.id}, which no longer exists; cancel this run.")
         elif run.status == "succeeded":
@@ -103,7 +103,7 @@ def parent_facts(parents: Sequence[Parent]) -> Iterator[Fact]:
         elif parent.in_cycle:
             yield Fact("cycle", f"It waits for itself: {name} runs after it. Remove one of them from `after`.")
         elif parent.run_id is not None:
-            which = _WHICH.get(parent.run_status or "", "")
+            which = _WHICH.get(parent.run_status or "", "").format(id=parent.run_id)
             yield Fact("waits_for_run", f"It waits for run {parent.run_id} of {name}, {which}.")
 
 
