@@ -91,9 +91,9 @@ begin
      where tick.recorded_at < statement_timestamp() - history_retention
        and not exists (select from job_runs where id = tick.run_id)
        and not exists (select from job_run_history where id = tick.run_id)      -- its replay would run the tick again
+       and (tick.waits_for is null or tick.recorded_at < statement_timestamp() - audit_retention)
        and (tick.recorded_at < statement_timestamp() - audit_retention
-            or tick.waits_for is null
-               and not exists (             -- a tick of a schedule that needs all ticks, and waits or is to come
+            or not exists (             -- a tick of a schedule that needs all ticks, and waits or is to come
                  select from schedule_dependencies as edge
                   where edge.parent_id = tick.definition_id and edge.ticks = 'All'
                     and (select own.waits_for is null from schedule_ticks as own
