@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,18 @@ async def test_a_run_starts_the_job_of_its_cron_job_and_returns_its_termination_
     assert run.steps["Job 1"]["logs"].startswith(f"kubectl logs --namespace {pool.namespace} job/report-wb-")
     assert run.steps["Job 1 scheduled"]["node"] == "node-1"
     assert run.steps["Job 1 ended"]["exit_code"] == 0
+
+
+@pytest.mark.parametrize("message", ["[1]", '{"output": 1}'])
+async def test_the_log_is_not_read_for_a_result_in_json(
+    pool: Pool, caplog: pytest.LogCaptureFixture, message: str
+) -> None:
+    caplog.set_level("INFO")
+    await pool.pods.apply_cron_job()
+    attempt = pool.start(pool.run())
+    await pool.pods.end(await pool.pods.start(), message=message)
+    assert (await attempt).result == json.loads(message)
+    assert "the log of pod" not in caplog.text, "no node answers the request"
 
 
 # -- exactly one Job per attempt ---------------------------------------------------------------------------------------

@@ -75,20 +75,22 @@ def main_pod(pods: Iterable[ObservedPod], ended: str) -> ObservedPod | None:
 
 def result_of(job: ObservedJob, pod: ObservedPod | None, log: str) -> Any:
     """The termination message if it is JSON, else the exit code and the end of the log."""
+    own = _own_result(job, pod)
+    return own[0] if own else {"exit_code": 0, "output": log}
+
+
+def _own_result(job: ObservedJob, pod: ObservedPod | None) -> tuple[Any] | None:
+    """The termination message, if it is JSON."""
     container = pod.container(job.container) if pod else None
-    if container is not None and container.message:
-        try:
-            return json.loads(container.message)
-        except (ValueError, RecursionError):
-            pass
-    return {"exit_code": 0, "output": log}
+    try:
+        return (json.loads(container.message),) if container is not None and container.message else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def wants_log(job: ObservedJob, pod: ObservedPod | None) -> bool:
     """Whether the outcome of an ended Job shows the log."""
-    if job.ended != "Complete":
-        return True
-    return not isinstance(result_of(job, pod, ""), dict) or "output" in result_of(job, pod, "")
+    return job.ended != "Complete" or _own_result(job, pod) is None
 
 
 def error_of(job: ObservedJob, pod: ObservedPod | None, log: str) -> Exception:
