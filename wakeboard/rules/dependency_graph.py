@@ -238,7 +238,7 @@ def tree(nodes: Mapping[int, Node], edges: Sequence[Parent]) -> Iterator[str]:
     shown: set[int] = set()
     roots = [id_ for id_ in nodes if id_ not in has_parent]
     for root in (*roots, *nodes):  # the second time for cycles, which have no root
-        if root in shown or (root in has_parent and root in roots):
+        if root in shown:
             continue
         stack: list[tuple[int, str, str, str]] = [(root, "", "", "")]
         while stack:

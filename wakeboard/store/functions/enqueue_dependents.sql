@@ -1,11 +1,11 @@
 -- for: worker, operator
--- Creates the runs of schedules whose dependencies have ended, and lets runs start whose parents have succeeded. It consumes up to `count`
--- rows of `ended_runs`. A row stays for the next call while another transaction has locked a schedule or run that waits for it; the others
--- that wait for it, and other rows, do not. Of a tick, a schedule gets one run, whatever is retried, replayed or edited; its
--- concurrencyPolicy applies, and its circuit (suspend_after_dead). While a schedule is paused, its ticks wait; those whose parents end while
--- it is suspended get no run. It waits for no lock. Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbidden,
--- Replaced or CircuitOpen) and of runs that may start now; and whether ticks of schedules with `ticks: All` must be checked: then call
--- `joins_to_check` and `enqueue_joined_ticks`.
+-- Creates the runs of schedules whose dependencies have ended, and lets runs start whose parents have succeeded. It consumes up to
+-- `count` rows of `ended_runs`. If another transaction has locked one of the schedules or runs that wait for such a row, the row stays
+-- for the next call, which does only what is left: the others that wait for it are not held up, and neither are other rows. Of a tick, a
+-- schedule gets one run, whatever is retried, replayed or edited; its concurrencyPolicy applies, and its circuit (suspend_after_dead).
+-- While a schedule is paused, its ticks wait; those whose parents end while it is suspended get no run. It waits for no lock. Returns
+-- the numbers of rows consumed, of runs created, of ticks skipped (Forbidden, Replaced or CircuitOpen) and of runs that may start now;
+-- and whether ticks of schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
 -- Example:
 --   select * from wakeboard.enqueue_dependents();
 
@@ -33,10 +33,12 @@ declare
   freed_now integer;
   freed integer := 0;
   made integer := 0;
-  at_once integer;                     -- ticks that wait already get half of the places at least
+  at_once integer;                     -- runs that `enqueue_ready_ticks` may create
 begin
   perform require_read_committed('enqueue_dependents');
-  at_once := enqueue_dependents.count + enqueue_dependents.count / 10    -- nearly always all that its rows free
+  -- A row frees one schedule or a few, so a tenth more than `count` is nearly always enough. Ticks that wait already, for
+  -- `create_dependent_runs`, get their places first, but at most half of them.
+  at_once := enqueue_dependents.count + enqueue_dependents.count / 10
     - (select count(*) from (select from schedule_ticks where waits_for = 'run' limit enqueue_dependents.count / 2) as waiting);
   for part in 1..2 loop
     select array_agg(place), array_agg(run_id), array_agg(definition_id), array_agg(scheduled_for), array_agg(outcome), count(*)
@@ -101,7 +103,8 @@ begin
     )
     select count(*) into ended_count from gone;
     exit when ended_count > 0 or found_count < enqueue_dependents.count;
-    -- All of them must wait. Others are behind them, perhaps far behind.
+    -- All rows of this part stay, because others have locked what waits for them. The next part begins behind them, or, as there may be
+    -- very many of them, at a random page.
     start := case when random() < 0.5 then (select max(place) from unnest(rows) as place) else
       format('(%s,0)', floor(random() * pg_relation_size('ended_runs') / current_setting('block_size')::integer))::tid end;
   end loop;

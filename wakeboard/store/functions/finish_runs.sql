@@ -40,7 +40,7 @@ begin
     )
     update backfills as job set created = created - gone.count
       from (select backfill_id, count(*) from gone group by 1) as gone
-     where job.id = gone.backfill_id and job.cancelled_at is not null;          -- the run that its cancellation stopped
+     where job.id = gone.backfill_id and job.cancelled_at is not null;   -- their ticks count as not run
   end if;
 end
 $$;

@@ -69,7 +69,7 @@ begin
      select def.id from job_definitions as def
       where def.source = store_dependencies.source and def.has_dependents
         and not exists (select from schedule_dependencies where parent_id = def.id)
-      order by def.id for no key update skip locked));       -- with the mark, only a row of ended_runs is superfluous
+      order by def.id for no key update skip locked));       -- a mark that stays costs a row of ended_runs for each end
 
   -- Ticks that wait do so for the new entries. Others may have waited for an entry that is gone.
   with entry as (
