@@ -413,7 +413,8 @@ def test_the_ticks_of_a_paused_schedule_are_not_read_again_and_again(admin: SqlC
     admin.sql("select pause(%s)", f"schedule:{transform}")
     admin.sql(
         "insert into schedule_ticks (definition_id, scheduled_for, waits_for)"
-        " select %s, '2026-01-01'::timestamptz + number * interval '1 minute', 'run' from generate_series(1, 5000) as number",
+        " select %s, '2026-01-01'::timestamptz + minute * interval '1 minute', 'run'"
+        " from generate_series(1, 5000) as minute",
         transform,
     )
     reads = "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables where relid = 'schedule_ticks'::regclass"

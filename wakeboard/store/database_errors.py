@@ -51,7 +51,7 @@ _WHO_MAY: Final = {  # by the kind of object in the server's message
     "table": "the roles of the operator and of viewers may read it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE)",
     "function": "connect with the role of the part that needs it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_WORKER_ROLE, …),"
     " to which `wakeboard migrate` grants it",
-    "schema": "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_WORKER_ROLE, …)",
+    "schema": "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_OPERATOR_ROLE, …)",
 }
 
 
