@@ -139,6 +139,16 @@ async def test_a_job_deleted_by_hand_is_a_failed_attempt_that_says_so(pool: Pool
     assert (outcome.status, str(outcome.error)) == ("failed", f"the Job {job} was deleted before it ended")
 
 
+async def test_a_pod_that_outlives_its_deleted_job_is_named(pool: Pool) -> None:
+    await pool.pods.apply_cron_job(pod={"terminationGracePeriodSeconds": 1})
+    attempt = pool.start(run := pool.run())
+    pod = await pool.pods.start()
+    await pool.recorded(run, "Job 1 started")
+    job = (await pool.pods.one_job())["metadata"]["name"]
+    await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Orphan"})
+    assert f"was deleted before it ended; its pod {pod} has not ended" in str((await attempt).error)
+
+
 async def test_a_recorded_job_that_was_deleted_meanwhile_is_not_created_again(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     run = pool.run()

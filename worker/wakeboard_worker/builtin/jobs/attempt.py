@@ -408,7 +408,10 @@ class JobAttempt:
         """The error of a Job that no longer exists: a user deleted it, or another worker at its timeout."""
         if time.monotonic() >= self._stop_at:
             return self._timed_out("")
-        return JobDeleted(f"the Job {self._name} was deleted before it ended")
+        left = ""
+        if self._job is not None and self._job.has_pods and (pod := self._job.pod) is not None:
+            left = f"; its pod {pod.name} has not ended, and the next attempt does not wait for it: delete the pod"
+        return JobDeleted(f"the Job {self._name} was deleted before it ended{left}")
 
     async def _log_tail(self) -> str:
         """The end of the pod's log, without credentials; empty if it cannot be read."""
