@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+
+import psycopg
 
 from testbed.cluster.binaries import find_program
 from testbed.cluster.cluster import Refused
 from testbed.cluster.images import build_missing, find_image
 from testbed.cluster.job_schedules import path
-from testbed.processes import wait_for
+from testbed.processes import TIMEOUT_S, wait_for
 from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
@@ -134,6 +137,27 @@ class Release(Helm):
     def describe(self, job: str) -> str:
         """`kubectl describe` of a job's pods, for the message of a failure."""
         return self.kubectl("describe", "pods", "-l", f"batch.kubernetes.io/job-name={job}")
+
+    # -- its dev database
+
+    @contextmanager
+    def session(self) -> Generator[psycopg.Connection]:
+        """A session of the database's owner, from this host. It ends with the API server, through which it goes."""
+        secret = self.cluster.call("GET", f"/api/v1/namespaces/{self.namespace}/secrets/{self.full}-dev-database")
+        dsn = urlsplit(base64.b64decode(secret["data"]["owner-dsn"]).decode())
+        with self.forwarded(f"pod/{self.full}-dev-database-0", 5432) as address:
+            here = dsn._replace(netloc=f"{dsn.username}:{dsn.password}@{urlsplit(address).netloc}")
+            with psycopg.connect(here.geturl(), autocommit=True) as conn:
+                yield conn
+
+    def wait_for_row(self, query: str, within_s: float = TIMEOUT_S) -> tuple[Any, ...]:
+        """Polls a query until it has a row, and returns the row. The command line in a pod takes a second of CPU."""
+        with self.session() as conn:
+            return wait_for(
+                lambda: conn.execute(query.encode()).fetchone(),
+                within_s=within_s,
+                why=lambda: f"{query}\n{self.wakeboard('runs', '--json')}\n{self.kubectl('get', 'pods')}",
+            )
 
     # -- schedules
 

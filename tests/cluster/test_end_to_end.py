@@ -6,17 +6,13 @@ CronJob. The others wake workers as `kubectl create job --from=cronjob/…` does
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
 from testbed.cluster.cluster import Refused
@@ -25,7 +21,7 @@ from testbed.cluster.operators import wait_for
 from testbed.cluster.release import NAME, Release, external_database, load_images, remove_external_database
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     from testbed.cluster.node import Node
 
@@ -34,7 +30,6 @@ pytestmark = pytest.mark.timeout(400)
 HANDLERS = Path(__file__).with_name("end_to_end_handlers.py")
 LOCAL = "localhost/"
 A_MINUTE_AND_A_POD_S = 100
-DATABASE = f"{NAME}-dev-database-0"
 HANDLERS_VOLUME = {
     "handlers": ["end_to_end_handlers"],
     "extraEnv": [{"name": "PYTHONPATH", "value": "/story"}],
@@ -129,7 +124,7 @@ def test_the_board_without_a_login_is_opened_by_port_forward_alone(release: Rele
 def test_a_run_whose_container_is_killed_is_taken_over(release: Release) -> None:
     run, pod = hanging(release, "killed")
     release.node.kill_container(release.namespace, pod)
-    wait_for_row(release, f"select id from wakeboard.job_runs where id = {run} and status = 'queued'")
+    release.wait_for_row(f"select id from wakeboard.job_runs where id = {run} and status = 'queued'")
     release.wake("story")
     release.comes("killed", succeeded)
     taken_over = release.asked("run", str(run))
@@ -142,7 +137,7 @@ def test_a_drained_node_loses_no_run_and_gives_attempts_back(release: Release) -
     node = json.loads(release.node.kubectl("get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
     release.node.kubectl("drain", node, *words)
     release.node.kubectl("uncordon", node)
-    wait_for_row(release, f"select id from wakeboard.job_runs where id = {run} and status = 'queued'")
+    release.wait_for_row(f"select id from wakeboard.job_runs where id = {run} and status = 'queued'")
     returned = release.asked("run", str(run))
     assert (returned["attempts"], returned["release_count"], returned["crash_count"]) == (0, 1, 0)
     release.wake("story")
@@ -242,24 +237,7 @@ def hanging(release: Release, name: str) -> tuple[int, str]:
         "select id from wakeboard.job_runs where definition_id = (select id from wakeboard.job_definitions"
         f" where name = '{name}') and id in (select run_id from wakeboard.job_effects)"
     )
-    return wait_for_row(release, started)[0], pod
-
-
-@contextmanager
-def session(release: Release) -> Generator[psycopg.Connection]:
-    """A session of the database's owner, from this host."""
-    secret = release.cluster.call("GET", f"/api/v1/namespaces/{release.namespace}/secrets/{NAME}-dev-database")
-    dsn = urlsplit(base64.b64decode(secret["data"]["owner-dsn"]).decode())
-    with release.forwarded(f"pod/{DATABASE}", 5432) as address:
-        here = dsn._replace(netloc=f"{dsn.username}:{dsn.password}@{urlsplit(address).netloc}")
-        with psycopg.connect(here.geturl(), autocommit=True) as conn:
-            yield conn
-
-
-def wait_for_row(release: Release, query: str) -> tuple[Any, ...]:
-    """Polls a query until it has a row, and returns the row."""
-    with session(release) as conn:
-        return wait_for(lambda: conn.execute(query.encode()).fetchone(), why=lambda: release.kubectl("get", "pods"))
+    return release.wait_for_row(started)[0], pod
 
 
 def names(release: Release) -> set[str]:

@@ -67,13 +67,15 @@ class Shop:
         self.release.wakeboard("run-now", f"{SHOP}/{name}")
 
     def run(self, name: str, status: str) -> dict[str, Any]:
-        """Waits for a status of the schedule's newest run. Returns the run."""
-        wait_for(
-            lambda: self.release.run_of(name)["status"] == status,
-            within_s=300,
-            why=lambda: f"{self.release.run_of(name)}\n{self.node.kubectl('-n', SHOP, 'describe', 'jobs,pods')}",
-        )
+        """Waits for a status of the schedule's run. Returns the run."""
+        self.comes(name, f"status = '{status}'")
         return self.release.run_of(name)
+
+    def comes(self, name: str, what: str) -> None:
+        """Waits until this is true of the schedule's run."""
+        schedule = f"select id from wakeboard.job_definitions where name = '{name}'"
+        query = f"select id from wakeboard.all_runs as run where definition_id = ({schedule}) and {what}"
+        self.release.wait_for_row(query, within_s=300)
 
     def jobs(self, name: str) -> list[dict[str, Any]]:
         """The Jobs that were made from a CronJob."""
@@ -110,15 +112,15 @@ def test_runs_survive_a_killed_pod_of_the_pool_an_edit_and_a_restart_of_the_api_
     shop.define("fails-once", "echo edited")
     assert shop.run("too-long", "dead")["error"].startswith("it ran longer than its timeout of 6 s")
     wait_for(lambda: shop.jobs("too-long") == [])
-    wait_for(lambda: "Job 1 started" in {step["name"] for step in shop.release.run_of("steady")["steps"]})
+    shop.comes("steady", "exists (select from wakeboard.job_steps where run_id = run.id and name = 'Job 1 started')")
     pods = [pod["metadata"]["name"] for pod in shop.release.pods(POOL)]
     assert len(pods) == 2
     worker = shop.release.run_of("steady")["worker"]
     (holder,) = (pod for pod in pods if pod in worker)
     real_node.kill_container(shop.release.namespace, holder)
-    wait_for(lambda: [made for made in shop.release.run_of("steady")["attempts_made"] if made["cause"]])
+    shop.comes("steady", "exists (select from wakeboard.job_attempts where run_id = run.id and cause is not null)")
     # The other pod adopts it, or the new container of this one.
-    wait_for(lambda: shop.release.run_of("steady")["status"] != "queued")
+    shop.comes("steady", "status <> 'queued'")
     real_node.restart_api_server()
     (ran,) = shop.run("steady", "running")["kubernetes_jobs"]
     real_node.kubectl("-n", SHOP, "exec", ran["pod"], "--", "touch", "/tmp/end")
