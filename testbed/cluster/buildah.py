@@ -73,7 +73,11 @@ class Buildah:
 
     def config(self, reference: str) -> dict[str, Any]:
         """How a container of the image is run: User, Env, Entrypoint, Labels, StopSignal…"""
-        return json.loads(self._run("inspect", "--type=image", reference))["OCIv1"]["config"]
+        return self._inspected(reference)["config"]
+
+    def layers(self, reference: str) -> list[str]:
+        """The digests of an image's layers as they are when they are unpacked, from the bottom."""
+        return self._inspected(reference)["rootfs"]["diff_ids"]
 
     def close(self) -> None:
         """Removes all containers and images."""
@@ -90,6 +94,9 @@ class Buildah:
         """Removes all images if there are more than MOST_IMAGES. The next build then starts without a cache."""
         if len(self._run("images", "--all", "--quiet").split()) > MOST_IMAGES:
             self._run("rmi", "--all", "--force")
+
+    def _inspected(self, reference: str) -> dict[str, Any]:
+        return json.loads(self._run("inspect", "--type=image", reference))["OCIv1"]
 
     def _run(self, *words: str) -> str:
         answer = subprocess.run(["buildah", *words], env=self._environment, capture_output=True, text=True, check=False)
