@@ -60,7 +60,18 @@ async def test_an_action_returns_to_its_page_and_to_no_other_site(client: Client
         "/runs?q=a%20b&sort=oldest"
     )
     for elsewhere in ("https://evil.example/", "//evil.example/", "/\\evil.example"):
-        assert (await client.post(f"/runs/{run}/retry", next=elsewhere)).header("location") == "/"
+        assert (await client.post(f"/runs/{run}/retry", next=elsewhere)).header("location") == f"/runs/{run}"
+
+
+async def test_a_message_with_a_long_way_back_fits_into_a_cookie_and_a_header(client: Client, store: Store):
+    back = "/runs?q=" + "%C3%A9" * 480
+    run = store.run("dead")
+    answer = await client.post(f"/runs/{run}/retry", next=back)
+
+    assert max(len(value) for _, value in answer.headers) < 4000
+    assert f"Run {run} is queued again." in (await client.get(answer.header("location"))).words
+    answer = await client.post(f"/runs/{run}/cancel", next=back + "%C3%A9" * 480)
+    assert answer.header("location") == f"/runs/{run}"
 
 
 async def test_a_message_is_shown_once_on_its_page_only(client: Client, store: Store):

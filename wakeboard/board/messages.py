@@ -1,13 +1,14 @@
 """The message that an action leaves for the page to which it returns.
 
 The message travels in a cookie between the two answers. A link cannot set it, scripts cannot read it, and it works with
-any number of boards behind one address. It names its page, so that no other page shows it, and the page that shows it
-deletes it. Over HTTPS the prefix __Host- keeps other hosts of the domain from setting it.
+any number of boards behind one address. It has the hash of its page, so that no other page shows it, and the page that
+shows it deletes it. Over HTTPS the prefix __Host- keeps other hosts of the domain from setting it.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,28 +19,28 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 COOKIE: Final = "wakeboard-message"
-MAX_TEXT: Final = 600  # characters: browsers keep cookies of up to 4 KiB
+MAX_TEXT: Final = 600  # characters, each at most 4 bytes: browsers keep cookies of up to 4 KiB
 KEPT_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What an action did. `page`: path and query of the page that shows it. `problem`: it did not do what was asked.
+    """What an action did. `problem`: it did not do what was asked.
 
     `link`: a path inside the board that belongs to it, or "", and `label`: the text of the link.
     """
 
-    page: str
     text: str
     problem: bool = False
     link: str = ""
     label: str = ""
 
 
-def leave(answer: Response, message: Message, *, secure: bool) -> None:
-    """Adds the message to the answer that redirects to its page."""
-    fields = {**asdict(message), "text": message.text[:MAX_TEXT]}
-    value = base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+def leave(answer: Response, message: Message, page: str, *, secure: bool) -> None:
+    """Adds the message to the answer that redirects to its page. `page`: path and query."""
+    fields = {**asdict(message), "text": message.text[:MAX_TEXT], "page": _digest(page)}
+    written = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    value = base64.urlsafe_b64encode(written).decode().rstrip("=")
     answer.set_cookie(
         _name(secure=secure), value, max_age=KEPT_S, path="/", secure=secure, httponly=True, samesite="strict"
     )
@@ -51,18 +52,22 @@ def find(cookies: Mapping[str, str], page: str, *, secure: bool) -> Message | No
     try:
         fields: Any = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
         named, text, link, label = (str(fields[name]) for name in ("page", "text", "link", "label"))
-        message = Message(page=named, text=text, problem=bool(fields["problem"]), link=link, label=label)
+        message = Message(text=text, problem=bool(fields["problem"]), link=link, label=label)
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
     is_inside = not message.link or (
         message.link.startswith("/") and not message.link.startswith("//") and "\\" not in message.link
     )
-    return message if message.page == page and is_inside else None
+    return message if named == _digest(page) and is_inside else None
 
 
 def clear(answer: Response, *, secure: bool) -> None:
     """Deletes the message from the browser."""
     answer.delete_cookie(_name(secure=secure), path="/", secure=secure, httponly=True, samesite="strict")
+
+
+def _digest(page: str) -> str:
+    return hashlib.sha256(page.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def _name(*, secure: bool) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from wakeboard.board.static_files import assets
 
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import Request
+
+
+LONGEST_NEXT: Final = 3000  # bytes of a redirect: proxies refuse an answer whose headers have more than 4 or 8 KiB
+_UNQUOTED: Final = ":/%#?=@[]!$&'()*+,;"  # what a redirect leaves as it is
 
 
 def path_of(request: Request) -> str:
@@ -22,11 +27,11 @@ def path_and_query(request: Request) -> str:
     return path_of(request) + (f"?{request.url.query}" if request.url.query else "")
 
 
-def safe_path(wanted: str) -> str:
-    """The path that a link or a form names as the next page, if it is inside the board; otherwise the first page."""
+def safe_path(wanted: str, otherwise: str = "/") -> str:
+    """The path that a link or a form names as the next page, if it is inside the board and of an ordinary length."""
     if not wanted.startswith("/") or wanted.startswith("//") or "\\" in wanted or not wanted.isprintable():
-        return "/"
-    return wanted
+        return otherwise
+    return wanted if len(quote(wanted, safe=_UNQUOTED)) <= LONGEST_NEXT else otherwise
 
 
 def asset_paths(prefix: str) -> Callable[[str], str]:

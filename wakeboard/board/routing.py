@@ -334,7 +334,7 @@ def _login(request: Request, board: Board) -> Response:
     if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse("401: log in first.\n", 401, {"WWW-Authenticate": "Bearer"})
     root = request.scope.get("root_path", "")
-    return RedirectResponse(f"{root}/login?{urlencode({'next': path_and_query(request)})}", 303)
+    return RedirectResponse(f"{root}/login?{urlencode({'next': safe_path(path_and_query(request))})}", 303)
 
 
 def _rendered(request: BoardRequest, shown: Page) -> Response:
@@ -360,6 +360,6 @@ def _redirected(request: BoardRequest, answer: Redirect) -> Response:
     response = RedirectResponse(request.prefix + answer.path, 303)
     if answer.message:
         page = request.prefix + messages.without_fragment(answer.path)
-        message = Message(page=page, text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)
-        messages.leave(response, message, secure=request.secure)
+        message = Message(text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)
+        messages.leave(response, message, page, secure=request.secure)
     return response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -38,8 +39,10 @@ def listening_socket(bind: str, port: int, *, or_any: bool = False) -> socket.so
     except OSError as exc:
         if or_any and exc.errno == errno.EADDRINUSE:
             return listening_socket(bind, 0)
-        reason = exc.strerror or str(exc)
-        raise InvalidSettings(f"cannot listen on {bind}:{port}: {reason}. Choose another port with --port.") from exc
+        # Python repeats the address in its text for an error of the system. Those of names have negative numbers.
+        reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else exc.strerror or str(exc)
+        hint = " Choose another port with --port." if exc.errno in {errno.EADDRINUSE, errno.EACCES} else ""
+        raise InvalidSettings(f"cannot listen on {bind}:{port}: {reason}.{hint}") from exc
 
 
 class BoardServer(uvicorn.Server):

@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple, cast, get_args
 
 from wakeboard.board.access.viewer import Role, RoleViewer, token_of
-from wakeboard.errors import InvalidSettings
+from wakeboard.errors import InvalidSettings, InvalidValue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES: Final = 1 << 20
 CLOCK_TICK_NS: Final = 1_000_000_000  # file systems store times in steps of up to a second or so
-_LINE: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,127})\s+(\S+)\s+([0-9a-f]{64})")
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}"
+_LINE: Final = re.compile(rf"({_NAME})\s+(\S+)\s+([0-9a-f]{{64}})")
 
 
 class _Entry(NamedTuple):
@@ -69,6 +70,12 @@ class TokenAccess:
         except OSError as exc:
             raise InvalidSettings(f"the token file {self._path} cannot be read: {exc.strerror}.") from exc
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def check_token_name(name: str) -> None:
+    """Raises InvalidValue for a name that the file may not hold."""
+    if not re.fullmatch(_NAME, name):
+        raise InvalidValue("write letters, digits, dots, underscores, hyphens and @, such as anna@example.com")
 
 
 def new_token() -> str:

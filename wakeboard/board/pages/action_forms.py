@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from wakeboard.board.routing import BoardRequest
 
 MAX_REASON: Final = 200  # characters that the store keeps
-MAX_NEXT: Final = 4000  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +69,7 @@ class ActionForm:
 
 def next_page(request: BoardRequest, otherwise: str) -> str:
     """The page to which an action returns: the one that the form or the link names, if it is inside the board."""
-    wanted = (request.field("next") or request.query.get("next", ""))[:MAX_NEXT]
-    return safe_path(wanted) if wanted else otherwise
+    return safe_path(request.field("next") or request.query.get("next", ""), otherwise)
 
 
 def reason_input(request: BoardRequest, *, required: bool = False) -> Input:

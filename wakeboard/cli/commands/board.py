@@ -10,7 +10,7 @@ import typer
 from wakeboard.cli.support import board_probe
 from wakeboard.cli.support.board_probe import configured_port
 from wakeboard.cli.support.session import database_dsn, with_session
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.logging_setup import configure_logging
 from wakeboard.output import write_line
 
@@ -95,10 +95,14 @@ def command(
 
 
 def _print_token(name: str, role: str) -> None:
-    from wakeboard.board.access.tokens import digest_of, new_token
+    from wakeboard.board.access.tokens import check_token_name, digest_of, new_token
 
     if role not in {"viewer", "operator"}:
         raise typer.BadParameter("write viewer or operator", param_hint="--role")
+    try:
+        check_token_name(name)
+    except InvalidValue as exc:
+        raise typer.BadParameter(str(exc), param_hint="--new-token") from exc
     token = new_token()
     write_line(f"Token (give it to {name}; it is not stored anywhere): {token}")
     write_line(f"Line for the file of WAKEBOARD_BOARD_TOKENS_FILE:      {name} {role} {digest_of(token)}")
