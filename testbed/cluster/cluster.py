@@ -63,13 +63,17 @@ class Cluster:
         """Applies the documents as `kubectl apply --server-side --force-conflicts` does, without a process of it.
 
         `namespace`: of those that name none. `options`: more parameters of the request, such as `dryRun=All`.
+        Raises Refused with the sentence of the API server.
         """
         for document in documents:
             about = document["metadata"]
             kind = self._kind(document["apiVersion"], document["kind"])
             place = f"namespaces/{about.get('namespace', namespace)}/" if kind["namespaced"] else ""
             path = f"{_api(document['apiVersion'])}/{place}{kind['name']}/{about['name']}?{APPLIED}&{options}"
-            self.call("PATCH", path, document, "application/apply-patch+yaml")
+            try:
+                self.call("PATCH", path, document, "application/apply-patch+yaml")
+            except Refused as refused:
+                raise Refused(json.loads(str(refused))["message"], refused.status) from None
 
     def _kind(self, version: str, kind: str) -> dict[str, Any]:
         """What the API server says about a kind: the name of its collection, and whether it is in a namespace."""
