@@ -115,6 +115,46 @@ def test_a_waiting_run_continues_with_the_replay_of_a_cancelled_parent(admin: Sq
     assert [one.id for one in lease(worker, ship)] == [ship]
 
 
+def test_a_replay_reads_the_results_of_the_runs_that_the_first_one_waited_for(admin: SqlClient, worker: SqlClient):
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay])
+    succeed(worker, pay, result="7")
+    pass_on(worker)
+    succeed(worker, ship)
+    for _ in range(2):
+        ship = admin.value("select new_id from replay(%s)", [ship])
+        (run,) = lease(worker, ship)
+        assert worker.value("select run_results(%s, %s, %s)", worker.worker_id, run.id, run.epoch) == [7]
+        worker.sql("select complete(%s, %s, %s)", worker.worker_id, [run.id], run.epoch)
+
+
+def test_a_replay_of_a_run_that_was_cancelled_while_it_waited_waits_for_the_same_runs(
+    admin: SqlClient, worker: SqlClient
+):
+    pay, pack = admin.enqueue(), admin.enqueue()
+    ship = admin.enqueue(after=[pay, pack])
+    admin.sql("select cancel(%s)", [ship])
+    succeed(worker, pack)  # its end is not passed on yet
+    again = admin.value("select new_id from replay(%s)", [ship])
+    assert admin.value("select run_at from job_runs where id = %s", again).year == 2999
+    pass_on(worker)
+    assert lease(worker, again) == []
+    succeed(worker, pay)
+    assert pass_on(worker).started == 1
+    assert [one.id for one in lease(worker, again)] == [again]
+
+
+def test_a_replay_whose_parent_was_cancelled_is_refused_until_that_is_replayed(admin: SqlClient, worker: SqlClient):
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay])
+    admin.sql("select cancel(%s)", [pay, ship])
+    answer = admin.value("select answer from replay(%s)", [ship])
+    assert answer == f"refused: it waits for run {pay}, which will not succeed; replay that one first"
+    succeed(worker, admin.value("select new_id from replay(%s)", [pay]))
+    again = admin.value("select new_id from replay(%s)", [ship])
+    assert [one.id for one in lease(worker, again)] == [again]
+
+
 def test_a_replay_of_a_parent_that_succeeded_does_not_stop_the_run_that_waited_for_it(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ):

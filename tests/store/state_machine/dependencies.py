@@ -119,6 +119,11 @@ class DependencyModel:
         ]
         return min(wrong, default=None)
 
+    def cannot_be_replayed(self, run: ModelRun | None) -> bool:
+        """Whether it waited for a run that will not succeed."""
+        waited = [key[2] for key, done in self.parents.items() if run is not None and key[0] == run.id and not done]
+        return self.unusable_parent(waited) is not None
+
     def wait(self, run: ModelRun, parents: list[int]) -> None:
         """A new run waits for these, which are live or have succeeded."""
         for place, number in enumerate(parents, 1):
@@ -129,7 +134,12 @@ class DependencyModel:
         run.due = run.due and not run.waiting
 
     def replayed(self, run: ModelRun, new: ModelRun) -> None:
-        """What waits for a run that did not succeed waits for its replay."""
+        """It waits for what the run waited for; what waits for a run that did not succeed waits for its replay."""
+        for child, place, number in [key for key in self.parents if key[0] == run.id]:
+            parent = self.store.runs[number]
+            self.parents[new.id, place, number] = self.parents[child, place, number] or not parent.live
+            new.waiting |= not self.parents[new.id, place, number]
+        new.due = new.due and not new.waiting
         definition = next((each for each in self.schedules.by_name.values() if each.id == run.definition), None)
         new.has_dependents = definition is not None and definition.has_dependents
         for key in [key for key, done in self.parents.items() if key[2] == run.id and not done]:

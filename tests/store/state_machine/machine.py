@@ -438,8 +438,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     def replay(self, pick: int) -> None:
         run = self._run(pick, "succeeded", "cancelled")
+        known = self.model.runs.get(run)
         answer, new = self.harness.user.replay(run)
-        assert answer.split(":")[0] == self.model.replay(self.model.runs.get(run), new, self.ticks.keys_of)
+        if self.dependencies.cannot_be_replayed(known):
+            assert answer.startswith("refused")
+            return
+        assert answer.split(":")[0] == self.model.replay(known, new, self.ticks.keys_of)
         if new is not None:
             self.dependencies.replayed(self.model.runs[run], self.model.runs[new])
 

@@ -1,7 +1,9 @@
 -- for: operator
 -- Creates a new run, due now, from each finished one (succeeded, cancelled, or dead and discarded). It has a new uuid, so its effects happen
--- again. A run of a schedule gets the limit keys that its schedule has now. `payload` null: the payload of the finished run. The answer for
--- each id: 'queued' with the new run's id, or 'refused: …'. Writes an audit row for each new run (see Audit).
+-- again. A run of a schedule gets the limit keys that its schedule has now. `payload` null: the payload of the finished run. The new run
+-- reads the results of the same runs (run_results). If it waited for runs and was cancelled, the new run waits for those that have not
+-- succeeded; it is refused if one of them was cancelled or discarded: replay that one first. The answer for each id: 'queued' with the new
+-- run's id, or 'refused: …'. Writes an audit row for each new run (see Audit).
 -- Example:
 --   select * from wakeboard.replay('{1}');
 
@@ -18,6 +20,8 @@ declare
   past record;                         -- a row type would wait for the table before the lock timeout can be handled
   def job_definitions;
   made bigint;
+  awaited bigint[];                    -- runs that have not ended
+  lost bigint;                         -- one that will not succeed
   checked_payload run_payload := payload;
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
@@ -26,6 +30,9 @@ begin
   perform from job_definitions as locked
     where locked.id = any (array(select known.definition_id from job_run_history as known where known.id = any (ids)))
     order by locked.id for share;
+  perform from job_runs as parent        -- none of them ends before the new runs are visible
+    where parent.id = any (array(select edge.parent_id from run_dependencies as edge where edge.run_id = any (ids) and not edge.succeeded))
+    order by parent.id for no key update;
   perform from run_dependencies as edge
     where not edge.succeeded
       and edge.parent_id = any (array(
@@ -42,6 +49,16 @@ begin
       return query select wanted, 'refused: these ticks were skipped and never ran; use run-now', null::bigint;
       continue;
     end if;
+    select array_agg(edge.parent_id) filter (where parent.id is not null),
+           min(edge.parent_id) filter (where parent.id is null and ended.status is distinct from 'succeeded')
+      into awaited, lost
+      from run_dependencies as edge left join job_runs as parent on parent.id = edge.parent_id
+      left join lateral (select status from job_run_history where job_run_history.id = edge.parent_id limit 1) as ended on parent.id is null
+     where edge.run_id = past.id and not edge.succeeded;
+    if lost is not null then
+      return query select wanted, format('refused: it waits for run %s, which will not succeed; replay that one first', lost), null::bigint;
+      continue;
+    end if;
     select * into def from job_definitions where job_definitions.id = past.definition_id for share;   -- its present policy applies
     insert into job_runs (
       scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
@@ -53,6 +70,10 @@ begin
       case when def.id is null then past.limit_key when def.concurrency_policy = 'Allow' then def.limit_key else 'schedule:' || def.id end,
       case when def.concurrency_policy <> 'Allow' then def.limit_key end, def.has_dependents)
     returning job_runs.id into made;
+    insert into run_dependencies (run_id, place, parent_id, succeeded)
+    select made, edge.place, edge.parent_id, edge.parent_id = any (awaited) is not true
+      from run_dependencies as edge where edge.run_id = past.id;
+    update job_runs as run set run_at = '2999-12-31 00:00+00' where run.id = made and awaited is not null;
     update run_dependencies as edge set parent_id = made
      where edge.parent_id = past.id and not edge.succeeded and past.status <> 'succeeded';   -- else `enqueue_dependents` will let them start
     if found then
