@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,16 +106,18 @@ class _Functions(NamedTuple):
         return version_key(self.release), self.revision
 
 
-def migrations() -> list[Migration]:
+@cache
+def migrations() -> tuple[Migration, ...]:
     """All migrations, oldest first."""
-    return [
+    return tuple(
         Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in _sql_files("migrations")
-    ]
+    )
 
 
-def sql_functions() -> list[SqlFunction]:
+@cache
+def sql_functions() -> tuple[SqlFunction, ...]:
     """All SQL functions, by name."""
-    return [_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions")]
+    return tuple(_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions"))
 
 
 def functions_hash() -> str:
@@ -269,21 +272,19 @@ async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Function
     now = _Functions(__version__, functions_hash(), functions_revision())
     if before == now:
         return False
-    for function in sql_functions():
-        await conn.execute(function.text.encode())
-        await _comment(conn, function)
+    texts = [text for function in sql_functions() for text in (function.text, _comment(function).as_string(conn))]
+    await conn.execute("\n".join(texts).encode())  # one round trip, not 250, while others wait for the locks
     await conn.execute(
         "update wakeboard.installation set functions_by = %s, functions_hash = %s, functions_revision = %s", now
     )
     return True
 
 
-async def _comment(conn: psycopg.AsyncConnection[Any], function: SqlFunction) -> None:
+def _comment(function: SqlFunction) -> sql.Composed:
     """Sets the comment of a function to the head comment of its file, for psql's df+."""
-    comment = sql.SQL("comment on function wakeboard.{} is {}").format(
+    return sql.SQL("comment on function wakeboard.{} is {};").format(
         sql.Identifier(function.name), sql.Literal(function.description)
     )
-    await conn.execute(comment)
 
 
 async def _granted(conn: psycopg.AsyncConnection[Any]) -> list[tuple[str, str, bool]]:
@@ -321,8 +322,7 @@ async def _grant(
     owner = await (await conn.execute("select current_user::text")).fetchone()
     for name in had_rights.difference(owner or ()):  # one-role mode: the owner keeps its own tables
         await conn.execute(_revoke(sql.Identifier(name)))
-    for statement in grants(Roles(**wanted)):
-        await conn.execute(statement)
+    await conn.execute(sql.SQL("; ").join(grants(Roles(**wanted))))
     names = {function.name for function in sql_functions()}
     for function, role, may_grant in granted:
         if function in names and role not in had_rights | set(wanted.values()):
