@@ -57,10 +57,12 @@ def test_without_these_guards_nothing_wrong_can_be_reached_either() -> None:
     assert not found.wrong, f"{found}"
 
 
-@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
-def test_the_line_of_each_guard_is_in_the_product(guard: Guard) -> None:
-    (file,) = [file for part in ("wakeboard/store", "worker", "operator") for file in (ROOT / part).rglob(guard.file)]
-    assert guard.line in file.read_text("utf-8")
+def test_the_line_of_each_guard_is_in_the_product() -> None:
+    parts = ("wakeboard/store", "worker", "operator")
+    files = [file for part in parts for file in (ROOT / part).rglob("*") if file.suffix in {".py", ".sql"}]
+    for guard in GUARDS:
+        (file,) = [file for file in files if file.match(guard.file)]
+        assert guard.line in file.read_text("utf-8"), guard.name
 
 
 def test_every_guard_of_the_model_is_in_the_table() -> None:

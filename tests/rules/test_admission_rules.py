@@ -60,9 +60,8 @@ def test_every_valid_cron_expression_is_admitted(line: str):
     assert admitted(line)
 
 
-@pytest.mark.parametrize("zone", sorted(known_zones()))
-def test_every_known_time_zone_matches_the_pattern(zone: str):
-    assert re.fullmatch(ZONE, zone)
+def test_every_known_time_zone_matches_the_pattern():
+    assert [zone for zone in sorted(known_zones()) if not re.fullmatch(ZONE, zone)] == []
 
 
 @pytest.mark.parametrize("zone", ["+05:00", "05:30", "posixrules", "posix/UTC", "right/UTC", "../UTC", " UTC", "UTC\n"])
