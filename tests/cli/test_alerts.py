@@ -71,6 +71,7 @@ def test_a_test_message_that_failed_leaves_no_dead_run(cli: Cli, sample: SampleS
     result = cli("alerts", "test", "team")
     delivery.join()
     assert result.code == 1
+    assert result.out == "Run 1 delivers it. Waiting for at most 90 s.\n"
     assert "team did not get the notification (run 1): no receiver 'team'" in result.err
     assert sample.value("select count(*) from wakeboard.job_runs") == 0
 

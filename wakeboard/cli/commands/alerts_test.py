@@ -11,6 +11,8 @@ from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wakeboard.cli.support.session import Session
 
 EXAMPLES = ("wakeboard alerts test team",)
@@ -33,7 +35,12 @@ def command(
     It is a run of the job type wakeboard.alert, which a worker with the alerts file delivers, as it does for alerts;
     the leading operator, if no worker was seen for three minutes. There is one attempt.
     """
-    result = with_session(lambda session: _send(session, receiver, queue, wait))
+
+    def say(run_id: int) -> None:
+        if not as_json:
+            print_message(f"Run {run_id} delivers it. Waiting for at most {wait} s.")
+
+    result = with_session(lambda session: _send(session, receiver, queue, wait, say))
     if as_json:
         print_json(result)
     elif result["status"] == "succeeded":
@@ -53,7 +60,8 @@ def _problem(result: dict[str, Any], receiver: str, wait: int) -> str:
     )
 
 
-async def _send(session: Session, receiver: str, queue: str, wait: int) -> dict[str, Any]:
+async def _send(session: Session, receiver: str, queue: str, wait: int, say: Callable[[int], None]) -> dict[str, Any]:
+    """Enqueues a delivery and waits for its end. `say` is called with the id of its run before."""
     import asyncio
     import time
 
@@ -64,6 +72,7 @@ async def _send(session: Session, receiver: str, queue: str, wait: int) -> dict[
     enqueued = await enqueue(
         session.conn, JOB_TYPE, payload, queue=queue, priority=5, max_attempts=1, timeout_s=TIMEOUT_S
     )
+    say(enqueued.id)
     until = time.monotonic() + wait
     while True:
         run = await read_run_details(session.conn, enqueued.id)
