@@ -189,11 +189,11 @@ async def test_the_calendar_begins_in_the_zone_of_the_browser(database: str, boa
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("day=tomorrow", "day is 'tomorrow': write for example 2027-03-28"),
+        ("day=tomorrow", "Day is 'tomorrow': write for example 2027-03-28"),
         ("day=9999-01-01", "choose one from 1971-01-01 to 2199-12-31"),
-        ("view=month", "view is 'month': choose one of day, week"),
-        ("at=now", "at is 'now': write for example 2027-03-28T01:00Z"),
-        ("at=2027-01-01T00:00Z&minutes=100000", "minutes is '100000': write 1 to 180"),
+        ("view=month", "View is 'month': choose one of day, week"),
+        ("at=now", "At is 'now': write for example 2027-03-28T01:00Z"),
+        ("at=2027-01-01T00:00Z&minutes=100000", "Minutes is '100000': write 1 to 180"),
     ],
 )
 def test_a_wrong_parameter_gets_a_sentence(board: str, query: str, sentence: str):
