@@ -128,7 +128,7 @@ def test_a_viewers_role_cannot_act(database: str):
             assert conn.execute("select status::text from wakeboard.all_runs").fetchall() == [("queued",)]
 
     assert acted == 403
-    assert "nothing was done, because the database role" in page
+    assert "Nothing was done, because the database role" in page
     assert "WAKEBOARD_BOARD_ACTING_DSN" in page
 
 

@@ -200,12 +200,12 @@ def test_names_made_to_harm_are_shown_exactly(database: str, board: str):
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("sort=size", "sort is 'size': choose one of name, next, last, failures"),
-        ("state=odd", "state is 'odd': choose one of active, paused, circuit open, suspended, stalled, on demand"),
-        ("after=x", "the link to this part of the list is damaged"),
-        (f"after={quote(json.dumps(['a', 1]))}", "the link to this part of the list is damaged"),
-        (f"sort=last&after={quote(json.dumps(['soon', 1]))}", "the link to this part of the list is damaged"),
-        (f"after={quote(json.dumps(['a', 'b', 2**63]))}", "the link to this part of the list is damaged"),
+        ("sort=size", "Sort is 'size': choose one of name, next, last, failures"),
+        ("state=odd", "State is 'odd': choose one of active, paused, circuit open, suspended, stalled, on demand"),
+        ("after=x", "The link to this part of the list is damaged"),
+        (f"after={quote(json.dumps(['a', 1]))}", "The link to this part of the list is damaged"),
+        (f"sort=last&after={quote(json.dumps(['soon', 1]))}", "The link to this part of the list is damaged"),
+        (f"after={quote(json.dumps(['a', 'b', 2**63]))}", "The link to this part of the list is damaged"),
     ],
 )
 def test_a_wrong_parameter_gets_a_sentence(board: str, query: str, sentence: str):
