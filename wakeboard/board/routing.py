@@ -22,7 +22,7 @@ from wakeboard.board.messages import Message
 from wakeboard.board.paths import asset_paths, path_and_query, path_of, safe_path
 from wakeboard.board.templating import render
 from wakeboard.errors import CommitLost, DatabaseUnavailable, Forbidden, InvalidValue, MissingRight, QueryTimedOut
-from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.humanize import as_sentence
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Hashable, Mapping, Sequence
@@ -180,7 +180,7 @@ class BoardRequest:
 class NotDone:
     """The model of the page for an action that the database did not execute.
 
-    `certain`: nothing was changed; otherwise nobody knows. `path`, `fields`: the form, to be sent again. `back`: the
+    `certain`: nothing was changed; otherwise it is not known. `path`, `fields`: the form, to be sent again. `back`: the
     page to return to.
     """
 
@@ -255,7 +255,7 @@ def _not_done(request: BoardRequest, error: DatabaseUnavailable) -> Page:
     """The page that keeps what the user typed, so that the action can be tried again."""
     certain = not isinstance(error, CommitLost)
     shown = NotDone(
-        problem=full_stop(str(error)[:1].upper() + str(error)[1:]),
+        problem=as_sentence(str(error)),
         certain=certain,
         path=request.path,
         fields=[(name, value) for name, values in request.form.items() for value in values],

@@ -106,3 +106,8 @@ def full_stop(sentence: str) -> str:
     records, conditions and errors of runs do not: they are shown after a colon or in a column.
     """
     return sentence if not sentence or sentence.endswith((".", "?", "!", "…", ":")) else f"{sentence}."
+
+
+def as_sentence(message: str) -> str:
+    """The message of an error as a sentence of its own: with a capital letter and a full stop."""
+    return full_stop(message[:1].upper() + message[1:])

@@ -1,7 +1,7 @@
 """Connections whose work is bounded in time: for pages, and for the actions of users.
 
 Each piece of work is one transaction. The server stops a statement of it after a time. If the server does not answer at
-all, the client closes the connection. So nobody waits forever, and what was stopped has changed nothing. The bounds
+all, the client closes the connection. So no caller waits for ever, and what was stopped has changed nothing. The bounds
 belong to the transaction, so they hold behind PgBouncer too.
 """
 

@@ -21,7 +21,7 @@ from wakeboard.errors import (
     SchemaMismatch,
     WakeboardError,
 )
-from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.humanize import as_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -74,7 +74,7 @@ async def _show(request: Request, error: Exception) -> Response:
         "error.html",
         heading=_HEADINGS.get(status, "Error"),
         status=status,
-        message=full_stop(message[:1].upper() + message[1:]),
+        message=as_sentence(message),
         board_name=board.options.name,
         prefix=prefix,
         asset=asset_paths(prefix),
