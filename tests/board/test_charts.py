@@ -213,7 +213,7 @@ async def test_every_link_of_a_chart_is_a_search_that_is_understood(client: Clie
     rollups(database)
     page = (await client.get("/performance", by="type", name="type1", period="hour")).text
     links: set[str] = {each.replace("&amp;", "&") for each in re.findall(r'href="(/runs\?[^"]*)"', page)}
-    assert len(links) > 100
+    assert len(links) >= 59  # one for each minute at least; a link to failures where there were some
     for link in links:
         search = parse_run_search(dict(parse_qsl(urlsplit(link).query))["q"])
         assert search.problem == ""
