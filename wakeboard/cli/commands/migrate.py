@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,7 +147,7 @@ async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: flo
             if now >= deadline:
                 raise
             if now >= next_message:
-                print_error(f"waiting up to {deadline - now:.0f} s more: {error}")
+                print_error(f"waiting up to {math.ceil(deadline - now)} s more: {error}")
                 next_message = now + MESSAGE_INTERVAL_S
             await asyncio.sleep(min(RETRY_INTERVAL_S, deadline - now))
 
