@@ -12,13 +12,26 @@ if TYPE_CHECKING:
     from testbed.cluster.cluster import Cluster
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def install_crds(cluster: Cluster) -> None:
     """Applies every file in crds/, and returns when the API server serves them."""
-    if any(CRDS.glob("*.yaml")):
-        cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
+    wait_until_served(cluster)
+
+
+def wait_until_served(cluster: Cluster) -> None:
+    """Returns when the API server serves JobSchedules; `kubectl wait` fails while a definition has no conditions."""
+
+    def served(definitions: list[Any]) -> bool:
+        return any(
+            each["type"] == "Established" and each["status"] == "True"
+            for definition in definitions
+            for each in definition.get("status", {}).get("conditions") or ()
+        )
+
+    cluster.wait_for(f"{DEFINITIONS}?fieldSelector=metadata.name%3Djobschedules.wakeboard.dev", served)
 
 
 def job_schedule(name: str = "report", **spec: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import anyio
 import pytest
 import yaml
 
-from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path
+from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path, wait_until_served
 from testbed.cluster.operators import Environment, Operator, wait_for
 from tests.chaos.processes import Worker
 from tests.cluster.http_proxy import tunnelling_proxy
@@ -409,7 +409,7 @@ def test_an_operator_works_with_an_older_resource_definition(
         del schema["status"]["properties"][field]
     del schema["spec"]["properties"]["priority"]
     own_control_plane.apply(document)
-    own_control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    wait_until_served(own_control_plane)
     env = Environment(own_control_plane, "default", database)
     env.create(job_schedule())
     with Operator(database, own_control_plane.admin, tmp_path, reconcile_seconds=1) as operator:
