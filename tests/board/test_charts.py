@@ -143,9 +143,9 @@ def stored(database: str, query: str, *values: Any) -> Sequence[Any]:
         return row
 
 
-def rollups(database: str, **options: int) -> None:
+def rollups(database: str, *, days: int = 2, job_types: int = 5) -> None:
     with psycopg.connect(database, autocommit=True) as conn:
-        generate_rollups(conn, **options)
+        generate_rollups(conn, days=days, job_types=job_types)
 
 
 def legend(page: str) -> dict[str, str]:
@@ -221,9 +221,13 @@ async def test_every_link_of_a_chart_is_a_search_that_is_understood(client: Clie
     assert (await client.get(max(links))).status == 200
 
 
-@pytest.mark.parametrize("sort", ["name", "runs", "failures", "rate", "p50", "p95", "lateness"])
-async def test_the_table_is_in_the_order_that_is_asked_for(client: Client, database: str, sort: str):
+async def test_the_table_is_in_the_order_that_is_asked_for(client: Client, database: str):
     rollups(database)
+    for sort in ("name", "runs", "failures", "rate", "p50", "p95", "lateness"):
+        await check_order(client, database, sort)
+
+
+async def check_order(client: Client, database: str, sort: str) -> None:
     page = (await client.get("/performance", sort=sort, period="day")).text
     rows = re.findall(r"<tr><td class=\"performance-name\">.*?</tr>", page)
     names = [found[1] for row in rows if (found := re.search(r">(type\d+)<", row))]
