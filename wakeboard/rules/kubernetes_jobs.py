@@ -1,7 +1,7 @@
 """The Kubernetes Jobs of a run of the job type `job`, read from its steps. Pure functions.
 
-The handler records each Job as up to four steps: `Job 1`, `Job 1 scheduled`, `Job 1 started` and `Job 1 ended`. Steps
-of this name that say anything else belong to another handler, and are left out.
+The handler records each Job as up to four steps: `Job 1`, `Job 1 scheduled`, `Job 1 started` and `Job 1 ended`
+(step_records.py of the worker). Steps of this name that say anything else belong to another handler, and are left out.
 """
 
 from __future__ import annotations

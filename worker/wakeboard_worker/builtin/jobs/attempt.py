@@ -25,7 +25,6 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import Snooze, TimedOut
@@ -46,11 +45,13 @@ from wakeboard_worker.builtin.jobs.outcomes import (
     wants_log,
 )
 from wakeboard_worker.builtin.jobs.patient_requests import AWAY_AFTER_S, PatientRequests, Released
+from wakeboard_worker.builtin.jobs.step_records import creation_record, end_record, scheduling_record, start_record
 from wakeboard_worker.builtin.jobs.template import RUN_UUID, AttemptFacts, job_name, job_of, stop_after_s
 from wakeboard_worker.builtin.jobs.tracker import CORE_API, JOBS_API
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
     from wakeboard.run import Run
     from wakeboard_worker.builtin.jobs.cluster import Cluster
@@ -136,8 +137,10 @@ class JobAttempt:
                 self._release_after_a_wait()
             job = self._job or await self._adopt_recorded(record["uid"])
         self._measure(job.job)
-        await self._phase("scheduled", lambda pod: pod.scheduled_at is not None, _scheduling)
-        await self._phase("started", lambda pod: started(pod, job.job.container), lambda pod: _start(pod, job.job))
+        await self._phase("scheduled", lambda pod: pod.scheduled_at is not None, scheduling_record)
+        await self._phase(
+            "started", lambda pod: started(pod, job.job.container), lambda pod: start_record(pod, job.job)
+        )
         await self._run.step(f"Job {self._number} ended", self._wait_for_end)
         pod = job.pod
         text = await self._log_tail() if wants_log(job.job, pod) else ""
@@ -176,9 +179,7 @@ class JobAttempt:
         if job.run_uuid != str(self._run.uuid):
             raise JobRefused(f"the namespace {self._namespace} has a Job {self._name} that belongs to another run")
         self._follow(job)
-        logs = f"kubectl logs --namespace {self._namespace} job/{self._name} --container {job.container}"
-        at = _text(job.created_at)
-        return {"namespace": self._namespace, "job": self._name, "uid": job.uid, "at": at, "logs": logs}
+        return creation_record(job)
 
     async def _post(self) -> dict[str, Any]:
         run, name = self._run, self._payload.cron_job
@@ -298,7 +299,7 @@ class JobAttempt:
         if pod is None or not pod.ended:
             await self._refresh_pods(job)
             pod = job.pod
-        return _end(job.job, pod)
+        return end_record(job.job, pod)
 
     async def _until(self, reached: Callable[[ObservedPod], bool]) -> ObservedPod | None:
         """Waits until the pod has reached something. None: the Job has ended before. Raises _StopJob and JobDeleted."""
@@ -478,24 +479,3 @@ class JobAttempt:
 def _loop_time(at: float) -> float | None:
     """A time of time.monotonic() as asyncio.timeout_at takes it; None: never."""
     return None if at == FOREVER else asyncio.get_running_loop().time() + at - time.monotonic()
-
-
-def _scheduling(pod: ObservedPod) -> dict[str, Any]:
-    return {"pod": pod.name, "node": pod.node, "at": _text(pod.scheduled_at)}
-
-
-def _start(pod: ObservedPod, job: ObservedJob) -> dict[str, Any]:
-    container = pod.container(job.container)
-    return {"pod": pod.name, "node": pod.node, "at": _text(container.started_at if container else None)}
-
-
-def _end(job: ObservedJob, pod: ObservedPod | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"outcome": job.ended, "at": _text(job.ended_at)}
-    if pod is not None:
-        container = pod.container(job.container)
-        facts |= {"pod": pod.name, "node": pod.node, "exit_code": container.exit_code if container else None}
-    return facts
-
-
-def _text(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else None
