@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
+from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.pages.run_now import target_schedule
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.backfill_range import CONFIRM_ABOVE, MOST_AT_ONCE, TickRules, backfill_range
 from wakeboard.rules.humanize import counted
-from wakeboard.rules.object_ids import is_id
+from wakeboard.rules.object_ids import is_id, parse_id
 from wakeboard.rules.sanitize import printable
 from wakeboard.store.queries.backfills import BackfillRow, backfill, backfills
 from wakeboard.store.queries.listings import Listings
@@ -44,8 +44,7 @@ class BackfillList:
 @page("/backfills")
 async def backfill_list(request: BoardRequest) -> Page:
     """Shows backfills, newest first."""
-    text = request.query.get("before", "")
-    before = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004
+    before = parse_id(request.query.get("before", ""))
     visible = request.viewer.namespaces
 
     async def read(conn: AsyncConnection) -> list[BackfillRow]:
@@ -96,11 +95,11 @@ def _form(request: BoardRequest, schedule: ScheduleTarget, zone: str, *, confirm
 
 async def _rules(request: BoardRequest, schedule: ScheduleTarget) -> tuple[TickRules, datetime]:
     async def read(conn: AsyncConnection) -> tuple[TickRules, datetime]:
-        reports = Listings(conn)
-        times = await reports.schedule_times(schedule.id)
+        listings = Listings(conn)
+        times = await listings.schedule_times(schedule.id)
         name = f"{schedule.namespace}/{schedule.name}"
         rules = TickRules(name, times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
-        return rules, await reports.now()
+        return rules, await listings.now()
 
     return await request.read(("ticks of schedule", schedule.id), read)
 

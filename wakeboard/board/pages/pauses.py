@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, reason_input
-from wakeboard.board.pages.run_now import target_schedule
+from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.schedule_filters import FILTERS, schedule_filter
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
@@ -176,8 +176,7 @@ def _answered(target: PauseTarget, changed: int, path: str, *, pausing: bool) ->
 
 ROUTES: Final = [
     route
-    for pausing in (True, False)
-    for verb in ("pause" if pausing else "resume",)
+    for verb, pausing in (("pause", True), ("resume", False))
     for path, find_target in (
         (f"/{verb}", _everything_or_queue),
         (f"/schedules/{verb}-matching", _matching_schedules),

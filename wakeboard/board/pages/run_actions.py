@@ -15,12 +15,11 @@ from wakeboard.board.pages.action_forms import (
     reason_input,
     typed_payload,
 )
-from wakeboard.board.pages.errors import NotFound
+from wakeboard.board.pages.action_targets import target_run
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.humanize import full_stop
-from wakeboard.rules.object_ids import is_id
-from wakeboard.store.queries.action_targets import RunTarget, run_payload, run_targets
+from wakeboard.store.queries.action_targets import run_payload
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from wakeboard.store.admin_api import AdminStore, BulkActionName, PayloadText
-    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.action_targets import RunTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,19 +146,6 @@ async def bulk_actions_for(request: BoardRequest, statuses: Collection[str]) -> 
     fitting = [what for what in RUN_ACTIONS.values() if set(what.takes) & set(statuses)]
     where = [await request.permitted_namespaces(what.permission) for what in fitting]
     return tuple(what.name for what, names in zip(fitting, where, strict=True) if names is None or names)
-
-
-async def target_run(request: BoardRequest) -> RunTarget:
-    """The run that the path names. Raises NotFound."""
-    run_id: int = request.parts["id"]
-
-    async def read(conn: AsyncConnection) -> list[RunTarget]:
-        return await run_targets(conn, [run_id], request.viewer.namespaces)
-
-    found = await request.read(("action on run", run_id, request.viewer.namespaces), read) if is_id(run_id) else []
-    if not found:
-        raise NotFound(f"there is no run {run_id}, or it was deleted from the history")
-    return found[0]
 
 
 async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> ActionForm:

@@ -1,9 +1,9 @@
-"""Runs a schedule now, also with another payload. Pauses are in pauses.py."""
+"""Runs a schedule now, also with another payload."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import (
@@ -15,26 +15,14 @@ from wakeboard.board.pages.action_forms import (
     reason_input,
     typed_payload,
 )
-from wakeboard.board.pages.errors import NotFound
+from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.humanize import full_stop
-from wakeboard.rules.object_ids import is_id
-from wakeboard.store.queries.action_targets import ScheduleTarget, schedule_payload, schedule_targets
+from wakeboard.store.queries.action_targets import schedule_payload
 
-
-async def target_schedule(request: BoardRequest) -> ScheduleTarget:
-    """The schedule that the path names. Raises NotFound."""
-    schedule_id: int = request.parts["id"]
-    visible = request.viewer.namespaces
-    found: list[ScheduleTarget] = []
-    if is_id(schedule_id):
-        found = await request.read(
-            ("action on schedule", schedule_id, visible), lambda conn: schedule_targets(conn, [schedule_id], visible)
-        )
-    if not found:
-        raise NotFound(f"there is no schedule {schedule_id}")
-    return found[0]
+if TYPE_CHECKING:
+    from wakeboard.store.queries.action_targets import ScheduleTarget
 
 
 async def _run_form(request: BoardRequest, schedule: ScheduleTarget) -> ActionForm:
