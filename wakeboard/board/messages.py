@@ -13,6 +13,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.board.paths import safe_path
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -37,8 +39,9 @@ class Message:
 
 
 def leave(answer: Response, message: Message, page: str, *, secure: bool) -> None:
-    """Adds the message to the answer that redirects to its page. `page`: path and query."""
-    fields = {**asdict(message), "text": message.text[:MAX_TEXT], "page": _digest(page)}
+    """Adds the message to the answer that redirects to its page. `page`: where it leads, from the path on."""
+    sent = page.partition("#")[0]  # what the browser requests
+    fields = {**asdict(message), "text": message.text[:MAX_TEXT], "page": _digest(sent)}
     written = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     value = base64.urlsafe_b64encode(written).decode().rstrip("=")
     answer.set_cookie(
@@ -55,10 +58,7 @@ def find(cookies: Mapping[str, str], page: str, *, secure: bool) -> Message | No
         message = Message(text=text, problem=bool(fields["problem"]), link=link, label=label)
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    is_inside = not message.link or (
-        message.link.startswith("/") and not message.link.startswith("//") and "\\" not in message.link
-    )
-    return message if named == _digest(page) and is_inside else None
+    return message if named == _digest(page) and safe_path(link, "") == link else None
 
 
 def clear(answer: Response, *, secure: bool) -> None:
@@ -72,8 +72,3 @@ def _digest(page: str) -> str:
 
 def _name(*, secure: bool) -> str:
     return f"__Host-{COOKIE}" if secure else COOKIE
-
-
-def without_fragment(path: str) -> str:
-    """The part of a path that a browser sends."""
-    return path.partition("#")[0]

@@ -69,7 +69,7 @@ class Redirect:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRequest:
     """A request to a page or an action.
 
@@ -299,18 +299,19 @@ async def _board_request(request: Request, permission: Permission | None = None)
     root = request.scope.get("root_path", "")
     here = path_and_query(request)
     is_navigation = request.method == "GET" and "hx-request" not in request.headers
+    secure = board.is_secure(request)
     return BoardRequest(
-        board,
-        viewer,
-        root,
-        path_of(request),
-        dict(request.query_params),
-        request.path_params,
-        form,
-        permission or Permission.VIEW,
-        here,
-        messages.find(request.cookies, root + here, secure=board.is_secure(request)) if is_navigation else None,
-        board.is_secure(request),
+        board=board,
+        viewer=viewer,
+        prefix=root,
+        path=path_of(request),
+        query=dict(request.query_params),
+        parts=request.path_params,
+        form=form,
+        permission=permission or Permission.VIEW,
+        here=here,
+        message=messages.find(request.cookies, root + here, secure=secure) if is_navigation else None,
+        secure=secure,
     )
 
 
@@ -359,7 +360,6 @@ def _rendered(request: BoardRequest, shown: Page) -> Response:
 def _redirected(request: BoardRequest, answer: Redirect) -> Response:
     response = RedirectResponse(request.prefix + answer.path, 303)
     if answer.message:
-        page = request.prefix + messages.without_fragment(answer.path)
         message = Message(text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)
-        messages.leave(response, message, page, secure=request.secure)
+        messages.leave(response, message, request.prefix + answer.path, secure=request.secure)
     return response

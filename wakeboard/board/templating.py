@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from wakeboard import __version__
 from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL, counted, due, lasted, reason_in_words, relative
 from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line, printable
 
-SECTIONS = (
-    ("Overview", "/"),
-    ("Schedules", "/schedules"),
-    ("Calendar", "/calendar"),
-    ("Runs", "/runs"),
-    ("Limits", "/limits"),
-    ("Performance", "/performance"),
-    ("Alerts", "/alerts"),
-    ("Audit", "/audit"),
+SECTIONS: Final = (  # of the navigation: label, path, and the key that leads there after g
+    ("Overview", "/", "o"),
+    ("Schedules", "/schedules", "s"),
+    ("Calendar", "/calendar", "c"),
+    ("Runs", "/runs", "r"),
+    ("Limits", "/limits", "l"),
+    ("Performance", "/performance", "p"),
+    ("Alerts", "/alerts", "e"),
+    ("Audit", "/audit", "a"),
 )
+NO_TIME: Final = Markup('<span class="none">-</span>')
 
 
 @lru_cache(maxsize=1)
@@ -75,26 +76,24 @@ def time_element(moment: datetime | None, now: datetime | None = None) -> Markup
     With `now` it is shown as a distance ("3 min ago") and the absolute time on hover.
     """
     if moment is None:
-        return Markup('<span class="none">-</span>')
-    utc = moment.astimezone(UTC)
-    text = relative(utc, now.astimezone(UTC)) if now else f"{utc:%Y-%m-%d %H:%M:%S} UTC"
-    return Markup('<board-time{} datetime="{}" title="{}">{}</board-time>').format(
-        Markup(" relative") if now else "",
-        utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        f"{utc:%Y-%m-%d %H:%M:%S} UTC",
-        escape(text),
-    )
+        return NO_TIME
+    if now is None:
+        return _board_time(moment, "", f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    return _board_time(moment, " relative", relative(moment, now.astimezone(UTC)))
 
 
 def clock_element(moment: datetime | None) -> Markup:
     """A point in time as weekday, date and minute, in the viewer's zone; without JavaScript in UTC."""
     if moment is None:
-        return Markup('<span class="none">-</span>')
+        return NO_TIME
+    return _board_time(moment, " short", f"{moment.astimezone(UTC):%a %Y-%m-%d %H:%M} UTC")
+
+
+def _board_time(moment: datetime, form: Literal["", " relative", " short"], text: str) -> Markup:
+    """The element. `form`: the attribute that says how board.js writes the time. `text`: without JavaScript."""
     utc = moment.astimezone(UTC)
-    return Markup('<board-time short datetime="{}" title="{}">{}</board-time>').format(
-        utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        f"{utc:%Y-%m-%d %H:%M:%S} UTC",
-        f"{utc:%a %Y-%m-%d %H:%M} UTC",
+    return Markup('<board-time{} datetime="{}" title="{}">{}</board-time>').format(
+        form, utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"), f"{utc:%Y-%m-%d %H:%M:%S} UTC", text
     )
 
 

@@ -97,6 +97,7 @@ class BulkProgress:
     refused: list[BulkActionRun]
     waits: str
     next: str
+    refused_shown: int = REFUSED_SHOWN
 
     @property
     def percent(self) -> int:
@@ -145,8 +146,8 @@ def bounds_in_words(query: RunQuery) -> str:
         f"{'on or after' if past else 'from'} {shown(query.first)}" if query.first is not None else "",
         f"before {shown(query.end)}" if query.end is not None else "",
     ]
-    said = " and ".join(part for part in parts if part)
-    return said and f"{'that ended' if past else 'with ids'} {said}"
+    words = " and ".join(part for part in parts if part)
+    return words and f"{'that ended' if past else 'with ids'} {words}"
 
 
 def shown_filter(selection: Selection, query: RunQuery) -> str:
@@ -329,8 +330,7 @@ def _cancelling_route(what: RunAction) -> Route:
 @page("/bulk")
 async def bulk_list(request: BoardRequest) -> Page:
     """Shows bulk actions, newest first."""
-    text = request.query.get("before", "")
-    before = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004
+    before = parse_id(request.query.get("before", ""))
     actor = None if request.viewer.namespaces is None else request.viewer.name
 
     async def read(conn: AsyncConnection) -> list[BulkActionRow]:

@@ -8,6 +8,7 @@ from math import log
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.rules.dst_ticks import moment_of
+from wakeboard.rules.humanize import counted
 from wakeboard.rules.tick_load import ClockChange, TickRule, clock_changes, minute_counts
 from wakeboard.rules.upcoming_ticks import local_time
 
@@ -103,9 +104,8 @@ class Grid:
         """A row for each hour of the clock. An hour that comes twice on a day is one cell."""
         merged = [_by_hour(segments) for segments in days]
         cells = [segment for hours in merged for segment in hours.values()]
-        complete = [
-            segment for segment in cells if segment.start > self.now
-        ]  # an hour that has partly passed looks emptier than it is
+        # The colours do not depend on an hour that has partly passed: it looks emptier than it is.
+        complete = [segment for segment in cells if segment.start > self.now]
         scale = _scale(sum(self._minutes(segment)) for segment in complete or cells)
         return tuple(
             (
@@ -144,7 +144,7 @@ class Grid:
                 level_of(count, *scale),
                 first + minute in self.piled,
                 moment_of(segment.start + 60 * minute),
-                f"{begin + timedelta(minutes=minute):%H:%M}: {count:,} {'tick' if count == 1 else 'ticks'}",
+                f"{begin + timedelta(minutes=minute):%H:%M}: {counted(count, 'tick')}",
             )
             for minute, count in enumerate(minutes)
             if count

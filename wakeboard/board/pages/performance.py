@@ -38,13 +38,13 @@ DIMENSIONS: Final[Mapping[str, tuple[Dimension, str]]] = {
     "schedule": ("schedule", "Schedules"),
     "step": ("step", "Steps"),
 }
-SORTS: Final[Mapping[str, tuple[str, Order]]] = {
+COLUMNS: Final[Mapping[str, tuple[str, Order]]] = {  # of the table: its heading, and the order in which names are read
     "name": ("Name", "name"),
     "runs": ("Ended", "volume"),
     "failures": ("Failed attempts", "failures"),
     "rate": ("Failure rate", "failure_rate"),
     "p50": ("Duration p50", "volume"),
-    "p95": ("p95", "volume"),
+    "p95": ("Duration p95", "volume"),
     "lateness": ("Lateness p95", "volume"),
 }
 _MEASURES: Final[Mapping[str, Callable[[Counts], float | None]]] = {
@@ -91,6 +91,9 @@ class Performance:
     period: str = ""
     choices: Sequence[PeriodChoice] = ()
     parameters: Mapping[str, str]
+    columns: Sequence[tuple[str, str]] = tuple((key, heading) for key, (heading, _) in COLUMNS.items())
+    shown: int = SHOWN
+    ranked_names: int = RANKED
 
 
 @page("/performance")
@@ -161,7 +164,7 @@ async def _all(request: BoardRequest, by: str) -> Page:
     hour = dimension in {"job_type", "queue"}
     period = period_of(request.query.get("period"), hour=hour)
     sort = request.query.get("sort", "")
-    sort = sort if sort in SORTS else "runs"
+    sort = sort if sort in COLUMNS else "runs"
     text = one_line(request.query.get("q", ""))[:LONGEST_NAME].strip()
 
     async def read(conn: AsyncConnection) -> list[tuple[NamedCounts, list[tuple[int, int]]]]:
@@ -194,7 +197,7 @@ async def _read(
         names, text = await read_schedules(conn, namespaces, text), ""
     measure = _MEASURES.get(sort)
     limit = RANKED if measure else SHOWN + 1
-    found = await read_top(conn, window, now, dimension, SORTS[sort][1], limit, names=names, containing=text)
+    found = await read_top(conn, window, now, dimension, COLUMNS[sort][1], limit, names=names, containing=text)
     if measure:
         found = sorted(found, key=lambda named: measure(named.counts) or -1.0, reverse=True)[: SHOWN + 1]
     elif sort == "name":

@@ -127,6 +127,7 @@ class ScheduleModel:
     older: str | None
     actions: list[AuditRow]
     charts: RunCharts
+    live_shown: int = LIVE_SHOWN
 
     @property
     def may_resume(self) -> bool:
