@@ -78,7 +78,9 @@ def problems(situation: Situation) -> list[Problem]:
         *_due(situation),
         *_unserved_queues(situation),
         *_dead(situation),
-        *_pauses_removals_and_limits(situation),
+        *_pauses(situation),
+        *_removals(situation),
+        *_limits(situation),
     ]
     order = {"bad": 0, "warn": 1, "note": 2}
     return sorted(found, key=lambda problem: order[problem.severity])
@@ -184,13 +186,16 @@ def _dead(situation: Situation) -> Iterator[Problem]:
         yield Problem(severity=severity or DEAD_RUNS.severity, text=text, path="/runs", parameters={"q": "status:dead"})
 
 
-def _pauses_removals_and_limits(situation: Situation) -> Iterator[Problem]:
+def _pauses(situation: Situation) -> Iterator[Problem]:
     for pause in situation.pauses:
         why = f": {one_line(pause.reason)}" if pause.reason else ""
         by = f" by {one_line(pause.actor)}" if pause.actor else ""
         text = f"Paused{by}: {one_line(pause.label)}, since {relative(pause.paused_at, situation.now)}{why}"
         path, parameters = ("/schedules", {"state": "paused"}) if pause.kind == "schedule" else ("/limits", {})
         yield Problem(severity=PAUSES[pause.kind].severity, text=text, path=path, parameters=parameters)
+
+
+def _removals(situation: Situation) -> Iterator[Problem]:
     for removal in situation.removals:
         if removal.confirmed_at is None:
             text = (
@@ -198,6 +203,9 @@ def _pauses_removals_and_limits(situation: Situation) -> Iterator[Problem]:
                 f" wakeboard confirm removal {one_line(removal.source)}"
             )
             yield Problem(severity=PENDING_REMOVAL.severity, text=text)
+
+
+def _limits(situation: Situation) -> Iterator[Problem]:
     for limit in situation.limits:
         if limit.waiting and limit.running >= limit.max_running:
             text = (

@@ -58,7 +58,7 @@ class Security:
         respond: ASGIApp = (
             PlainTextResponse("ok\n")
             if _asks_for_health(scope)
-            else self._refusal(scope) or _with_other_slash(scope) or self._app
+            else self._refusal(scope) or _redirect_to_page(scope) or self._app
         )
 
         async def send_with_headers(message: Message) -> None:
@@ -106,8 +106,11 @@ def _asks_for_health(scope: Scope) -> bool:
     return scope["method"] in SAFE_METHODS and scope["path"] == scope.get("root_path", "") + HEALTH_PATH
 
 
-def _with_other_slash(scope: Scope) -> RedirectResponse | None:
-    """The redirect to the path of the first page with its slash, or of another page without one at the end."""
+def _redirect_to_page(scope: Scope) -> RedirectResponse | None:
+    """The redirect to the page that a path means: the first page has a slash at the end, and no other page has.
+
+    None: the path is that of a page as it is.
+    """
     root, query = scope.get("root_path", ""), scope["query_string"].decode("latin-1")
     inside = scope["path"].removeprefix(root)
     if inside and (inside == "/" or not inside.endswith("/") or "//" in inside):

@@ -1,4 +1,8 @@
-"""The pages and actions of the board, one module for each part. A new page is added to ROUTES."""
+"""The pages and actions of the board, one module for each part. A new page is added to ROUTES.
+
+The first route that fits a path answers: the page of a schedule by its name, whose path fits every other path below
+/schedules/, comes after these.
+"""
 
 from __future__ import annotations
 

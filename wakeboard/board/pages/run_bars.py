@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BAR_COUNT: Final = 20
 STEP: Final = 7  # units of the drawing from one bar to the next
 HEIGHT: Final = 24
-LEAST: Final = 4
+LEAST_BAR: Final = 4  # the height of a run that took no time, so that it can be seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def strip_of(runs: Sequence[RecentRun], now: datetime) -> Strip:
 
 def _bar(run: RecentRun, duration: timedelta | None, longest: timedelta, x: int) -> Bar:
     share = sqrt(duration / longest) if duration and longest else 0.0
-    height = round(LEAST + share * (HEIGHT - LEAST), 1)
+    height = round(LEAST_BAR + share * (HEIGHT - LEAST_BAR), 1)
     return Bar(run.id, run.status, x, HEIGHT - height, height, _title(run, duration))
 
 

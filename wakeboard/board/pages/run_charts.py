@@ -164,14 +164,14 @@ def run_charts(
     `backlog`: the most runs that waited in each period; None: without this chart, also if none is known.
     """
     backlog = backlog if backlog and any(due is not None for due in backlog) else None
-    columns = [_between(series, place) for place in range(len(series.points))]
+    columns = [_interval_at(series, place) for place in range(len(series.points))]
     counts = [point.counts for point in series.points]
     total = series.total
-    whole = f"{ENDED} {_times(columns[0][0], columns[-1][1])}"
+    whole = f"{ENDED} {_ended_within(columns[0][0], columns[-1][1])}"
 
     def linked(terms: str) -> list[Interval]:
         return [
-            Interval(*column, runs(f"{terms} {_times(*column)}") if count != Counts() else "")
+            Interval(*column, runs(f"{terms} {_ended_within(*column)}") if count != Counts() else "")
             for column, count in zip(columns, counts, strict=True)
         ]
 
@@ -200,7 +200,7 @@ def run_charts(
             "Lateness", linked("status:succeeded"), _quantiles([c.lateness for c in counts], total.lateness), "seconds"
         ),
         rows=[
-            _row(column[0], count, runs(f"{ENDED} {_times(*column)}"), series, due)
+            _row(column[0], count, runs(f"{ENDED} {_ended_within(*column)}"), series, due)
             for column, count, due in reversed(list(zip(columns, counts, backlog or [None] * len(counts), strict=True)))
             if count != Counts() or due
         ],
@@ -251,13 +251,14 @@ def _row(starts_at: datetime, counts: Counts, href: str, series: Series, due: in
     )
 
 
-def _between(series: Series, place: int) -> tuple[datetime, datetime]:
+def _interval_at(series: Series, place: int) -> tuple[datetime, datetime]:
+    """The beginning and the end of an interval."""
     starts_at = series.points[place].starts_at
     return starts_at, starts_at + series.step
 
 
-def _times(since: datetime, until: datetime) -> str:
-    """The search for what ended in an interval."""
+def _ended_within(since: datetime, until: datetime) -> str:
+    """The search for the runs that ended in an interval."""
     return f"since:{since.astimezone(UTC):%Y-%m-%dT%H:%MZ} until:{until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 

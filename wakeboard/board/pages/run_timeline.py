@@ -46,8 +46,9 @@ _ACTIONS: Final = {
 class Event:
     """An entry of the timeline.
 
-    `kind`: created, waiting, attempt, action, cancel, or the status that ended the run; it chooses the colour of the
-    mark. `until`: the end of an attempt; None: it has no duration, or it runs. `steps`, `effects`: of the attempt.
+    `kind`: created, waiting, attempt with its outcome, parts, action, cancel, or the status that ended the run. It
+    chooses the colour of the mark. `until`: the end of an attempt; None: it has no duration, or it runs. `steps`,
+    `effects`: of the attempt.
     `other_run`: the run that this one was made from, or that was made from it.
     """
 

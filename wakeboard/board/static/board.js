@@ -90,7 +90,7 @@ function showState(text, kind) {
   state.dataset.kind = kind;
 }
 
-function say(text) {
+function showBanner(text) {
   banner.hidden = !text;
   if (banner.textContent !== text) banner.textContent = text;
 }
@@ -114,11 +114,11 @@ function handle(message) {
   }
   if (message === "error") {
     showState("reconnecting", "off");
-    say("The board does not answer. This page is reconnecting and shows an earlier state.");
+    showBanner("The board does not answer. This page is reconnecting and shows an earlier state.");
     return;
   }
   showState("live", "on");
-  say("");
+  showBanner("");
   refresh();
 }
 
@@ -150,8 +150,8 @@ window.addEventListener("pageshow", follow);
 // A failed update keeps what is shown. Behind a login proxy an expired session answers with a redirect to another origin.
 function explainFailure(event) {
   const status = event.detail?.ctx?.response?.status;
-  if (status === 401 || status === 403) say("You are signed out, or may not see this any more. Reload the page.");
-  else say("The page could not be updated. It shows an earlier state.");
+  if (status === 401 || status === 403) showBanner("You are signed out, or may not see this any more. Reload the page.");
+  else showBanner("The page could not be updated. It shows an earlier state.");
 }
 document.body.addEventListener("htmx:response:error", explainFailure);
 document.body.addEventListener("htmx:error", explainFailure);

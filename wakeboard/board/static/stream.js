@@ -6,22 +6,22 @@ const tabs = new Set();
 let source = null;
 let origin = ""; // of changes: "listen" or "poll"
 
-function tell(message) {
+function broadcast(message) {
   for (const tab of tabs) tab.postMessage(message);
 }
 
 function open(address) {
   if (source) {
-    if (source.readyState === EventSource.OPEN) tell("open");
-    if (origin) tell({ origin });
+    if (source.readyState === EventSource.OPEN) broadcast("open");
+    if (origin) broadcast({ origin });
     return;
   }
   source = new EventSource(address);
-  source.addEventListener("open", () => tell("open"));
-  source.addEventListener("changed", () => tell("changed"));
-  source.addEventListener("source", ({ data }) => tell({ origin: (origin = data) }));
+  source.addEventListener("open", () => broadcast("open"));
+  source.addEventListener("changed", () => broadcast("changed"));
+  source.addEventListener("source", ({ data }) => broadcast({ origin: (origin = data) }));
   source.addEventListener("error", () => {
-    tell("error");
+    broadcast("error");
     if (source && source.readyState === EventSource.CLOSED) {
       close();
       setTimeout(() => tabs.size && open(address), 3000);
