@@ -47,7 +47,10 @@ async def test_a_backfill_is_paused_resumed_and_cancelled(client: Client, store:
     [
         ({"first": "2026-02-01", "last": "2026-01-01"}, "The range ends before it begins"),
         ({"first": "x", "last": "2026-01-01"}, "is neither a date nor a time"),
-        ({"first": "2026-01-01", "last": "2026-01-03", "at_once": "0"}, "is a whole number from 1 to 1,000,000"),
+        (
+            {"first": "2026-01-01", "last": "2026-01-03", "at_once": "0"},
+            "a whole number from 1 to 1,000,000 as the most runs at once",
+        ),
         ({"first": "2026-01-01", "last": "2026-01-03", "again": "maybe"}, "again is again or nothing"),
     ],
 )

@@ -106,9 +106,9 @@ def test_nothing_is_wrong_when_all_is_well():
         (replace(WELL, due=[DUE]), "warn", "Waiting: 2 runs of train in queue gpu", "status:queued type:train"),
         (replace(WELL, dead=[DEAD]), "warn", "3 dead runs of send_mail: Timeout", "status:dead type:send_mail"),
         (replace(WELL, dead=[replace(DEAD, newest=NOW - timedelta(days=3))]), "note", "3 dead runs", "status:dead"),
-        (replace(WELL, pauses=[PAUSE]), "warn", "Paused: queue mail, since 10 min ago: a move", ""),
-        (replace(WELL, pauses=[replace(PAUSE, actor="ada")]), "warn", "Paused by ada: queue mail", ""),
-        (replace(WELL, pauses=[replace(PAUSE, kind="all", name=None)]), "warn", "Paused: all", ""),
+        (replace(WELL, pauses=[PAUSE]), "warn", "Paused 10 min ago: queue mail (a move)", ""),
+        (replace(WELL, pauses=[replace(PAUSE, actor="ada")]), "warn", "Paused 10 min ago by ada: queue mail", ""),
+        (replace(WELL, pauses=[replace(PAUSE, kind="all", name=None)]), "warn", "Paused 10 min ago: all", ""),
         (
             replace(WELL, removals=[RemovalRow(source="k8s:x", count=9, requested_at=NOW, confirmed_at=None)]),
             "warn",

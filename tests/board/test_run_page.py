@@ -242,7 +242,7 @@ async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient)
     assert await next_of(worker, failed) == ["It is retried …."]
 
     assert await next_of(worker, dead_run(worker)) == [
-        "It stays dead until a user retries or discards it. Dead since …."
+        "It stays dead until a user retries or discards it. It became dead …."
     ]
 
     running = worker.enqueue()

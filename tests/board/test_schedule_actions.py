@@ -51,7 +51,8 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(client: Client, st
     resumed = await client.follow(f"/schedules/{schedule}/resume")
 
     assert "Resumed shop/nightly." in resumed.words
-    assert "Paused by" not in resumed.words
+    assert "is paused by" in paused.words
+    assert "is paused by" not in resumed.words
     assert [row[2] for row in store.audit()] == ["pause", "resume"]
     assert "resume" in resumed.words  # among the actions on its page
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -115,7 +116,7 @@ def test_a_row_says_what_holds_a_schedule_and_who_did_it(database: str, board: s
 
     text = get(board, "/schedules").text
 
-    assert "paused migration, now by ana@example.com" in text or "paused migration, 1 s ago by ana@example.com" in text
+    assert re.search(r"paused (now|\d+ s ago) by ana@example\.com: migration", text)
     assert "stalled the zone is gone" in text
     assert "suspended by its specification" in text
 

@@ -160,7 +160,7 @@ def test_a_dead_run_says_why_and_what_to_type(served: SampleStore, explain: Expl
     served.fail(run, "no\nluck", outcome="discarded")
     assert explain(run) == [
         f"run {run} of ping is dead.",
-        "It stays dead until a user retries or discards it. Dead since ….",
+        "It stays dead until a user retries or discards it. It became dead ….",
         "Its last error, after 1 of 5 attempts: ValueError: no luck",
         f"`wakeboard retry {run}` runs it again, `wakeboard discard {run}` moves it to history.",
     ]

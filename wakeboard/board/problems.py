@@ -188,9 +188,9 @@ def _dead(situation: Situation) -> Iterator[Problem]:
 
 def _pauses(situation: Situation) -> Iterator[Problem]:
     for pause in situation.pauses:
-        why = f": {one_line(pause.reason)}" if pause.reason else ""
+        why = f" ({one_line(pause.reason)})" if pause.reason else ""
         by = f" by {one_line(pause.actor)}" if pause.actor else ""
-        text = f"Paused{by}: {one_line(pause.label)}, since {relative(pause.paused_at, situation.now)}{why}"
+        text = f"Paused {relative(pause.paused_at, situation.now)}{by}: {one_line(pause.label)}{why}"
         path, parameters = ("/schedules", {"state": "paused"}) if pause.kind == "schedule" else ("/limits", {})
         yield Problem(severity=PAUSES[pause.kind].severity, text=text, path=path, parameters=parameters)
 

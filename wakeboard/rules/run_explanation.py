@@ -235,7 +235,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _dead(run: RunSituation) -> Iterator[Fact]:
-    yield Fact("dead", "It stays dead until a user retries or discards it. Dead since", run.dead_at, ".")
+    yield Fact("dead", "It stays dead until a user retries or discards it. It became dead", run.dead_at, ".")
     if run.crash_count > QUARANTINED:
         yield Fact("crashed", f"It was running at {counted(run.crash_count, 'crash')} of its workers.")
     yield from _last_error(run)

@@ -70,9 +70,11 @@ def _form(request: BoardRequest, schedule: ScheduleTarget, zone: str, *, confirm
         return printable(request.field(name))[:LONGEST_FIELD] if request.form else otherwise
 
     inputs = [
-        Input(name="first", label=f"From, in {zone}", value=typed("first"), hint="2026-01-01 or 2026-01-01T06:00"),
+        Input(
+            name="first", label=f"From, in {zone}", value=typed("first"), hint="Such as 2026-01-01 or 2026-01-01T06:00."
+        ),
         Input(name="last", label="To", value=typed("last"), hint="The range ends before this time."),
-        Input(name="at_once", label="At most at once", value=typed("at_once", "1"), numeric=True, max_length=7),
+        Input(name="at_once", label="Most runs at once", value=typed("at_once", "1"), numeric=True, max_length=7),
         Input(
             name="again",
             label="Ticks that have run",
@@ -107,7 +109,7 @@ async def _rules(request: BoardRequest, schedule: ScheduleTarget) -> tuple[TickR
 def _at_once(request: BoardRequest) -> int:
     text = request.field("at_once").strip() or "1"
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST_AT_ONCE):
-        raise InvalidValue(f"at most at once is a whole number from 1 to {MOST_AT_ONCE:,}")
+        raise InvalidValue(f"write a whole number from 1 to {MOST_AT_ONCE:,} as the most runs at once")
     return int(text[:9])
 
 

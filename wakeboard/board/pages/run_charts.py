@@ -213,7 +213,7 @@ def run_charts(
 
 def _backlog(columns: Sequence[tuple[datetime, datetime]], due: Sequence[int | None], href: str) -> Markup:
     most = max((each for each in due if each is not None), default=None)
-    layer = Layer("due", "runs due, the most of a period", due, written(most, "number"), href)
+    layer = Layer("due", "most runs due", due, written(most, "number"), href)
     return line_chart("Backlog", [Interval(*column) for column in columns], [layer], "number", area=True)
 
 
