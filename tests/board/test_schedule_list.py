@@ -14,7 +14,7 @@ import pytest
 from tests.board.schedules import get, schedules_in, serving_team
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Browser, Page
 
 pytestmark = pytest.mark.anyio
 
@@ -253,3 +253,18 @@ async def test_every_page_about_schedules_fits_a_phone(database: str, board: str
     for path in ("/schedules", f"/schedules/{number}", "/calendar?zone=UTC", "/calendar?view=week&zone=UTC"):
         await page.goto(board + path)
         assert await page.evaluate("document.documentElement.scrollWidth") == 360, path
+
+
+@pytest.mark.parametrize(("zone", "times"), [("Europe/Lisbon", 0), ("Asia/Tokyo", 1)])
+async def test_a_next_tick_is_shown_twice_only_to_viewers_in_another_zone(
+    database: str, board: str, browser: Browser, zone: str, times: int
+):
+    with schedules_in(database) as schedules:
+        schedules.add("job", time_zone="Europe/Lisbon", next_run_at=schedules.now() + timedelta(hours=2))
+    context = await browser.new_context(timezone_id=zone)
+    page = await context.new_page()
+
+    await page.goto(f"{board}/schedules")
+
+    assert await page.locator("board-time[short]:visible").count() == times
+    await context.close()

@@ -70,6 +70,13 @@ function showDrawnTimes() {
 showDrawnTimes();
 document.body.addEventListener("htmx:after:swap", showDrawnTimes);
 
+// A time in the viewer's zone beside the same time in a zone of its own: one of them is enough if the zones are equal.
+function hideRepeatedTimes() {
+  for (const time of document.querySelectorAll("[data-other-than]")) time.hidden = time.dataset.otherThan === zone;
+}
+hideRepeatedTimes();
+document.body.addEventListener("htmx:after:swap", hideRepeatedTimes);
+
 // A page that is drawn in one zone by the server begins with the viewer's.
 if (document.querySelector("form[data-viewer-zone]") && !new URLSearchParams(location.search).has("zone")) {
   const here = new URL(location.href);
