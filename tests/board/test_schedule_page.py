@@ -97,7 +97,7 @@ def test_the_page_has_the_schedule_as_yaml_and_where_it_comes_from(database: str
     }
     assert "on Monday at 08:00" in page.text
     assert "Source k8s:4711" in page.text
-    assert "Generation 7, since" in page.text
+    assert "Generation 7, updated" in page.text
     assert "Limit key smtp : 0 of 3 run" in page.text or "Limit key smtp: 0 of 3 run" in page.text
     by_name = get(board, "/schedules/billing/report").html
     for separator in ("/", "%2F"):
