@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	columns = `select id, uuid, job_type, payload, attempts, max_attempts, make_interval(secs => timeout_s), lease_epoch,
-		queue, priority, coalesce(schedule, ''), scheduled_for from ` // the exported fields of Run, in their order
-	claimNext = columns + `(select array_agg(queue order by priority desc, place) as queues,
-			array_agg(priority::smallint order by priority desc, place) as priorities, array[count(*)::integer] as pairs
-		from unnest(@queues::text[]) with ordinality as served (queue, place), generate_series(1, 5) as priority) as scan,
-		wakeboard.claim(@worker::bigint, @lease::integer, queues, priorities, array_fill('-infinity'::timestamptz, pairs),
-			array_fill(0::bigint, pairs), @types::text[], @count::integer, case when not @full then 2000 end)`
+	columns = `select id, uuid, job_type, payload::text, attempts, max_attempts, make_interval(secs => timeout_s), lease_epoch,
+		queue, priority, coalesce(schedule, ''), scheduled_for, run_at from ` // the exported fields of Run, in their order
+	// Of each queue and priority, the claim reads what is due behind its scan position.
+	claimNext = columns + `(select array_agg(queue) as queues, array_agg(priority::smallint) as priorities, array_agg(run_at) as run_ats, array_agg(id) as ids
+		from (select queue, priority, case when last then @last_run_at::timestamptz else '-infinity' end as run_at, case when last then @last_id::bigint else 0 end as id
+			from unnest(@queues::text[]) with ordinality as served (queue, place), generate_series(5, 1, -1) as priority,
+				lateral (select (queue, priority) = (@last_queue::text, @last_priority::integer)) as position (last) order by priority desc, place) as pairs) as scan,
+		wakeboard.claim(@worker::bigint, @lease::integer, queues, priorities, run_ats, ids, @types::text[], @count::integer, case when not @full then 2000 end)`
 	claimOldest = columns + `wakeboard.claim_oldest(@worker::bigint, @lease::integer, @queue::text,
 		array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), @types::text[], @count::integer)`
 	claimLimited = columns + `wakeboard.claim_limited(@worker::bigint, @lease::integer, @queues::text[], @types::text[], @keys::text[], @count::integer)`
 	// It also creates the partitions that outcomes need soon, and returns whether a quarantined run has waited for a minute.
-	register = `select wakeboard.create_partitions() is null or wakeboard.register_worker(@worker::bigint, @host::text || '-' || @pid::integer, @pool::text, @host::text, '0.1.0', @queues::text[],
-			@concurrency::integer, @lease::integer, @types::text[])
+	register = `select wakeboard.create_partitions() is null or wakeboard.register_worker(@worker::bigint, @host::text || '-' || @pid::integer,
+			@pool::text, @host::text, '0.1.0', @queues::text[], @concurrency::integer, @lease::integer, @types::text[])
 		and coalesce(wakeboard.quarantined_since(@queues::text[], @types::text[]) < now() - interval '1 min', false)`
-	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[],
-		@ages::real[], @fractions::real[])`
+	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[], @ages::real[], @fractions::real[])`
 	// Each function returns the runs whose outcome it did not accept. Those that are still leased were locked by another
 	// transaction.
 	reportOutcomes = `with report as (
@@ -36,15 +36,11 @@ const (
 			@delays::real[], @results::text[]::jsonb[]) as report (kind, id, epoch, word, type, text, delay, result)
 	), refused (id) as materialized (
 		select wakeboard.complete(@worker::bigint, array_agg(id), epoch, jsonb_object_agg(id, result) filter (where result is not null))
-		from report where kind = 'succeeded' group by epoch
-		union all
-		select wakeboard.fail(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(word), array_agg(type), array_agg(text),
-			array_agg(''::text), array_agg(delay))
-		from report where kind = 'failed' having count(*) > 0
-		union all
-		select wakeboard.release(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(coalesce(delay, 0)),
-			array_agg(word in ('worker_stopped', 'disconnected')), array_agg(word))
-		from report where kind in ('snoozed', 'released') having count(*) > 0
+			from report where kind = 'succeeded' group by epoch
+		union all select wakeboard.fail(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(word), array_agg(type), array_agg(text),
+			array_agg(''::text), array_agg(delay)) from report where kind = 'failed' having count(*) > 0
+		union all select wakeboard.release(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(coalesce(delay, 0)), array_agg(word in
+			('worker_stopped', 'disconnected')), array_agg(word)) from report where kind in ('snoozed', 'released') having count(*) > 0
 	)
 	select id, exists (select from wakeboard.still_leased(@worker::bigint, array[id], array[epoch])) from refused join report using (id)`
 )
@@ -65,12 +61,9 @@ func (w *Worker) claimUntilStopped(ctx context.Context) error {
 			return err
 		}
 		if claimed == 0 {
-			select {
-			case <-w.wake:
-			case <-ctx.Done():
-			case <-time.After(w.options.Poll):
-			}
+			sleep(ctx, w.options.Poll, w.wake)
 		}
+		collect(func() bool { return int(w.running.Load()) <= w.options.Concurrency/2 })
 	}
 	return nil
 }
@@ -79,13 +72,13 @@ func (w *Worker) claimUntilStopped(ctx context.Context) error {
 // claims that one alone: it was running when two workers died.
 func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 	idle, free := len(w.heldRuns()) == 0, w.options.Concurrency-int(w.running.Load())
-	if free <= 0 || len(w.outbox) >= batchSize || !w.leasesValid() {
+	if free <= 0 || len(w.outbox) >= 2*batchSize || !w.leasesValid() {
 		return 0, nil
 	}
-	if !w.registered.Load() || time.Since(w.registeredAt) > min(registerEvery, w.options.Lease) {
+	if !w.registered.Load() || time.Since(w.registeredAt) > min(30*time.Second, w.options.Lease) {
 		host, _ := os.Hostname()
-		values := pgx.NamedArgs{"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency}
-		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, values)
+		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, pgx.NamedArgs{
+			"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency})
 		if err != nil {
 			return 0, err
 		}
@@ -97,7 +90,7 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 	}
 	if claimed == 0 && idle && err == nil {
 		claimed, err = w.claim(ctx, columns+"wakeboard.claim_quarantined(@worker::bigint, @lease::integer, @queues::text[], @types::text[])", nil)
-		for claimed > 0 && len(w.heldRuns()) > 0 && sleep(ctx, tick) {
+		for claimed > 0 && len(w.heldRuns()) > 0 && sleep(ctx, tick, nil) {
 			w.yields = false
 		}
 	}
@@ -109,14 +102,17 @@ func (w *Worker) claimDue(ctx context.Context, free int) (int, error) {
 	if claimed == free || err != nil {
 		return claimed, err
 	}
-	sql, queue := claimNext, w.options.Queues[w.turn/oldestTurns%len(w.options.Queues)]
+	sql, queue, count := claimNext, w.options.Queues[w.turn/oldestTurns%len(w.options.Queues)], min(free-claimed, batchSize)
 	if w.turn++; w.turn%oldestTurns == 0 {
 		sql = claimOldest
 	}
-	values := pgx.NamedArgs{"count": free - claimed, "full": time.Since(w.fullScan) > fullScanEvery, "queue": queue}
-	more, err := w.claim(ctx, sql, values)
+	more, err := w.claim(ctx, sql, pgx.NamedArgs{"count": count, "full": time.Since(w.fullScan) > fullScanEvery, "queue": queue,
+		"last_queue": w.last.Queue, "last_priority": w.last.Priority, "last_run_at": w.last.RunAt, "last_id": w.last.ID})
 	if more == 0 { // otherwise there is a backlog, of which claims without a limit are cheaper
 		w.fullScan = time.Now()
+	}
+	if more < count || time.Since(w.rewound) > fullScanEvery { // find what became due behind the last run
+		w.last, w.rewound = &Run{Priority: 6}, time.Now()
 	}
 	return claimed + more, err
 }
@@ -146,6 +142,9 @@ func (w *Worker) claim(ctx context.Context, sql string, values pgx.NamedArgs) (i
 	for _, run := range runs {
 		if older := held[run.ID]; older != nil { // its lease must be lost, and the heartbeat does not say so
 			w.end(older, "lost")
+		}
+		if sql == claimNext && cmp.Or(w.last.Priority-run.Priority, run.RunAt.Compare(w.last.RunAt), cmp.Compare(run.ID, w.last.ID)) > 0 {
+			w.last = run
 		}
 		handling, cancel := context.WithCancelCause(context.Background())
 		run.worker, run.started, run.cancel = w, time.Now(), cancel
@@ -184,7 +183,7 @@ func (w *Worker) heldRuns() map[int64]*Run {
 func (w *Worker) leasesValid() bool { return time.Since(*w.renewed.Load()) < w.options.Lease*3/4 }
 
 func (w *Worker) renewUntilEnded(ctx context.Context) {
-	for pause := w.options.Lease / 4; sleep(ctx, pause); {
+	for pause := w.options.Lease / 4; sleep(ctx, pause, nil); {
 		if !w.leasesValid() { // so other workers may have the runs
 			for _, run := range w.heldRuns() {
 				run.cancel(ErrLeaseLost)
@@ -223,9 +222,8 @@ func (w *Worker) renew() (again bool) {
 			}
 		case "unregistered":
 			w.registered.Store(false)
-		case "busy":
-			again = true
 		}
+		again = again || answer.Value == "busy"
 	}
 	return again
 }
@@ -238,11 +236,19 @@ func (w *Worker) settle(run *Run, settled outcome) {
 	}
 }
 
+// collect waits until enough runs can share a statement, but for 10 ms at most.
+func collect(enough func() bool) {
+	for waited := 0; waited < 10 && !enough(); waited++ {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func (w *Worker) reportUntilEnded(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case first := <-w.outbox:
+			collect(func() bool { return len(w.outbox) >= batchSize/2 || w.running.Load() == 0 })
 			batch := []outcome{first}
 			for range min(len(w.outbox), batchSize-1) {
 				batch = append(batch, <-w.outbox)

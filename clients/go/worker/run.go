@@ -29,6 +29,7 @@ type Run struct {
 	Priority     int
 	Schedule     string    // namespace/name of the JobSchedule; empty: an application enqueued the run
 	ScheduledFor time.Time // the tick that this run executes
+	RunAt        time.Time // when the run became due
 
 	worker   *Worker
 	started  time.Time
@@ -65,8 +66,7 @@ func Step[Result any](ctx context.Context, run *Run, name string, work func(cont
 	if _, begun := run.steps.LoadOrStore(name, true); begun {
 		return result, fmt.Errorf("this attempt already has a step %q: each step needs its own name", name)
 	}
-	var done bool
-	var stored []byte
+	done, stored := false, []byte(nil)
 	err = run.underLease(sql, []any{name, nil}, &done, &stored)
 	if err == nil && done {
 		return result, json.Unmarshal(stored, &result)
@@ -100,8 +100,8 @@ func (r *Run) Effect(ctx context.Context, key string, work func(context.Context,
 	if err := r.underLease(sql, []any{key, false}, &state); err != nil {
 		return err
 	}
-	effect := Effect{Done: state == "done", InDoubt: state == "in doubt"}
-	effect.ProviderKey = uuid.NewSHA1(uuid.MustParse(r.UUID), []byte(key)).String()
+	providerKey := uuid.NewSHA1(uuid.MustParse(r.UUID), []byte(key)).String()
+	effect := Effect{Done: state == "done", InDoubt: state == "in doubt", ProviderKey: providerKey}
 	if err := work(ctx, effect); err != nil || effect.Done {
 		return err
 	}
@@ -153,12 +153,10 @@ func Snooze(delay time.Duration) error {
 
 func (o outcome) Unwrap() error { return o.error }
 
-// outcomeOf returns the outcome of a handler that returned, possibly because it was stopped.
+// outcomeOf returns the outcome of a handler that returned a result or an error, possibly because it was stopped.
 func outcomeOf(result any, err, stopped error) outcome {
 	settled, requested := errors.AsType[outcome](err)
 	switch {
-	case err == nil && result == nil:
-		return outcome{Kind: "succeeded"}
 	case err == nil:
 		return outcome{Kind: "succeeded", Result: encode(result)}
 	case requested:
@@ -188,6 +186,5 @@ var password = regexp.MustCompile(`://([^\s:/@]*):[^\s/@]+@`)
 
 // storable masks passwords in URLs and replaces what Postgres cannot store.
 func storable(text string) string {
-	text = password.ReplaceAllString(text, "://$1:…@")
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	return strings.ReplaceAll(strings.ToValidUTF8(password.ReplaceAllString(text, "://$1:…@"), "\uFFFD"), "\x00", "\uFFFD")
 }

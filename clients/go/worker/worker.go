@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -33,7 +32,6 @@ import (
 )
 
 const (
-	registerEvery = 30 * time.Second
 	stopGrace     = 2 * time.Second        // for a handler that was asked to stop
 	busyRetry     = 500 * time.Millisecond // for runs that another transaction has locked
 	tick          = 20 * time.Millisecond
@@ -62,8 +60,7 @@ type Options struct {
 // OptionsFromEnvironment reads the WAKEBOARD_* variables, as the Python worker does.
 func OptionsFromEnvironment() (Options, error) {
 	seconds := func(text string) (any, error) { return time.ParseDuration(text + "s") }
-	parsers := map[reflect.Type]env.ParserFunc{reflect.TypeFor[time.Duration](): seconds}
-	return env.ParseAsWithOptions[Options](env.Options{Prefix: "WAKEBOARD_", FuncMap: parsers})
+	return env.ParseAsWithOptions[Options](env.Options{Prefix: "WAKEBOARD_", FuncMap: map[reflect.Type]env.ParserFunc{reflect.TypeFor[time.Duration](): seconds}})
 }
 
 // Worker claims runs, calls their handlers, renews the leases, and reports the outcomes.
@@ -83,16 +80,17 @@ type Worker struct {
 	counts map[string]int
 
 	// Of the claim loop alone.
-	registeredAt, fullScan, noneLimited time.Time
-	afterKey                            string
-	turn                                int
-	yields                              bool // to a quarantined run
+	registeredAt, fullScan, noneLimited, rewound time.Time
+	last                                         *Run // the scan position: the claim before has read what was due until this run
+	afterKey                                     string
+	turn                                         int
+	yields                                       bool // to a quarantined run
 }
 
 // New makes a worker with these handlers, by job type.
 func New(options Options, handlers map[string]Handler) *Worker {
 	return &Worker{
-		id: rand.Int64N(math.MaxInt64) + 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{},
+		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{}, last: &Run{Priority: 6},
 		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1),
 	}
 }
@@ -131,13 +129,16 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) execute(ctx context.Context, run *Run) {
 	ctx, end := context.WithTimeoutCause(ctx, run.Timeout, ErrTimedOut)
 	defer end()
-	var result any
-	var err error
+	result, err := any(nil), error(nil)
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("panic: %v", panicked)
 		}
-		w.settle(run, outcomeOf(result, err, context.Cause(ctx)))
+		settled := outcome{Kind: "succeeded"} // the frame of outcomeOf is large: without it, the goroutine's stack need not grow
+		if result != nil || err != nil {
+			settled = outcomeOf(result, err, context.Cause(ctx))
+		}
+		w.settle(run, settled)
 		w.running.Add(-1)
 		notify(w.wake)
 	}()
@@ -150,7 +151,7 @@ func (w *Worker) drain() {
 	defer stop()
 	grace, cancel := context.WithTimeout(grace, w.options.Grace)
 	defer cancel()
-	for w.running.Load() > 0 && sleep(grace, tick) {
+	for w.running.Load() > 0 && sleep(grace, tick, nil) {
 	}
 	for _, run := range w.heldRuns() {
 		run.cancel(ErrShutdown)
@@ -163,7 +164,7 @@ func (w *Worker) drain() {
 
 // listenUntilEnded wakes the claim loop at each notification. While it cannot, the loop polls.
 func (w *Worker) listenUntilEnded(ctx context.Context) {
-	for ; w.options.Listen && ctx.Err() == nil; sleep(ctx, time.Second) {
+	for ; w.options.Listen && ctx.Err() == nil; sleep(ctx, time.Second, nil) {
 		conn, err := pgx.Connect(ctx, w.options.DSN)
 		if err != nil {
 			continue
@@ -184,22 +185,21 @@ func notify(channel chan struct{}) {
 	}
 }
 
-// sleep returns false if the context is done.
-func sleep(ctx context.Context, pause time.Duration) bool {
+// sleep ends early at a signal on wake. It returns false if the context is done.
+func sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) bool {
 	select {
+	case <-wake:
 	case <-ctx.Done():
-		return false
 	case <-time.After(pause):
-		return true
 	}
+	return ctx.Err() == nil
 }
 
 // query executes a statement of the worker, whether the worker stops meanwhile or not.
 func query[Row any](w *Worker, within time.Duration, scan pgx.RowToFunc[Row], sql string, values pgx.NamedArgs) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	named := pgx.NamedArgs{"worker": w.id, "lease": int(w.options.Lease.Seconds()), "queues": w.options.Queues,
-		"types": slices.Collect(maps.Keys(w.handlers))}
+	named := pgx.NamedArgs{"worker": w.id, "lease": int(w.options.Lease.Seconds()), "queues": w.options.Queues, "types": slices.Collect(maps.Keys(w.handlers))}
 	maps.Copy(named, values)
 	rows, _ := w.own.Query(ctx, sql, named) // CollectRows returns its error
 	return pgx.CollectRows(rows, scan)
