@@ -50,23 +50,20 @@ class Viewer:
 
     async def look(self) -> None:
         """Asks for the page now, and again at each change."""
-        reader, writer = await self._ask(self._path)
         while True:
             began = time.perf_counter()
+            reader, writer = await self._ask(self._path)  # the board closes a connection that was idle for seconds
             await self._answer(reader)
+            writer.close()
             self.taken_s.append(time.perf_counter() - began)
             self.opened.set()
             await self._changed.wait()
             self._changed.clear()
-            self._send(writer, self._path)
 
     async def _ask(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(self._host, self._port)
-        self._send(writer, path)
-        return reader, writer
-
-    def _send(self, writer: asyncio.StreamWriter, path: str) -> None:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nHX-Request: true\r\n\r\n".encode())
+        return reader, writer
 
     async def _answer(self, reader: asyncio.StreamReader) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()

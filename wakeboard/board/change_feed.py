@@ -3,8 +3,9 @@
 With LISTEN the database notifies the board when a run may be due, and pages follow within 250 ms. The database does not
 notify when a run ends or an administrator acts elsewhere. So every second, while a page is open, pages ask again too.
 
-The updates of all pages together take a bounded part of a CPU, so that viewers do not slow the workers down:
-`CpuBudget` says how long the next one waits. One page follows each second; ten different ones every few seconds.
+The updates of all pages together take a bounded part of a CPU, in the board and in the database, so that viewers do not
+slow the workers down: `UpdateBudget` says how long the next one waits. On a quiet machine one page follows each second,
+ten different ones every few seconds. While workers use all CPUs, queries take longer and pages follow less often.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
 DEBOUNCE_S: Final = 0.25
 POLL_S: Final = 1.0
 RETRY_S: Final = 2.0
-CPU_SHARE: Final = 0.03  # of the time of the board's thread; the database needs about as much again
-BURST_S: Final = 0.2
-LONGEST_WAIT_S: Final = 4.0
+SHARE: Final = 0.04  # of a CPU, for the board's thread and its transactions together: 2 % of the smallest server's two
+BURST_S: Final = 0.5
+LONGEST_WAIT_S: Final = 10.0
 MAX_STREAMS: Final = 500
 
 
-class CpuBudget:
-    """Bounds the part of a CPU that updates take. It grows by `CPU_SHARE` of the time, up to `BURST_S`.
+class UpdateBudget:
+    """Bounds the part of the time that updates take. It grows by `SHARE` of the time, up to `BURST_S`.
 
-    Times are readings of a monotonic clock and of the CPU time that was used, in seconds.
+    Times are readings of a monotonic clock and of the time that updates have used, in seconds.
     """
 
     def __init__(self, now: float, used: float) -> None:
@@ -40,22 +41,27 @@ class CpuBudget:
 
     def wait_s(self, now: float, used: float) -> float:
         """How long the next update has to wait, at most LONGEST_WAIT_S."""
-        self._left = min(BURST_S, self._left + CPU_SHARE * (now - self._now) - (used - self._used))
-        self._left = max(self._left, -CPU_SHARE * LONGEST_WAIT_S)
+        self._left = min(BURST_S, self._left + SHARE * (now - self._now) - (used - self._used))
+        self._left = max(self._left, -SHARE * LONGEST_WAIT_S)
         self._now, self._used = now, used
-        return max(0.0, -self._left / CPU_SHARE)
+        return max(0.0, -self._left / SHARE)
 
 
 class ChangeFeed:
-    """Wakes all event streams when the store may have changed. It works only while there are streams."""
+    """Wakes all event streams when the store may have changed. It works only while there are streams.
 
-    def __init__(self, dsn: str, *, listen: bool, on_change: Callable[[], None]) -> None:
-        self._dsn, self._listen, self._on_change = dsn, listen, on_change
+    `reading_s`: how long the pages' transactions were open until now, in sum.
+    """
+
+    def __init__(
+        self, dsn: str, *, listen: bool, on_change: Callable[[], None], reading_s: Callable[[], float]
+    ) -> None:
+        self._dsn, self._listen, self._on_change, self._reading_s = dsn, listen, on_change, reading_s
         self._streams: set[asyncio.Event] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: set[asyncio.Task[None]] = set()
         self._notified = asyncio.Event()
-        self._budget = _new_budget()
+        self._budget = self._new_budget()
         self.listening = False
         self.closed = False
 
@@ -73,7 +79,7 @@ class ChangeFeed:
         """An event that is set at each change until `unsubscribe`."""
         changed = asyncio.Event()
         self._streams.add(changed)
-        self._budget = _new_budget()  # what it cost to load the page does not delay its updates
+        self._budget = self._new_budget()  # what it cost to load the page does not delay its updates
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._publish_changes())]
             if self._listen:
@@ -116,7 +122,7 @@ class ChangeFeed:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_S - DEBOUNCE_S):
                     await self._notified.wait()
-            await asyncio.sleep(self._budget.wait_s(time.monotonic(), time.thread_time()))
+            await asyncio.sleep(self._budget.wait_s(time.monotonic(), self._used_s()))
             self._notified.clear()
             self.publish()
             await asyncio.sleep(DEBOUNCE_S)
@@ -131,6 +137,8 @@ class ChangeFeed:
             self.listening = False
             await asyncio.sleep(RETRY_S)
 
+    def _used_s(self) -> float:
+        return time.thread_time() + self._reading_s()
 
-def _new_budget() -> CpuBudget:
-    return CpuBudget(time.monotonic(), time.thread_time())
+    def _new_budget(self) -> UpdateBudget:
+        return UpdateBudget(time.monotonic(), self._used_s())

@@ -63,7 +63,12 @@ class Board:
         self._search_pool = _reading(options, "wakeboard board search", SEARCH_CONNECTIONS)
         self.searches = SharedReads(self._search_pool)
         self.cached_searches = SharedReads(self._search_pool, keep_s=CACHED_READS_S)
-        self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self._clear_reads)
+        self.changes = ChangeFeed(
+            options.dsn,
+            listen=options.listen,
+            on_change=self._clear_reads,
+            reading_s=lambda: self.pool.busy_s + self._search_pool.busy_s,
+        )
         acting_dsn = options.acting_dsn or options.dsn
         self._acting = ConnectionPool(
             acting_dsn,

@@ -8,6 +8,7 @@ belong to the transaction, so they hold behind PgBouncer too.
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -35,6 +36,9 @@ class ConnectionPool:
 
     `statement_timeout_s`: the server stops a statement that takes longer. `read_only`: nothing can be changed.
     `wait_s`: how long a caller waits for a free connection.
+
+    `busy_s`: how long the transactions that have ended were open, in sum. It bounds the CPU time that they took in the
+    database from above.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class ConnectionPool:
             self._free.put_nowait(connection)
         self._statement_timeout_s, self._read_only, self._wait_s = statement_timeout_s, read_only, wait_s
         self._schema_checked = False
+        self.busy_s = 0.0
 
     async def run(self, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """The result of `query` in a transaction. Raises as `transaction`."""
@@ -78,6 +83,7 @@ class ConnectionPool:
                 given_up.set()
                 abort(conn)
 
+            began = time.monotonic()
             bound = asyncio.get_running_loop().call_later(timeout_s + UNANSWERED_S, give_up)
             try:
                 with translating(conn):
@@ -100,6 +106,7 @@ class ConnectionPool:
                 raise
             finally:
                 bound.cancel()
+                self.busy_s += time.monotonic() - began
 
     async def close(self) -> None:
         """Closes all connections."""
