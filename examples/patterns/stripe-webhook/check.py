@@ -1,4 +1,4 @@
-"""Compares the tables with what provider.py says. See ../check.py."""
+"""Compares the tables with what provider.py reports. See ../check.py."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def stripe_event(run: wakeboard.Run) -> dict[str, Any]:
 
 @wakeboard.handler("reconcile_subscriptions")
 def reconcile_subscriptions(run: wakeboard.Run) -> dict[str, int]:
-    """Reads all subscriptions again, in case that an event was never delivered."""
+    """Reads all subscriptions again, in case an event was never delivered."""
     found = [each.id for each in client().v1.subscriptions.list({"status": "all"}).auto_paging_iter()]
     for done, subscription in enumerate(found, start=1):
         sync_subscription(subscription)
