@@ -41,7 +41,7 @@ FAULTS = (
         "a completion is sent after the lease has expired",
         "outage",
         "accepted after the lease had expired",
-        {"private leasesValid(): boolean {": "private leasesValid(): boolean {\n return true;"},
+        {"leasesValid = () => clock() < this.validUntil": "leasesValid = () => true"},
     ),
     Fault(
         "a lost lease does not stop its handler",

@@ -5,12 +5,11 @@ import { createHash } from "node:crypto";
 import { toDate } from "./connection.js";
 import type { Json, Query } from "./enqueue.js";
 
+/** Where the scan of a queue and priority continues: behind this run. */
+export type Position = Record<"queue" | "run_at" | "id", string> & { priority: number };
+
 /** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
-export interface ClaimedRow {
-  [column: string]: any;
-  id: string;
-  lease_epoch: string;
-}
+export type ClaimedRow = Position & { lease_epoch: string; [column: string]: any };
 
 /** Calls an SQL function under the lease of a run, and repeats it while the database is unavailable. */
 export type LeasedCall = <Row>(sql: string, values: unknown[]) => Promise<Row[]>;
@@ -38,20 +37,27 @@ export class Run<Payload = any> {
   readonly epoch: number;
   /** namespace/name of the JobSchedule; null: an application enqueued the run. */
   readonly schedule: string | null;
-  /** The tick that this run executes. */
-  readonly scheduledFor: Date;
   /** The last value given to `progress`. */
   fraction: number | null = null;
+  private abortController: AbortController | null = null; // made when it is first used: it costs as much as the rest of a run
   private readonly steps = new Set<string>();
   private readonly lease: [worker: string, run: string, epoch: string];
 
-  /** `signal` is aborted when the handler should stop: cancelled, timed out, lease lost, or the worker stops. */
-  constructor(row: ClaimedRow, worker: string, readonly signal: AbortSignal, private readonly call: LeasedCall) {
+  constructor(private readonly row: ClaimedRow, worker: string, private readonly call: LeasedCall) {
     [this.id, this.uuid, this.jobType, this.payload] = [row.id, row.uuid, row.job_type, row.payload];
     [this.queue, this.attempt, this.maxAttempts] = [row.queue, row.attempts, row.max_attempts];
-    [this.epoch, this.schedule, this.scheduledFor] = [Number(row.lease_epoch), row.schedule, toDate(row.scheduled_for)];
+    [this.epoch, this.schedule] = [Number(row.lease_epoch), row.schedule];
     this.lease = [worker, row.id, row.lease_epoch];
   }
+
+  /** Aborted when the handler should stop: cancelled, timed out, lease lost, or the worker stops. */
+  get signal(): AbortSignal { return (this.abortController ??= new AbortController()).signal; }
+
+  /** For the worker: abort the signal. */
+  abort(reason: Error): void { (this.abortController ??= new AbortController()).abort(reason); }
+
+  /** The tick that this run executes. */
+  get scheduledFor(): Date { return toDate(this.row.scheduled_for); }
 
   /** Report how much is done, from 0 to 1. The next heartbeat writes it. */
   progress(fraction: number): void {

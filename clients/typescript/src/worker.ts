@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Connection, DatabaseUnavailable, LeaseLost } from "./connection.js";
 import { failure, type Outcome, type StopReason, success } from "./outcome.js";
-import { type ClaimedRow, Run } from "./run.js";
+import { type ClaimedRow, type Position, Run } from "./run.js";
 
 /** Executes a run. Its result is stored as JSON. It must stop when `run.signal` is aborted. */
 export type Handler = (run: Run) => unknown;
@@ -66,7 +66,6 @@ const clock = () => performance.now() / 1000; // monotonic: the wall clock may b
 interface Attempt {
   row: ClaimedRow;
   run: Run;
-  abort: AbortController;
   startedAt: number;
   stopped: StopReason | null;
   outcome: Outcome | null;
@@ -88,7 +87,7 @@ export class Worker {
   private orphans: ClaimedRow[] = []; // of leases that were dropped: released when the database answers again
   private validUntil = 0;
   private registeredAt = -Infinity;
-  private pairs: { queue: string; priority: number; run_at: string; id: string }[] = []; // with their scan positions
+  private pairs: Position[] = []; // of each queue and priority
   private scanBegan = -Infinity;
   private turns = 0;
   private limitedAt = 0;
@@ -178,16 +177,17 @@ export class Worker {
 
   private async claimRuns(free: number): Promise<number> {
     let claimed = await this.claimLimited(free);
-    if (++this.turns % OLDEST_TURNS === 0) claimed += await this.claimOldest(free - claimed); // no priority starves
+    if (++this.turns % OLDEST_TURNS === 0) claimed += (await this.claimOldest(free - claimed)).length; // no priority starves
     return claimed + (await this.claimNext(free - claimed));
   }
 
   private async claimNext(count: number): Promise<number> {
-    const sql = "select * from wakeboard.claim($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    const sql = "select * from wakeboard.claim($1, $2, $3, $4, $5, $6, $7, $8, $9) order by priority desc, run_at, id";
     if (clock() > this.scanBegan + FULL_SCAN_EVERY_S) this.rewind();
     while (count > 0) {
-      const claimed = await this.claim(sql, [...this.positions(), this.types, count, SCAN_LIMIT]);
-      if (claimed || this.signals || !(await this.advanceScan())) return claimed;
+      const rows = await this.claim(sql, [...this.positions(), this.types, count, SCAN_LIMIT]);
+      if (rows.length) rows.length < count ? this.rewind() : this.scanBehind(rows);
+      if (rows.length || this.signals || !(await this.advanceScan())) return rows.length;
     }
     return 0;
   }
@@ -195,10 +195,15 @@ export class Worker {
   /** Move the scan positions behind rows that this worker cannot claim. Returns whether there is more to scan. */
   private async advanceScan(): Promise<boolean> {
     const sql = "select queue, priority, run_at, id from wakeboard.advance_scan($1, $2, $3, $4, $5, $6)";
-    const next = await this.claims.rows<(typeof this.pairs)[number]>(sql, [...this.positions(), this.types, SCAN_LIMIT]);
-    this.pairs = this.pairs.map((pair) => next.find((a) => a.queue === pair.queue && a.priority === pair.priority) ?? pair);
+    const next = await this.claims.rows<Position>(sql, [...this.positions(), this.types, SCAN_LIMIT]);
+    this.scanBehind(next);
     if (!next.length) this.rewind();
     return next.length > 0;
+  }
+
+  /** Continue behind the last of these rows of each pair. The next scan from the start finds what became due before it. */
+  private scanBehind(rows: Position[]): void {
+    this.pairs = this.pairs.map((a) => rows.findLast(({ queue, priority }) => queue === a.queue && priority === a.priority) ?? a);
   }
 
   private rewind(): void {
@@ -211,7 +216,7 @@ export class Worker {
     return (["queue", "priority", "run_at", "id"] as const).map((column) => this.pairs.map((pair) => pair[column]));
   }
 
-  private async claimOldest(count: number): Promise<number> {
+  private async claimOldest(count: number): Promise<ClaimedRow[]> {
     const [first, ...others] = this.options.queues;
     this.options.queues = [...others, first!]; // each queue in turn
     const start = [PRIORITIES.map(() => "-infinity"), PRIORITIES.map(() => "0")];
@@ -225,7 +230,7 @@ export class Worker {
     const keys = (await this.claims.rows<{ key: string }>(dueKeys, [queues, this.afterKey, KEYS])).map(({ key }) => key);
     this.afterKey = keys.length === KEYS ? keys.at(-1)! : "";
     const sql = "select * from wakeboard.claim_limited($1, $2, $3, $4, $5, $6)";
-    const claimed = keys.length ? await this.claim(sql, [queues, this.types, keys, free]) : 0;
+    const claimed = keys.length ? (await this.claim(sql, [queues, this.types, keys, free])).length : 0;
     if (!claimed && !this.afterKey) this.limitedAt = clock() + LIMITED_EVERY_S;
     return claimed;
   }
@@ -233,7 +238,7 @@ export class Worker {
   /** Run one quarantined run alone: it was running when two workers died. Returns false if there is none. */
   private async runQuarantined(): Promise<boolean> {
     const sql = "select * from wakeboard.claim_quarantined($1, $2, $3, $4)";
-    if (!(await this.claim(sql, [this.options.queues, this.types]))) return false;
+    if (!(await this.claim(sql, [this.options.queues, this.types])).length) return false;
     this.yields = false;
     while (this.held.size && !this.signals) await sleep(20);
     return true;
@@ -249,7 +254,7 @@ export class Worker {
   }
 
   /** Call a claim function and start the handlers of its runs. A reply that came too late is released. */
-  private async claim(sql: string, values: unknown[]): Promise<number> {
+  private async claim(sql: string, values: unknown[]): Promise<ClaimedRow[]> {
     const sent = clock();
     const rows = await this.claims.rows<ClaimedRow>(sql, [this.id, this.options.leaseSeconds, ...values]);
     this.counts.claimed += rows.length;
@@ -258,20 +263,19 @@ export class Worker {
       if (inTime && !this.signals) void this.execute(attempt);
       else this.settle(attempt, { kind: "release", delay: 0, reason: "not_started" });
     }
-    return rows.length;
+    return rows;
   }
 
   // -- handlers -------------------------------------------------------------------------------------------------------
 
   private attempt(row: ClaimedRow): Attempt {
-    const abort = new AbortController();
     const goesOn = () => attempt.stopped !== "lost";
-    const run = new Run(row, this.id, abort.signal, async <Row>(sql: string, values: unknown[]) => {
+    const run = new Run(row, this.id, async <Row>(sql: string, values: unknown[]) => {
       const rows = await this.persist(() => this.forHandlers.rows<Row>(sql, values), goesOn);
       if (!rows) throw new LeaseLost(`the lease of run ${row.id} is lost`);
       return rows;
     });
-    const attempt: Attempt = { row, run, abort, startedAt: clock(), stopped: null, outcome: null };
+    const attempt: Attempt = { row, run, startedAt: clock(), stopped: null, outcome: null };
     const older = this.held.get(row.id);
     if (older) this.lose(older); // its lease must be lost, and the heartbeat does not say so
     this.held.set(row.id, attempt);
@@ -296,7 +300,7 @@ export class Worker {
   private stopAttempt(attempt: Attempt, reason: StopReason): void {
     if (attempt.stopped === "lost" || attempt.outcome) return;
     attempt.stopped = reason;
-    attempt.abort.abort(new Error(`the run was stopped: ${reason}`));
+    attempt.run.abort(new Error(`the run was stopped: ${reason}`));
     if (reason === "timed out" || reason === "shutdown") {
       const outcome = failure(null, reason, attempt.row.timeout_s);
       setTimeout(() => this.settle(attempt, outcome), STOP_GRACE_MS).unref();
@@ -313,9 +317,7 @@ export class Worker {
 
   // -- leases ---------------------------------------------------------------------------------------------------------
 
-  private leasesValid(): boolean {
-    return clock() < this.validUntil;
-  }
+  private leasesValid = () => clock() < this.validUntil;
 
   private async renewPeriodically(): Promise<void> {
     const interval = (this.options.leaseSeconds / 4) * 1000;
@@ -358,7 +360,7 @@ export class Worker {
     if (this.held.get(attempt.row.id) === attempt) this.held.delete(attempt.row.id);
     this.outbox = this.outbox.filter((each) => each !== attempt);
     attempt.stopped = "lost";
-    attempt.abort.abort(new LeaseLost(`the lease of run ${attempt.row.id} is lost`));
+    attempt.run.abort(new LeaseLost(`the lease of run ${attempt.row.id} is lost`));
   }
 
   private orphan(attempts: Attempt[]): void {
