@@ -31,18 +31,13 @@ const (
 	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[], @ages::real[], @fractions::real[])`
 	// Each function returns the runs whose outcome it did not accept. Those that are still leased were locked by another
 	// transaction.
-	reportOutcomes = `with report as (
-		select * from unnest(@kinds::text[], @ids::bigint[], @epochs::bigint[], @words::text[], @types::text[], @texts::text[],
-			@delays::real[], @results::text[]::jsonb[]) as report (kind, id, epoch, word, type, text, delay, result)
-	), refused (id) as materialized (
-		select wakeboard.complete(@worker::bigint, array_agg(id), epoch, jsonb_object_agg(id, result) filter (where result is not null))
-			from report where kind = 'succeeded' group by epoch
-		union all select wakeboard.fail(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(word), array_agg(type), array_agg(text),
-			array_agg(''::text), array_agg(delay)) from report where kind = 'failed' having count(*) > 0
-		union all select wakeboard.release(@worker::bigint, array_agg(id), array_agg(epoch), array_agg(coalesce(delay, 0)), array_agg(word in
-			('worker_stopped', 'disconnected')), array_agg(word)) from report where kind in ('snoozed', 'released') having count(*) > 0
-	)
-	select id, exists (select from wakeboard.still_leased(@worker::bigint, array[id], array[epoch])) from refused join report using (id)`
+	refusedBy = "select id, id in (select wakeboard.still_leased(@worker::bigint, @ids::bigint[], @epochs::bigint[])) from "
+	complete  = refusedBy + `(select wakeboard.complete(@worker::bigint, array_agg(id), epoch, jsonb_object_agg(id, result::jsonb) filter (where result is not null)) as id
+		from unnest(@ids::bigint[], @epochs::bigint[], @results::text[]) as report (id, epoch, result) group by epoch) as refused`
+	fail = refusedBy + `wakeboard.fail(@worker::bigint, @ids::bigint[], @epochs::bigint[], @words::text[], @types::text[], @texts::text[],
+		array(select '' from unnest(@ids::bigint[])), @delays::real[]) as id`
+	release = refusedBy + `wakeboard.release(@worker::bigint, @ids::bigint[], @epochs::bigint[], array(select coalesce(delay, 0) from unnest(@delays::real[]) as delay),
+		array(select word in ('worker_stopped', 'disconnected') from unnest(@words::text[]) as word), @words::text[]) as id`
 )
 
 // The outcome of a lease that ended during an outage of the database, so that it does not count as a crash.
@@ -249,11 +244,15 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 		case <-ctx.Done():
 		case first := <-w.outbox:
 			collect(func() bool { return len(w.outbox) >= batchSize/2 || w.running.Load() == 0 })
-			batch := []outcome{first}
+			batches := map[string][]outcome{}
+			add := func(settled outcome) { batches[settled.Kind] = append(batches[settled.Kind], settled) }
+			add(first)
 			for range min(len(w.outbox), batchSize-1) {
-				batch = append(batch, <-w.outbox)
+				add(<-w.outbox)
 			}
-			w.report(batch)
+			for _, batch := range batches {
+				w.report(batch)
+			}
 			notify(w.wake)
 		}
 	}
@@ -283,18 +282,20 @@ func (w *Worker) report(batch []outcome) {
 	}
 }
 
-// send returns the runs whose outcome was not accepted: true if another transaction has locked the run.
+// send reports outcomes of one kind. It returns the runs whose outcome was not accepted: true if another transaction has
+// locked the run.
 func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
 	if len(batch) == 0 || !w.leasesValid() {
 		return nil, context.DeadlineExceeded
 	}
 	values := pgx.NamedArgs{
 		"ids": column(batch, func(o outcome) int64 { return o.ID }), "epochs": column(batch, func(o outcome) int64 { return o.Epoch }),
-		"kinds": column(batch, func(o outcome) string { return o.Kind }), "words": column(batch, func(o outcome) string { return o.Word }),
+		"words": column(batch, func(o outcome) string { return o.Word }),
 		"types": column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
 		"delays": column(batch, func(o outcome) *float64 { return o.Delay }), "results": column(batch, func(o outcome) *string { return o.Result }),
 	}
-	answers, err := query(w, w.options.Lease/2, pgx.RowToStructByPos[answer[bool]], reportOutcomes, values)
+	sql := map[string]string{"succeeded": complete, "failed": fail, "snoozed": release, "released": release}[batch[0].Kind]
+	answers, err := query(w, w.options.Lease/2, pgx.RowToStructByPos[answer[bool]], sql, values)
 	refused := map[int64]bool{}
 	for _, answer := range answers {
 		refused[answer.ID] = answer.Value

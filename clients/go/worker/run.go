@@ -124,7 +124,7 @@ var (
 	ErrShutdown  = errors.New("the worker stops")
 )
 
-// An outcome of a run, as the statement reportOutcomes reads it.
+// An outcome of a run, as the statements that report it read it.
 type outcome struct {
 	error
 	run    *Run
