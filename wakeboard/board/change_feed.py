@@ -3,9 +3,10 @@
 With LISTEN the database notifies the board when a run may be due, and pages follow within 250 ms. The database does not
 notify when a run ends or an administrator acts elsewhere. So every second, while a page is open, pages ask again too.
 
-The updates of all pages together take a bounded part of a CPU, in the board and in the database, so that viewers do not
-slow the workers down: `UpdateBudget` says how long the next one waits. On a quiet machine one page follows each second,
-ten different ones every few seconds. While workers use all CPUs, queries take longer and pages follow less often.
+`UpdateBudget` says how long the next update waits, so that all updates together take a bounded part of a CPU, in the
+board and in the database. An update that costs more than `SHARE * LONGEST_WAIT_S` exceeds it. On a quiet machine one
+page follows each second, ten different ones every few seconds. While workers use all CPUs, queries take longer and
+pages follow less often.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 DEBOUNCE_S: Final = 0.25
 POLL_S: Final = 1.0
 RETRY_S: Final = 2.0
-SHARE: Final = 0.04  # of a CPU, for the board's thread and its transactions together: 2 % of the smallest server's two
+SHARE: Final = 0.04  # of a CPU, for the board's thread and its transactions together
 BURST_S: Final = 0.5
 LONGEST_WAIT_S: Final = 10.0
 MAX_STREAMS: Final = 500
