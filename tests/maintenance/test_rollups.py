@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, get_args
@@ -127,20 +128,35 @@ async def test_a_second_pass_changes_nothing(store: MaintenanceStore):
     assert [row for row in before if row[1] < newest] == [after[row[:4]] for row in before if row[1] < newest]
 
 
+ENDS_ITS_SESSION = """
+create function crash() returns trigger language plpgsql as $$
+begin
+  perform pg_terminate_backend(pg_backend_pid());
+  return new;
+end $$;
+create trigger crash before insert or update or delete on run_rollups
+  for each row when (current_setting('test.crashes_at', true) = 'run_rollups') execute function crash();
+create trigger crash before update on rollup_progress
+  for each row when (current_setting('test.crashes_at', true) = 'rollup_progress') execute function crash();
+"""
+
+
 async def test_a_crash_at_any_point_loses_nothing_and_counts_nothing_twice(store: MaintenanceStore, database: str):
+    """Before each call two crash: at their first row of `run_rollups`, if they write one, and at their progress."""
     await generate(store, days=5, runs=5000)
+    await rows(store, ENDS_ITS_SESSION)
+    crashes: Counter[str] = Counter()
     behind = True
     while behind:
-        async with connected(database) as victim, connected(database) as holder:
-            (pid,) = (await rows(victim, "select pg_backend_pid()"))[0]
-            async with holder.conn.transaction():  # the call cannot write its progress, and is killed then
-                await rows(holder, "lock table installation, run_rollups in share mode")
-                crashing = asyncio.create_task(victim.roll_up(timedelta()))
-                await until(store, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
-                await rows(store, "select pg_terminate_backend(%s)", pid)
-                with pytest.raises(WakeboardError):
-                    await crashing
+        for table in ("run_rollups", "rollup_progress"):
+            async with connected(database) as victim:
+                await rows(victim, "select set_config('test.crashes_at', %s, false)", table)
+                try:
+                    await victim.roll_up(timedelta())
+                except WakeboardError:
+                    crashes[table] += 1
         behind = await store.roll_up(timedelta())
+    assert min(crashes["run_rollups"], crashes["rollup_progress"]) > 1
     await check_everything(store)
 
 
