@@ -267,14 +267,11 @@ class SqlClient:
 
     # -- other connections
 
-    def wait_until_a_session_waits(self) -> None:
-        """Waits until a session of this database waits for a lock."""
-        query = (
-            "select exists (select from pg_stat_activity"
-            "  where datname = current_database() and wait_event_type = 'Lock')"
-        )
+    def wait_until_a_session_waits(self, sessions: int = 1) -> None:
+        """Waits until so many sessions of this database wait for a lock."""
+        query = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
         end = time.monotonic() + TIMEOUT_S
-        while not self.value(query):
+        while self.value(query) < sessions:
             assert time.monotonic() < end, "no session waited for a lock"
 
     def wait_until_blocked(self, other: SqlClient, done: Callable[[], bool] = lambda: False) -> bool:

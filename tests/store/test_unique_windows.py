@@ -366,21 +366,28 @@ def test_a_run_that_a_worker_is_claiming_is_replaced_only_if_the_claim_fails(
     assert admin.column("select (payload ->> 'at')::integer from job_runs") == [1 if ends == "commit" else 2]
 
 
-def test_a_run_whose_window_another_caller_took_over_is_not_replaced(
-    application: Connection, admin: SqlClient, meanwhile: ThreadPoolExecutor, worker: SqlClient
+def test_a_caller_that_began_within_the_window_replaces_the_run_after_its_end(
+    application: Connection,
+    other_application: Connection,
+    admin: SqlClient,
+    meanwhile: ThreadPoolExecutor,
+    worker: SqlClient,
 ) -> None:
-    """While a caller waits for the run, its window ends, and another client enqueues: that is the run to replace."""
+    """It waits for the run when the window ends. Another caller waits for it, and finds the window that it begins."""
+    other_application.autocommit = True
     first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
     worker.sql("begin")
     worker.sql("select from job_runs where id = %s for update", first.id)
+    admin.sql("update job_unique_keys set unique_until = now() + interval '1 s'")
     ours = meanwhile.submit(wakeboard.enqueue, application, "ping", {"customer": 7, "at": 2}, **REPLACE)
     admin.wait_until_a_session_waits()
-    admin.sql(END_WINDOWS)
-    second = wakeboard.enqueue(admin.conn, "ping", {"customer": 7, "at": 3}, **HOUR)
-    assert second.created
+    admin.sql("select pg_sleep_until(unique_until) from job_unique_keys")
+    theirs = meanwhile.submit(wakeboard.enqueue, other_application, "ping", {"customer": 7, "at": 3}, **HOUR)
+    admin.wait_until_a_session_waits(2)
     worker.sql("commit")
-    assert ours.result(30).id == second.id
-    assert admin.column("select (payload ->> 'at')::integer from job_runs order by id") == [1, 2]
+    assert ours.result(30).id == first.id
+    assert (theirs.result(30).id, theirs.result().created) == (first.id, False)
+    assert admin.column("select (payload ->> 'at')::integer from job_runs") == [2]
 
 
 def test_callers_at_once_create_one_run_for_each_window(
@@ -418,6 +425,33 @@ def test_two_callers_that_enqueue_many_in_opposite_orders_both_end(
         admin.wait_until_a_session_waits()
         up = meanwhile.submit(wakeboard.enqueue_many, application, jobs, **REPLACE)
     assert {run.id for run in down.result(30)} == {run.id for run in up.result(30)}
+
+
+def test_a_caller_that_comes_while_another_one_waits_for_a_key_does_not_deadlock_with_it(
+    application: Connection,
+    other_application: Connection,
+    admin: SqlClient,
+    open_client: Callable[[int], SqlClient],
+    meanwhile: ThreadPoolExecutor,
+) -> None:
+    """Keys are locked in their order. The run of the last one is committed while the first caller waits at the third."""
+    other_application.autocommit = True
+    query = "select unique_key(jsonb_build_object('customer', %s::integer)::run_payload, '{customer}')"
+    customers = sorted(range(5), key=lambda customer: bytes(admin.value(query, customer)))
+    jobs = [Job("ping", {"customer": customer}) for customer in customers]
+    middle, last = open_client(0), open_client(1)
+    middle.sql("begin")
+    last.sql("begin")
+    sync(middle.conn, customers[2])
+    sync(last.conn, customers[4])
+    first = meanwhile.submit(wakeboard.enqueue_many, application, jobs, **REPLACE)
+    admin.wait_until_a_session_waits()
+    last.sql("commit")
+    second = meanwhile.submit(wakeboard.enqueue_many, other_application, jobs, **REPLACE)
+    admin.wait_until_a_session_waits(2)
+    middle.sql("commit")
+    found = {run.id for run in first.result(30)}
+    assert {run.id for run in second.result(30)} == found
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

@@ -80,10 +80,18 @@ begin
     keys := array(select unique_key(coalesce(job.payload, '{}')::run_payload, unique_by)
                     from unnest(job_types, payloads) with ordinality as job (job_type, payload, place) order by job.place);
     new_ids := array(select nextval('job_runs_id_seq') from unnest(job_types));
-    perform from job_runs as run           -- all that may be replaced, in the order in which other functions lock runs
-      where if_exists = 'replace' and run.status in ('queued', 'failed') and run.id = any (array(
-        select known.run_id from unnest(job_types, keys) as job (job_type, key) join job_unique_keys as known using (job_type, key)))
-      order by run.id for no key update;
+    if if_exists = 'replace' then          -- lock all keys first, in their order, then all runs: two callers do not deadlock
+      insert into job_unique_keys (job_type, key, run_id, run_uuid, unique_until)
+      select distinct on (job_type, key) job_type::job_type_name, key, id, md5(seed || id)::uuid,
+             statement_timestamp() + make_interval(secs => unique_for)
+        from unnest(job_types, keys, new_ids) with ordinality as job (job_type, key, id, place)
+       order by job_type, key, place desc
+          on conflict on constraint a_unique_key_has_one_run_per_job_type do update set run_id = excluded.run_id where false;
+      perform from job_runs as run         -- in the order in which other functions lock runs
+        where run.status in ('queued', 'failed') and run.id = any (array(
+          select known.run_id from unnest(job_types, keys) as job (job_type, key) join job_unique_keys as known using (job_type, key)))
+        order by run.id for no key update;
+    end if;
     return query
     with job as materialized (
       select job.*, row_number() over (partition by job.job_type, job.key order by job.place) = 1 as is_first

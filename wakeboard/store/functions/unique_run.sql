@@ -2,7 +2,8 @@
 -- Returns the run that has this unique key. No row: the run `new_id`, which the caller creates, has it now, for `unique_for` seconds.
 -- With `replaces`, a returned run that waits gets `payload` and `run_at`, and its window begins again. It keeps its crashes, and the
 -- effects that it has done; steps whose results come from another payload are forgotten.
--- Waits for a transaction that is giving the key to a run and, with `replaces`, for one that has locked the run.
+-- Waits for a transaction that is giving the key to a run and, with `replaces`, for one that has locked the key or the run. With
+-- `replaces` the key may already have `new_id`: `enqueue_many` locks all keys before it calls this.
 
 create or replace function wakeboard.unique_run(
   job_type text, key bytea, unique_for integer, new_id bigint, new_uuid uuid, replaces boolean, payload jsonb, run_at timestamptz)
@@ -22,8 +23,15 @@ begin
     if found then
       return;
     end if;
-    select * into known from job_unique_keys where job_type = unique_run.job_type and key = unique_run.key;
+    if replaces then                       -- lock the key, then the run, as every caller does
+      select * into known from job_unique_keys where job_type = unique_run.job_type and key = unique_run.key for no key update;
+    else
+      select * into known from job_unique_keys where job_type = unique_run.job_type and key = unique_run.key;
+    end if;
     continue when not found;               -- the key was deleted between the two statements
+    if known.run_id = new_id then
+      return;
+    end if;
     if known.unique_until <= statement_timestamp() then
       update job_unique_keys set run_id = new_id, run_uuid = new_uuid, unique_until = ends_at
        where job_type = known.job_type and key = known.key and run_id = known.run_id and unique_until = known.unique_until;
@@ -36,9 +44,7 @@ begin
       select * into waiting from job_runs
        where id = known.run_id and status in ('queued', 'failed') and run_at < '2999-12-31 00:00+00' for no key update;   -- it waits for no run
       if found then
-        update job_unique_keys set unique_until = ends_at
-         where job_type = known.job_type and key = known.key and run_id = known.run_id;
-        continue when not found;           -- the window ended, and another caller has created a run
+        update job_unique_keys set unique_until = ends_at where job_type = known.job_type and key = known.key;
         update job_runs
            set payload = unique_run.payload, run_at = unique_run.run_at, scheduled_for = unique_run.run_at, status = 'queued', attempts = 0
          where id = known.run_id;
