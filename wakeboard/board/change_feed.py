@@ -47,6 +47,10 @@ class UpdateBudget:
         self._now, self._used = now, used
         return max(0.0, -self._left / SHARE)
 
+    def forgive(self, used: float) -> None:
+        """Does not count what was used until now."""
+        self._used = used
+
 
 class ChangeFeed:
     """Wakes all event streams when the store may have changed. It works only while there are streams.
@@ -62,7 +66,7 @@ class ChangeFeed:
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: set[asyncio.Task[None]] = set()
         self._notified = asyncio.Event()
-        self._budget = self._new_budget()
+        self._budget = UpdateBudget(time.monotonic(), self._used_s())
         self.listening = False
         self.closed = False
 
@@ -80,7 +84,7 @@ class ChangeFeed:
         """An event that is set at each change until `unsubscribe`."""
         changed = asyncio.Event()
         self._streams.add(changed)
-        self._budget = self._new_budget()  # what it cost to load the page does not delay its updates
+        self._budget.forgive(self._used_s())  # what it cost to load the page does not delay its updates
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._publish_changes())]
             if self._listen:
@@ -140,6 +144,3 @@ class ChangeFeed:
 
     def _used_s(self) -> float:
         return time.thread_time() + self._reading_s()
-
-    def _new_budget(self) -> UpdateBudget:
-        return UpdateBudget(time.monotonic(), self._used_s())

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from wakeboard.board.access.viewer import Viewer
 
-CACHED_READS_S: Final = 10.0  # counts and names of a board may be this old
+CACHED_READS_S: Final = 10.0  # counts, charts and names of a board may be this old,
+CACHED_READS_SHARE: Final = 0.002  # or older, so that reading one of them takes at most this share of the time
 READ_TIMEOUT_S: Final = 3  # of a statement of a page
 ACTION_TIMEOUT_S: Final = 10  # of a statement of an action
 READ_CONNECTIONS: Final = 4
@@ -59,10 +60,10 @@ class Board:
         self.options = options
         self.pool = _reading(options, "wakeboard board", READ_CONNECTIONS)
         self.reads = SharedReads(self.pool)
-        self.cached_reads = SharedReads(self.pool, keep_s=CACHED_READS_S)
+        self.cached_reads = _cached(self.pool)
         self._search_pool = _reading(options, "wakeboard board search", SEARCH_CONNECTIONS)
         self.searches = SharedReads(self._search_pool)
-        self.cached_searches = SharedReads(self._search_pool, keep_s=CACHED_READS_S)
+        self.cached_searches = _cached(self._search_pool)
         self.changes = ChangeFeed(
             options.dsn,
             listen=options.listen,
@@ -116,6 +117,10 @@ class Board:
         await self._search_pool.close()
         await self._acting.close()
         await self.options.access.close()
+
+
+def _cached(pool: ConnectionPool) -> SharedReads:
+    return SharedReads(pool, keep_s=CACHED_READS_S, max_share=CACHED_READS_SHARE)
 
 
 def _reading(options: BoardOptions, name: str, max_connections: int) -> ConnectionPool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -13,38 +15,52 @@ if TYPE_CHECKING:
     from wakeboard.store.connection_pool import ConnectionPool
 
 CACHE_S: Final = 1.0
+LONGEST_KEPT_S: Final = 60.0
 
 _Result = TypeVar("_Result")
+
+
+@dataclass(slots=True)
+class _Read:
+    """A read that runs, or its result. `fresh_until`: on the monotonic clock."""
+
+    task: asyncio.Task[Any]
+    fresh_until: float = math.inf
+
+    def answers(self, now: float) -> bool:
+        if not self.task.done():
+            return True
+        return now <= self.fresh_until and not self.task.cancelled() and self.task.exception() is None
 
 
 class SharedReads:
     """Answers equal queries from one read, however many viewers ask.
 
     At most one read of a key runs at a time. Its result is kept for `keep_s` seconds, or until `clear` or `forget`.
+    `max_share`: a read that took long is kept longer, up to `LONGEST_KEPT_S`, so that the reads of one key take at most
+    this share of the time.
     """
 
-    def __init__(self, pool: ConnectionPool, *, keep_s: float = CACHE_S) -> None:
-        self._pool, self._keep_s = pool, keep_s
-        self._reads: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+    def __init__(self, pool: ConnectionPool, *, keep_s: float = CACHE_S, max_share: float = math.inf) -> None:
+        self._pool, self._keep_s, self._max_share = pool, keep_s, max_share
+        self._reads: dict[Hashable, _Read] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
     async def get(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
-        """The result of `query`, which may be up to `keep_s` old. `key` names the query and all its arguments.
+        """The result of `query`, which may be as old as the class says. `key` names the query and all its arguments.
 
         An error reaches all who wait for this read, and is not kept.
         """
         now = time.monotonic()
-        kept = self._reads.get(key)
-        if kept is None or (kept[1].done() and (now - kept[0] > self._keep_s or _failed(kept[1]))):
-            self._forget(now)
-            kept = self._reads[key] = (now, asyncio.create_task(self._pool.run(query)))
-            self._running.add(kept[1])
-            kept[1].add_done_callback(self._running.discard)
-        return await asyncio.shield(kept[1])  # a viewer who leaves does not stop the read for the others
+        found = self._reads.get(key)
+        if found is None or not found.answers(now):
+            self._reads = {key: read for key, read in self._reads.items() if read.answers(now)}
+            found = self._reads[key] = self._begin(query)
+        return await asyncio.shield(found.task)  # a viewer who leaves does not stop the read for the others
 
     def clear(self) -> None:
         """Forgets finished reads: the store has changed."""
-        self._reads = {key: kept for key, kept in self._reads.items() if not kept[1].done()}
+        self._reads = {key: read for key, read in self._reads.items() if not read.task.done()}
 
     def forget(self) -> None:
         """Forgets all reads: a later `get` sees everything that is committed now."""
@@ -57,11 +73,15 @@ class SharedReads:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _forget(self, now: float) -> None:
-        self._reads = {
-            key: kept for key, kept in self._reads.items() if not kept[1].done() or now - kept[0] <= self._keep_s
-        }
+    def _begin(self, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Read:
+        async def timed(conn: AsyncConnection) -> _Result:
+            began = time.monotonic()
+            result = await query(conn)
+            longer = min((time.monotonic() - began) / self._max_share, LONGEST_KEPT_S)
+            started.fresh_until = began + max(self._keep_s, longer)
+            return result
 
-
-def _failed(task: asyncio.Task[Any]) -> bool:
-    return task.cancelled() or task.exception() is not None
+        started = _Read(asyncio.create_task(self._pool.run(timed)))
+        self._running.add(started.task)
+        started.task.add_done_callback(self._running.discard)
+        return started

@@ -24,6 +24,7 @@ from wakeboard.rules.spec_document import document_text, spec_document, yaml_tex
 from wakeboard.rules.upcoming_ticks import UpcomingTicks, upcoming_ticks
 from wakeboard.rules.zones import zone_info
 from wakeboard.store.queries.backfills import backfills
+from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.schedule_list import recent_runs, schedule_health
 from wakeboard.store.queries.schedule_page import (
     limit_use,
@@ -220,6 +221,7 @@ async def read_schedule(
     only_skipped: bool = False,
 ) -> Found:
     """Reads the model. Raises NotFound if there is no such schedule in these namespaces."""
+    await prefer_index_order(conn)
     row = await schedule_row(conn, schedule_id, namespaces)
     situation = await read_schedule_situation(conn, schedule_id) if row else None
     if row is None or situation is None:

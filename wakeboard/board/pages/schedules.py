@@ -18,6 +18,7 @@ from wakeboard.rules.cron_words import cron_in_words
 from wakeboard.rules.humanize import runs_after_words
 from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.upcoming_ticks import local_time
+from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.schedule_list import (
     HEALTHS,
@@ -121,6 +122,7 @@ async def read_list(
     conn: AsyncConnection, wanted: ScheduleFilter, sort: Sort, after: tuple[Any, int] | None, size: int = PAGE_SIZE
 ) -> Listed:
     """Reads a page of the list, and the runs of its schedules."""
+    await prefer_index_order(conn)
     found = await list_schedules(conn, wanted, sort, size + 1, after=after)
     shown = found[:size]
     ids = [schedule.id for schedule in shown]

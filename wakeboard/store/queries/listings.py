@@ -346,15 +346,16 @@ select split_part(pause.scope, ':', 1) as kind,
  order by pause.scope
 """
 
-# The queues of live runs without a limit key: one index descent for each queue, however many runs it has.
+# The queues of live runs without a limit key: one index descent for each queue, however many runs it has. It begins at
+# the last runs of a queue, because the index has entries of many deleted runs at the first ones.
 LIVE_QUEUES: LiteralString = """
 with recursive live (queue) as (
   (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
-    order by queue limit 1)
+    order by queue desc limit 1)
   union all
   select (select queue::text from wakeboard.job_runs
-           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
-           order by queue limit 1)
+           where queue < live.queue and limit_key is null and crash_count < 2 and dead_at is null
+           order by queue desc limit 1)
     from live where live.queue is not null)
 """
 _QUEUES: LiteralString = f"""

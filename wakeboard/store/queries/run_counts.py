@@ -12,6 +12,7 @@ from psycopg.rows import dict_row, tuple_row
 from psycopg.sql import SQL
 
 from wakeboard.rules.run_search import RunSearch
+from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.listings import LIVE, STATUSES
 from wakeboard.store.queries.run_list import FRONT, RUNNING, SEARCHED, open_list
 from wakeboard.store.statements import read
@@ -95,7 +96,7 @@ async def count_runs(
     """
     any_status = RunSearch(terms=tuple(term for term in search.terms if term.qualifier != "status"))
     runs = await open_list(conn, any_status, namespaces, searched)
-    await runs.prefer_index_order(in_order=False)
+    await prefer_index_order(conn)
     by_schedule = runs.definitions is not None
     values = {"definitions": runs.definitions, "front": FRONT, "searched": searched}
     live = await _counted(runs, "live", _LIVE_BY_SCHEDULE if by_schedule else _LIVE_BY_ID, values)

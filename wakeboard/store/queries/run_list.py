@@ -24,6 +24,7 @@ from psycopg.sql import SQL
 
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.object_ids import LARGEST_ID
+from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, PAST_COLUMNS, RunRow
 from wakeboard.store.queries.run_conditions import conditions_of, patterns
 from wakeboard.store.statements import read
@@ -313,6 +314,7 @@ class RunList:
             "count": count,
         }
         stopped = None
+        await prefer_index_order(self.conn, sort=self.names_ids)
         if (live.parts or past.parts) and not self.names_ids:
             query = _id_bound_query(_ORDER[descending])
             bounds = [bound for bound in (await read(self.conn, tuple_row, query, values))[0] if bound is not None]
@@ -320,18 +322,13 @@ class RunList:
                 bound = max(bounds) if descending else min(bounds)
                 values["low_id" if descending else "high_id"] = bound - 1 if descending else bound + 1
                 stopped = Position("id", _EPOCH, bound)
-        await self.prefer_index_order(in_order=not self.names_ids)
         query = SQL(_id_query(_ORDER[descending])).format(live=live.and_(), past=past.and_())
         runs = await read(self.conn, class_row(ListedRun), query, {**values, **live.values, **past.values})
         examined = self.searched * (values["live"] + values["past"])
         return _Part(runs, stopped if len(runs) < count else None, examined)
 
-    async def prefer_index_order(self, *, in_order: bool) -> None:
-        """Makes the planner of this transaction scan an index in its order and stop early, whatever it estimates."""
-        await read(self.conn, tuple_row, _PLANNER, {"sort": "off" if in_order else "on"})
-
     async def _live(self, query: LiteralString, low: Position, high: Position, count: int) -> _Part:
-        await self.prefer_index_order(in_order=False)
+        await prefer_index_order(self.conn)
         live = self.conditions("live")
         values = {
             "definitions": self.definitions,
@@ -373,7 +370,7 @@ class RunList:
             "count": count,
         }
         stopped = None
-        await self.prefer_index_order(in_order=True)
+        await prefer_index_order(self.conn, sort=False)
         if part == "past" and not conditions.parts:
             bound_query = _schedule_past_page_query(order)
         if conditions.parts or part == "past":
@@ -392,10 +389,6 @@ class RunList:
 
 
 _PARTS: Final = frozenset({"id", "live", "past", "dead", "failed", "running"})
-_PLANNER: LiteralString = """
-select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('enable_sort', %(sort)s, true)
-"""
 _NOW: LiteralString = "select clock_timestamp()"
 _DEFINITIONS: LiteralString = """
 select id from wakeboard.job_definitions as def

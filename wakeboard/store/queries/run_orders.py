@@ -8,10 +8,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from psycopg.rows import class_row, scalar_row, tuple_row
+from psycopg.rows import class_row, scalar_row
 from psycopg.sql import SQL
 
 from wakeboard.rules.run_search import parse_run_search
+from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST
 from wakeboard.store.queries.run_conditions import conditions_of
 from wakeboard.store.queries.run_list import ListedRun, RunPage, read_run_page
@@ -29,9 +30,6 @@ SORTED: Final = 500  # the newest runs of a status, of which `read_longest_runs`
 FIRST_DUE: Final = 1_000  # runs of each queue and priority among which `read_first_due_runs` finds the first
 
 _NOW: LiteralString = "select clock_timestamp()"
-_INDEXES: LiteralString = """
-select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
-"""
 _FIRST_DUE: LiteralString = f"""
 {LIVE_QUEUES}, first_due (id) as materialized (
   select due.id
@@ -96,6 +94,6 @@ async def read_first_due_runs(
     values = {**live.values, "first_due": FIRST_DUE, "count": count}
     runs: list[ListedRun] = []
     if any(status in LIVE for status in search.statuses):
-        await read(conn, tuple_row, _INDEXES)
+        await prefer_index_order(conn)
         runs = await read(conn, class_row(ListedRun), SQL(_FIRST_DUE).format(live.and_()), values)
     return RunPage(now=now, runs=runs, newer=None, older=None, searched=None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from psycopg.rows import class_row, scalar_row
 
 from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
+from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
 from wakeboard.store.queries.run_details import AttemptRow
 from wakeboard.store.queries.run_situation import read_run_situation
@@ -265,6 +266,7 @@ async def _neighbours(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> tupl
     dead for days.
     """
     around = {"definition": run.definition_id, "id": run.id, "ended": run.scheduled_for, "count": _NEIGHBOURS}
+    await prefer_index_order(conn)
     found = [
         *await read(conn, class_row(Neighbour), _EARLIER, around),
         *await read(conn, class_row(Neighbour), _LATER, around),
