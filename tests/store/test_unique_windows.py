@@ -434,7 +434,7 @@ def test_a_caller_that_comes_while_another_one_waits_for_a_key_does_not_deadlock
     open_client: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor,
 ) -> None:
-    """Keys are locked in their order. The run of the last one is committed while the first caller waits at the third."""
+    """Keys are locked in their order. The run of the last one is committed while one caller waits at the third."""
     other_application.autocommit = True
     query = "select unique_key(jsonb_build_object('customer', %s::integer)::run_payload, '{customer}')"
     customers = sorted(range(5), key=lambda customer: bytes(admin.value(query, customer)))
