@@ -6,8 +6,8 @@ SHELL := /bin/sh
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Two more than there are cores, because tests wait as long as they compute; at most five, because each runs a PostgreSQL.
-TEST_PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$((n + 2)); [ $$n -gt 5 ] && n=5; echo $$n)
+# More than there are cores, because tests wait as long as they compute; at most five, because each runs a PostgreSQL.
+TEST_PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$((n + 3)); [ $$n -gt 5 ] && n=5; echo $$n)
 CHAOS_FAULTS ?= 500
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make lock' $(LOCK_ARGS)

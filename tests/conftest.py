@@ -39,6 +39,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("postgres", versions, indirect=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts tests of workers first: they wait for much of their time, and so run beside tests that compute."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/worker/"))
+
+
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 4 << 30  # bytes
 

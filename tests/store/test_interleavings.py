@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-pytestmark = pytest.mark.every_postgres
-
 LEASED_BY: Final = 71  # the worker that has the lease, if there is one
 OTHER_WORKER: Final = 72  # a worker that claims
 MOST_END_WITHIN_S: Final = 0.003
