@@ -29,7 +29,7 @@ def main() -> None:
     bounced = {address for address, status in wanted.items() if status == "bounced"}
     lost = wanted.keys() - mails.keys() - bounced
     doubled = sum(count > 1 for count in mails.values())
-    wrong = sum(address.startswith("gone-") != (status == "bounced") for address, status in wanted.items())
+    wrong = sum(address.startswith(("gone-", "full-")) != (status == "bounced") for address, status in wanted.items())
     print(f"{len(wanted)} customers: {len(mails)} got the mail, {len(bounced)} bounced, {len(lost)} lost,", end=" ")
     print(f"{doubled} doubled, {wrong} with a wrong status, {dead[0]} dead runs, {left[0]} runs left")
     if doubled or dead[0]:

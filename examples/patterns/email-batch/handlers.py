@@ -9,7 +9,6 @@ import smtplib
 import urllib.request
 from email.message import EmailMessage
 from typing import Any
-from urllib.error import HTTPError
 
 import psycopg
 
@@ -97,23 +96,24 @@ def deliver(run: wakeboard.Run, address: str) -> str:
             with smtplib.SMTP("127.0.0.1", SMTP_PORT, timeout=5) as smtp:
                 smtp.send_message(message)
         except smtplib.SMTPRecipientsRefused as refused:
-            code, reason = refused.recipients[address]
-            if code >= 500:
-                return "bounced"  # no such mailbox: another attempt would not help
-            if code == 452:
-                raise wakeboard.RetryAfter(1, "too many mails", limit=True) from None  # stops all runs of the key
-            raise wakeboard.RetryAfter(2, reason.decode()) from None
+            return refused_with(*refused.recipients[address])
+        except smtplib.SMTPDataError as refused:
+            return refused_with(refused.smtp_code, refused.smtp_error)
         except (OSError, smtplib.SMTPException) as error:  # accepted or not? the next attempt asks
             raise wakeboard.RetryAfter(2, f"in doubt: {error}") from error
     return "sent"
 
 
+def refused_with(code: int, reason: bytes | str) -> str:
+    """What an answer to RCPT TO or DATA means: the mail was not accepted, for good or for now."""
+    if code >= 500:
+        return "bounced"  # another attempt would not help
+    if code == 452:
+        raise wakeboard.RetryAfter(1, "too many mails", limit=True) from None  # stops all runs of the key
+    raise wakeboard.RetryAfter(2, f"{code} {reason!r}") from None
+
+
 def is_accepted(key: str) -> bool:
     """Whether the provider has accepted a mail with this Message-ID."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{EVENTS_PORT}/messages/{key}", timeout=5) as answer:
-            return json.load(answer)["accepted"]
-    except HTTPError as error:
-        if error.code == 404:
-            return False
-        raise
+    with urllib.request.urlopen(f"http://127.0.0.1:{EVENTS_PORT}/messages/{key}", timeout=5) as answer:
+        return json.load(answer)["accepted"]

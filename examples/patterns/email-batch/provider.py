@@ -3,7 +3,7 @@
 - A tenth of the mails is refused once (451), as by greylisting.
 - One mail in twenty is accepted, but the connection breaks before the sender gets the answer.
 - Above one and a half times the agreed rate it refuses mails (452).
-- Addresses that begin with `gone-` do not exist (550).
+- Addresses that begin with `gone-` do not exist (550), and mailboxes that begin with `full-` take no mail (552).
 - It accepts the same Message-ID twice, so a mail that is sent twice arrives twice.
 
 Each accepted mail is a line of mails.jsonl.
@@ -89,6 +89,8 @@ class Provider:
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
         """Accepts the message; aborts the connection after one in twenty."""
         del session
+        if envelope.rcpt_tos[0].startswith("full-"):
+            return "552 5.2.2 Mailbox full"
         assert isinstance(envelope.content, bytes)
         message = BytesHeaderParser().parsebytes(envelope.content)["Message-ID"].strip("<>").partition("@")[0]
         for address in envelope.rcpt_tos:
@@ -99,13 +101,12 @@ class Provider:
 
 
 def events(mailbox: Mailbox) -> type[BaseHTTPRequestHandler]:
-    """GET /messages/ID answers 200 if the message was accepted, otherwise 404."""
+    """GET /messages/ID answers whether the message was accepted: {"accepted": true}."""
 
     class Events(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = mailbox.has(self.path.rpartition("/")[2])
-            text = json.dumps({"accepted": found}).encode()
-            self.send_response(200 if found else 404)
+            text = json.dumps({"accepted": mailbox.has(self.path.rpartition("/")[2])}).encode()
+            self.send_response(200)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)

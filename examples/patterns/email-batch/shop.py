@@ -16,10 +16,9 @@ def main() -> None:
     """Creates the customers, starts the first campaign, and serves until SIGTERM."""
     with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         conn.execute(Path(__file__).with_name("schema.sql").read_bytes())
-        customers = (
-            "insert into customers select id, case when mod(id, 50) = 7 then 'gone' else 'customer' end || '-' || id"
-        )
-        customers += " || '@example.com' from generate_series(1, %s) as id on conflict do nothing"
+        name = "case mod(id, 50) when 7 then 'gone' when 11 then 'full' else 'customer' end || '-' || id"
+        customers = f"insert into customers select id, {name} || '@example.com'"
+        customers += " from generate_series(1, %s) as id on conflict do nothing"
         conn.execute(customers.encode(), (int(os.environ["EMAIL_RECIPIENTS"]),))
         campaign = wakeboard.enqueue(
             conn, "send_campaign", {"subject": "Welcome"}, idempotency_key="welcome", timeout_s=3600

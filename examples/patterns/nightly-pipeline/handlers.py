@@ -32,6 +32,8 @@ async def extract(run: wakeboard.Run) -> dict[str, int]:
         answer.raise_for_status()
         rows: list[dict[str, int]] = await answer.json()
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        lock = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
+        await conn.execute(lock, (f"{source} {day}",))  # an attempt that lost its lease may still run
         await conn.execute("delete from raw where source = %s and day = %s", (source, day))
         async with conn.cursor() as cursor:
             values = [(source, day, row["id"], row["cents"]) for row in rows]
