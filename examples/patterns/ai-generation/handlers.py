@@ -37,8 +37,12 @@ async def read_prompts(article: int) -> list[str]:
 
 
 async def write_section(run: wakeboard.Run, number: int, prompt: str) -> int:
-    """Generates one section, and stores it with its price in one transaction. Returns the number of tokens."""
-    tokens: list[str] = []
+    """Generates a section that is not stored yet, and stores it with its price. Returns the number of tokens."""
+    section, tokens = (run.payload["article"], number), list[str]()
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        query = "select tokens from sections where (article, number) = (%s, %s)"
+        if found := await (await conn.execute(query, section)).fetchone():
+            return found[0]  # by an attempt that crashed before its step was recorded, or by another run
     try:
         async with aiohttp.ClientSession(MODEL, timeout=TIMEOUT) as model:
             await generate(model, prompt, tokens)
@@ -48,9 +52,10 @@ async def write_section(run: wakeboard.Run, number: int, prompt: str) -> int:
         if tokens:  # the model counts an interrupted stream, too
             await run.consume(len(tokens))
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        if await run.once(conn, f"section {number}"):
-            insert = "insert into sections values (%s, %s, %s, %s)"
-            await conn.execute(insert, (run.payload["article"], number, " ".join(tokens), len(tokens)))
+        insert = (
+            "insert into sections values (%s, %s, %s, %s) on conflict do nothing"  # billed once, by its key
+        )
+        await conn.execute(insert, (*section, " ".join(tokens), len(tokens)))
     return len(tokens)
 
 
