@@ -58,3 +58,17 @@ def meanwhile() -> Iterator[ThreadPoolExecutor]:
     """A thread pool for statements that must run while the test continues."""
     with ThreadPoolExecutor(8) as threads:
         yield threads
+
+
+@pytest.fixture
+def application(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """An application's connection in autocommit mode."""
+    with closing(psycopg.connect(database, autocommit=True)) as conn:
+        yield conn
+
+
+@pytest.fixture
+def other_application(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A second one, in a transaction of its own from its first statement."""
+    with closing(psycopg.connect(database)) as conn:
+        yield conn
