@@ -5,6 +5,7 @@ import (
 	"context"
 	"log"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
@@ -15,14 +16,15 @@ import (
 const (
 	columns = `select id, uuid, job_type, payload::text, attempts, max_attempts, make_interval(secs => timeout_s), lease_epoch,
 		queue, priority, coalesce(schedule, ''), scheduled_for, run_at from ` // the exported fields of Run, in their order
-	// Of each queue and priority, the claim reads what is due behind its scan position.
-	claimNext = columns + `(select array_agg(queue) as queues, array_agg(priority::smallint) as priorities, array_agg(run_at) as run_ats, array_agg(id) as ids
-		from (select queue, priority, case when last then @last_run_at::timestamptz else '-infinity' end as run_at, case when last then @last_id::bigint else 0 end as id
-			from unnest(@queues::text[]) with ordinality as served (queue, place), generate_series(5, 1, -1) as priority,
-				lateral (select (queue, priority) = (@last_queue::text, @last_priority::integer)) as position (last) order by priority desc, place) as pairs) as scan,
+	// Of each queue and priority, the claim reads what is due behind its scan position. Queues of a priority have a random order.
+	claimNext = columns + `(select array_agg(queue) as queues, array_agg(priority::smallint) as priorities,
+			array_agg(case when here then @last_run_at::timestamptz else '-infinity' end) as run_ats, array_agg(case when here then @last_id::bigint else 0 end) as ids
+		from (select queue, priority, (queue, priority) = (@last_queue::text, @last_priority::integer) as here
+			from unnest(@queues::text[]) as queue, generate_series(1, 5) as priority order by priority desc, random()) as pairs) as scan,
 		wakeboard.claim(@worker::bigint, @lease::integer, queues, priorities, run_ats, ids, @types::text[], @count::integer, case when not @full then 2000 end)`
 	claimOldest = columns + `wakeboard.claim_oldest(@worker::bigint, @lease::integer, @queue::text,
-		array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), @types::text[], @count::integer)`
+		array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), @types::text[], @count::integer, case when @full then 1000000 else 2000 end)`
+	dueKeys      = "select wakeboard.due_limit_keys(@queues::text[], @after::text, @count::integer)"
 	claimLimited = columns + `wakeboard.claim_limited(@worker::bigint, @lease::integer, @queues::text[], @types::text[], @keys::text[], @count::integer)`
 	// It also creates the partitions that outcomes need soon, and returns whether a quarantined run has waited for a minute.
 	register = `select wakeboard.create_partitions() is null or wakeboard.register_worker(@worker::bigint, @host::text || '-' || @pid::integer,
@@ -92,40 +94,53 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 	return claimed, err
 }
 
-func (w *Worker) claimDue(ctx context.Context, free int) (int, error) {
-	claimed, err := w.claimLimited(ctx, free)
-	if claimed == free || err != nil {
-		return claimed, err
+// claimDue claims runs with a limit key and runs without one. Either goes first at random, so that neither takes all slots.
+func (w *Worker) claimDue(ctx context.Context, free int) (claimed int, err error) {
+	claims := []string{claimLimited, claimNext, claimLimited}[rand.IntN(2):]
+	if rand.IntN(20) == 0 { // so that no priority starves
+		claims = slices.Concat([]string{claimOldest}, claims)
 	}
-	sql, queue, count := claimNext, w.options.Queues[w.turn/oldestTurns%len(w.options.Queues)], min(free-claimed, batchSize)
-	if w.turn++; w.turn%oldestTurns == 0 {
-		sql = claimOldest
+	calls := map[string]func(context.Context, string, int) (int, error){claimLimited: w.claimLimited, claimNext: w.claimUnlimited, claimOldest: w.claimUnlimited}
+	for at := 0; at < len(claims) && claimed < free && err == nil; at++ {
+		more, refused := calls[claims[at]](ctx, claims[at], min(free-claimed, batchSize))
+		claimed, err = claimed+more, refused
 	}
-	more, err := w.claim(ctx, sql, pgx.NamedArgs{"count": count, "full": time.Since(w.fullScan) > fullScanEvery, "queue": queue,
-		"last_queue": w.last.Queue, "last_priority": w.last.Priority, "last_run_at": w.last.RunAt, "last_id": w.last.ID})
-	if more == 0 { // otherwise there is a backlog, of which claims without a limit are cheaper
-		w.fullScan = time.Now()
-	}
-	if more < count || time.Since(w.rewound) > fullScanEvery { // find what became due behind the last run
-		w.last, w.rewound = &Run{Priority: 6}, time.Now()
-	}
-	return claimed + more, err
+	return claimed, err
 }
 
-func (w *Worker) claimLimited(ctx context.Context, free int) (int, error) {
-	if time.Since(w.noneLimited) < 50*time.Millisecond {
-		return 0, nil
+// claimUnlimited continues behind the last run. After two seconds, or when it has claimed all, it begins at the start again,
+// to find what became due before that run. It then reads beyond 2000 due rows of a queue and priority, which may be of other
+// job types, unless that took long: then it waits twenty times as long.
+func (w *Worker) claimUnlimited(ctx context.Context, sql string, count int) (int, error) {
+	sent, full := time.Now(), time.Now().After(w.nextFull)
+	if full && time.Since(w.rewound) > 2*time.Second {
+		w.last, w.rewound = &Run{Priority: 6}, sent
 	}
-	const sql = "select wakeboard.due_limit_keys(@queues::text[], @after::text, @count::integer)"
-	keys, err := query(w, w.options.Lease, pgx.RowTo[string], sql, pgx.NamedArgs{"after": w.afterKey, "count": keysPerClaim})
-	if w.afterKey = ""; len(keys) == keysPerClaim {
-		w.afterKey = keys[keysPerClaim-1]
+	claimed, err := w.claim(ctx, sql, pgx.NamedArgs{"count": count, "full": full, "queue": w.options.Queues[rand.IntN(len(w.options.Queues))],
+		"last_queue": w.last.Queue, "last_priority": w.last.Priority, "last_run_at": w.last.RunAt, "last_id": w.last.ID})
+	if took := time.Since(sent); full && (claimed < count || took > 100*time.Millisecond) { // in a backlog of its own, it is the cheaper one
+		w.nextFull = time.Now().Add(20 * took)
 	}
-	if len(keys) == 0 {
-		w.noneLimited = time.Now()
-		return 0, err
+	if claimed < count {
+		w.rewound = time.Time{}
 	}
-	return w.claim(ctx, claimLimited, pgx.NamedArgs{"keys": keys, "count": free})
+	return claimed, err
+}
+
+// claimLimited considers some limit keys, and the next ones if these have no free slot.
+func (w *Worker) claimLimited(ctx context.Context, sql string, count int) (claimed int, err error) {
+	for more := time.Since(w.noneLimited) > 50*time.Millisecond; more && claimed == 0 && err == nil; more = w.afterKey != "" {
+		keys, refused := query(w, w.options.Lease, pgx.RowTo[string], dueKeys, pgx.NamedArgs{"after": w.afterKey, "count": keysPerClaim})
+		if w.afterKey = ""; len(keys) == keysPerClaim {
+			w.afterKey = keys[keysPerClaim-1]
+		}
+		if len(keys) == 0 {
+			w.noneLimited = time.Now()
+			return 0, refused
+		}
+		claimed, err = w.claim(ctx, sql, pgx.NamedArgs{"keys": keys, "count": count})
+	}
+	return claimed, err
 }
 
 // claim calls a claim function and starts the handlers of its runs. A reply that came too late is released.
@@ -178,32 +193,27 @@ func (w *Worker) heldRuns() map[int64]*Run {
 func (w *Worker) leasesValid() bool { return time.Since(*w.renewed.Load()) < w.options.Lease*3/4 }
 
 func (w *Worker) renewUntilEnded(ctx context.Context) {
-	for pause := w.options.Lease / 4; sleep(ctx, pause, nil); {
+	for pause := w.options.Lease / 4; sleep(ctx, pause, nil); pause = w.renew() {
 		if !w.leasesValid() { // so other workers may have the runs
 			for _, run := range w.heldRuns() {
 				run.cancel(ErrLeaseLost)
 				w.settle(run, disconnected)
 			}
 		}
-		pause = w.options.Lease / 4
-		if w.renew() {
-			pause = min(busyRetry, pause)
-		}
 	}
 }
 
-// renew renews all leases in one call, also if there are none. It returns whether it must be called again soon.
-func (w *Worker) renew() (again bool) {
+// renew renews all leases in one call, also if there are none. It returns how long to wait until the next call.
+func (w *Worker) renew() (pause time.Duration) {
+	pause = w.options.Lease / 4
 	sent, runs := time.Now(), w.heldRuns()
 	ids, epochs, ages, fractions := []int64{}, []int64{}, []float64{}, []*float64{}
 	for id, run := range runs {
-		ids, epochs = append(ids, id), append(epochs, run.Epoch)
-		ages, fractions = append(ages, sent.Sub(run.started).Seconds()), append(fractions, run.fraction.Load())
+		ids, epochs, ages, fractions = append(ids, id), append(epochs, run.Epoch), append(ages, sent.Sub(run.started).Seconds()), append(fractions, run.fraction.Load())
 	}
-	values := pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions}
-	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, values)
+	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions})
 	if err != nil {
-		return true
+		return min(busyRetry, pause)
 	}
 	w.renewed.Store(&sent)
 	for _, answer := range answers {
@@ -217,10 +227,11 @@ func (w *Worker) renew() (again bool) {
 			}
 		case "unregistered":
 			w.registered.Store(false)
+		case "busy":
+			pause = min(busyRetry, pause)
 		}
-		again = again || answer.Value == "busy"
 	}
-	return again
+	return pause
 }
 
 // settle decides the outcome of a run, once.
@@ -244,11 +255,10 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 		case <-ctx.Done():
 		case first := <-w.outbox:
 			collect(func() bool { return len(w.outbox) >= batchSize/2 || w.running.Load() == 0 })
-			batches := map[string][]outcome{}
-			add := func(settled outcome) { batches[settled.Kind] = append(batches[settled.Kind], settled) }
-			add(first)
+			batches := map[string][]outcome{first.Kind: {first}}
 			for range min(len(w.outbox), batchSize-1) {
-				add(<-w.outbox)
+				settled := <-w.outbox
+				batches[settled.Kind] = append(batches[settled.Kind], settled)
 			}
 			for _, batch := range batches {
 				w.report(batch)

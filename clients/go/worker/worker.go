@@ -32,14 +32,11 @@ import (
 )
 
 const (
-	stopGrace     = 2 * time.Second        // for a handler that was asked to stop
-	busyRetry     = 500 * time.Millisecond // for runs that another transaction has locked
-	tick          = 20 * time.Millisecond
-	fullScanEvery = 2 * time.Second // reads beyond 2000 due rows of a queue and priority, which may be of other job types
-	keysPerClaim  = 200
-	oldestTurns   = 20     // of so many claims, one is by age, so that no priority starves
-	batchSize     = 1000   // outcomes in one statement
-	maxResult     = 16_384 // bytes of JSON
+	busyRetry    = 500 * time.Millisecond // for runs that another transaction has locked
+	tick         = 20 * time.Millisecond
+	keysPerClaim = 200
+	batchSize    = 1000   // outcomes in one statement
+	maxResult    = 16_384 // bytes of JSON
 )
 
 // Handler executes the runs of a job type. Its result is stored as JSON. It returns when its context is done.
@@ -80,10 +77,9 @@ type Worker struct {
 	counts map[string]int
 
 	// Of the claim loop alone.
-	registeredAt, fullScan, noneLimited, rewound time.Time
+	registeredAt, noneLimited, rewound, nextFull time.Time
 	last                                         *Run // the scan position: the claim before has read what was due until this run
 	afterKey                                     string
-	turn                                         int
 	yields                                       bool // to a quarantined run
 }
 
@@ -155,7 +151,7 @@ func (w *Worker) drain() {
 	}
 	for _, run := range w.heldRuns() {
 		run.cancel(ErrShutdown)
-		time.AfterFunc(stopGrace, func() { w.settle(run, outcomeOf(nil, ErrShutdown, ErrShutdown)) }) // it is left behind
+		time.AfterFunc(2*time.Second, func() { w.settle(run, outcomeOf(nil, ErrShutdown, ErrShutdown)) }) // it is left behind
 	}
 	for len(w.heldRuns()) > 0 && w.leasesValid() {
 		time.Sleep(tick)
