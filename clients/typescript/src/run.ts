@@ -4,9 +4,7 @@ import { createHash } from "node:crypto";
 
 import { toDate } from "./connection.js";
 import type { Json, Query } from "./enqueue.js";
-
-/** Where the scan of a queue and priority continues: behind this run. */
-export type Position = Record<"queue" | "run_at" | "id", string> & { priority: number };
+import type { Position } from "./scan.js";
 
 /** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
 export type ClaimedRow = Position & { lease_epoch: string; [column: string]: any };

@@ -10,7 +10,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { Connection, DatabaseUnavailable, LeaseLost } from "./connection.js";
 import { failure, type Outcome, type StopReason, success } from "./outcome.js";
-import { type ClaimedRow, type Position, Run } from "./run.js";
+import { type ClaimedRow, Run } from "./run.js";
+import { Scan } from "./scan.js";
 
 /** Executes a run. Its result is stored as JSON. It must stop when `run.signal` is aborted. */
 export type Handler = (run: Run) => unknown;
@@ -40,26 +41,18 @@ export function optionsFromEnvironment(env: NodeJS.ProcessEnv = process.env): Om
   };
   const numbers = { concurrency: number("CONCURRENCY", 100), leaseSeconds: number("LEASE_SECONDS", 60) };
   const times = { graceSeconds: number("GRACE_SECONDS", 25), pollSeconds: number("POLL_SECONDS", 1) };
-  const texts = { dsn: env.WAKEBOARD_DSN ?? "", pool: env.WAKEBOARD_POOL || "default" };
-  const queues = (env.WAKEBOARD_QUEUES || "default").split(",");
-  return { ...numbers, ...times, ...texts, queues, directConnection: env.WAKEBOARD_LISTEN !== "false", log: console.error };
+  const names = { pool: env.WAKEBOARD_POOL || "default", queues: (env.WAKEBOARD_QUEUES || "default").split(",") };
+  const others = { directConnection: env.WAKEBOARD_LISTEN !== "false", log: console.error };
+  return { dsn: env.WAKEBOARD_DSN ?? "", ...numbers, ...times, ...names, ...others };
 }
 
 const VALID_SHARE = 0.75; // of a lease, after its last heartbeat was sent
 const BATCH = 1000; // outcomes in one statement
-const SCAN_LIMIT = 2000; // due rows of a queue and priority that one claim reads
-const FULL_SCAN_EVERY_S = 2;
 const REGISTER_EVERY_S = 180;
-const RETRY_MS = 200;
 const BUSY_RETRY_MS = 500; // for runs that another transaction has locked
 const STOP_GRACE_MS = 2000; // for a handler that was asked to stop
-const LIMITED_EVERY_S = 0.05; // claims of limited runs, if the last one found none
 const KEYS = 200; // limit keys of one claim
 const OLDEST_TURNS = 20; // of so many claims, one is by age
-const QUARANTINE_EVERY_S = 30;
-const QUARANTINED_WAIT_S = 60; // after which this worker claims nothing else until it is idle
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
-const PRIORITIES = [5, 4, 3, 2, 1];
 const clock = () => performance.now() / 1000; // monotonic: the wall clock may be set
 
 /** One lease of this worker: its handler runs, or its outcome is not accepted yet. */
@@ -76,10 +69,7 @@ export class Worker {
   private readonly id = ((randomBytes(8).readBigUInt64BE() >> 1n) | 1n).toString();
   private readonly options: Required<WorkerOptions>;
   private readonly types: string[];
-  private readonly claims: Connection;
-  private readonly outcomes: Connection;
-  private readonly heartbeats: Connection;
-  private readonly forHandlers: Connection;
+  private readonly db: Record<"claims" | "outcomes" | "heartbeats" | "handlers", Connection>;
   private readonly held = new Map<string, Attempt>(); // by run id
   private readonly ended = new AbortController();
   private running = 0;
@@ -87,8 +77,7 @@ export class Worker {
   private orphans: ClaimedRow[] = []; // of leases that were dropped: released when the database answers again
   private validUntil = 0;
   private registeredAt = -Infinity;
-  private pairs: Position[] = []; // of each queue and priority
-  private scanBegan = -Infinity;
+  private readonly scan: Scan;
   private turns = 0;
   private limitedAt = 0;
   private afterKey = "";
@@ -104,10 +93,10 @@ export class Worker {
     const { dsn, leaseSeconds, directConnection } = this.options;
     const connection = (purpose: string, share: number, notified: (() => void) | null = null) =>
       new Connection(dsn, purpose, leaseSeconds * share * 1000, directConnection, notified);
-    this.claims = connection("claims", 1, directConnection ? () => this.wake() : null);
-    this.outcomes = connection("outcomes", 0.5);
-    this.heartbeats = connection("heartbeat", 0.25);
-    this.forHandlers = connection("handlers", 1);
+    const claims = connection("claims", 1, directConnection ? () => this.wake() : null);
+    const [outcomes, heartbeats] = [connection("outcomes", 0.5), connection("heartbeat", 0.25)];
+    this.db = { claims, outcomes, heartbeats, handlers: connection("handlers", 1) };
+    this.scan = new Scan(claims, [...this.options.queues], this.types);
   }
 
   /** Run until `stop`, SIGTERM or SIGINT, and until the runs have ended and their outcomes are reported. */
@@ -124,14 +113,13 @@ export class Worker {
     this.flush();
     await Promise.all(background);
     if (!this.orphans.length) { // otherwise it stays registered, so that the reaper finds the leases sooner
-      const left = this.claims.rows("select wakeboard.deregister_worker($1)", [this.id]);
+      const left = this.db.claims.rows("select wakeboard.deregister_worker($1)", [this.id]);
       await left.catch((error) => this.options.log(`could not deregister: ${error}`));
     }
-    await Promise.all([this.claims, this.outcomes, this.heartbeats, this.forHandlers].map((each) => each.close()));
+    await Promise.all(Object.values(this.db).map((each) => each.close()));
     process.off("SIGTERM", onSignal).off("SIGINT", onSignal);
-    const counts = Object.entries(this.counts).filter(([name, count]) => count || name === "claimed");
-    const words = counts.map(([name, count]) => `${count} ${name}`).join(", ");
-    this.options.log(`worker finished after ${(clock() - began).toFixed(1)} s: ${words}`);
+    const counts = Object.entries(this.counts).map(([name, count]) => `${count} ${name}`).join(", ");
+    this.options.log(`worker finished after ${(clock() - began).toFixed(1)} s: ${counts}`);
   }
 
   /** Claim no more runs. The second call does not wait for the grace period. */
@@ -147,10 +135,9 @@ export class Worker {
         return await work();
       } catch (error) {
         if (!(error instanceof DatabaseUnavailable)) throw error;
-        await sleep(RETRY_MS);
+        await sleep(200);
       }
     }
-    return undefined;
   }
 
   // -- claims ---------------------------------------------------------------------------------------------------------
@@ -159,7 +146,7 @@ export class Worker {
     const { pool, queues, concurrency, leaseSeconds } = this.options;
     const sql = "select wakeboard.register_worker($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     const about = [`${hostname()}-${process.pid}`, pool, hostname(), "0.1.0", queues, concurrency, leaseSeconds, this.types];
-    await this.claims.rows(sql, [this.id, ...about]);
+    await this.db.claims.rows(sql, [this.id, ...about]);
     this.registeredAt = clock();
   }
 
@@ -175,63 +162,36 @@ export class Worker {
     await Promise.race([woken, sleep(this.options.pollSeconds * 1000)]);
   }
 
-  private async claimRuns(free: number): Promise<number> {
-    let claimed = await this.claimLimited(free);
-    if (++this.turns % OLDEST_TURNS === 0) claimed += (await this.claimOldest(free - claimed)).length; // no priority starves
-    return claimed + (await this.claimNext(free - claimed));
+  /** Returns whether to claim again at once. */
+  private async claimRuns(free: number): Promise<boolean> {
+    let claimed = 0;
+    const claims = this.turns++ % 2 ? [this.claimLimited, this.claimNext] : [this.claimNext, this.claimLimited];
+    if (this.turns % OLDEST_TURNS === 0) claims.unshift(this.claimOldest); // so that no priority starves
+    for (const claim of claims) if (claimed < free) claimed += await claim.call(this, free - claimed);
+    return claimed > 0 || this.afterKey !== "" || this.scan.unfinished;
   }
 
-  private async claimNext(count: number): Promise<number> {
-    const sql = "select * from wakeboard.claim($1, $2, $3, $4, $5, $6, $7, $8, $9) order by priority desc, run_at, id";
-    if (clock() > this.scanBegan + FULL_SCAN_EVERY_S) this.rewind();
-    while (count > 0) {
-      const rows = await this.claim(sql, [...this.positions(), this.types, count, SCAN_LIMIT]);
-      if (rows.length) rows.length < count ? this.rewind() : this.scanBehind(rows);
-      if (rows.length || this.signals || !(await this.advanceScan())) return rows.length;
-    }
-    return 0;
+  private claimNext(count: number): Promise<number> {
+    const sql = "select * from wakeboard.claim($1, $2, $3, $4, $5, $6, $7, $8) order by run_at, id";
+    return this.scan.claim(count, () => this.claim(sql, [...this.scan.columns(), this.types, count]));
   }
 
-  /** Move the scan positions behind rows that this worker cannot claim. Returns whether there is more to scan. */
-  private async advanceScan(): Promise<boolean> {
-    const sql = "select queue, priority, run_at, id from wakeboard.advance_scan($1, $2, $3, $4, $5, $6)";
-    const next = await this.claims.rows<Position>(sql, [...this.positions(), this.types, SCAN_LIMIT]);
-    this.scanBehind(next);
-    if (!next.length) this.rewind();
-    return next.length > 0;
-  }
-
-  /** Continue behind the last of these rows of each pair. The next scan from the start finds what became due before it. */
-  private scanBehind(rows: Position[]): void {
-    this.pairs = this.pairs.map((a) => rows.findLast(({ queue, priority }) => queue === a.queue && priority === a.priority) ?? a);
-  }
-
-  private rewind(): void {
-    const start = { run_at: "-infinity", id: "0" };
-    this.pairs = PRIORITIES.flatMap((priority) => this.options.queues.map((queue) => ({ queue, priority, ...start })));
-    this.scanBegan = clock();
-  }
-
-  private positions(): unknown[][] {
-    return (["queue", "priority", "run_at", "id"] as const).map((column) => this.pairs.map((pair) => pair[column]));
-  }
-
-  private async claimOldest(count: number): Promise<ClaimedRow[]> {
-    const [first, ...others] = this.options.queues;
-    this.options.queues = [...others, first!]; // each queue in turn
-    const start = [PRIORITIES.map(() => "-infinity"), PRIORITIES.map(() => "0")];
-    return this.claim("select * from wakeboard.claim_oldest($1, $2, $3, $4, $5, $6, $7)", [first, ...start, this.types, count]);
+  private claimOldest(count: number): Promise<number> {
+    const queue = this.options.queues[(this.turns / OLDEST_TURNS) % this.options.queues.length]!; // each in turn
+    const sql = "select * from wakeboard.claim_oldest($1, $2, $3, $4, $5, $6, $7, 10000) order by run_at, id";
+    const from = () => this.scan.columns(queue).slice(2).map((column) => column.toReversed()); // priorities from 1 to 5
+    return this.scan.claim(count, () => this.claim(sql, [queue, ...from(), this.types, count]));
   }
 
   private async claimLimited(free: number): Promise<number> {
     if (clock() < this.limitedAt) return 0;
-    const { queues } = this.options;
     const dueKeys = "select wakeboard.due_limit_keys($1, $2, $3) as key";
-    const keys = (await this.claims.rows<{ key: string }>(dueKeys, [queues, this.afterKey, KEYS])).map(({ key }) => key);
+    const rows = await this.db.claims.rows<{ key: string }>(dueKeys, [this.options.queues, this.afterKey, KEYS]);
+    const keys = rows.map(({ key }) => key);
     this.afterKey = keys.length === KEYS ? keys.at(-1)! : "";
     const sql = "select * from wakeboard.claim_limited($1, $2, $3, $4, $5, $6)";
-    const claimed = keys.length ? (await this.claim(sql, [queues, this.types, keys, free])).length : 0;
-    if (!claimed && !this.afterKey) this.limitedAt = clock() + LIMITED_EVERY_S;
+    const claimed = keys.length ? (await this.claim(sql, [this.options.queues, this.types, keys, free])).length : 0;
+    if (!claimed && !this.afterKey) this.limitedAt = clock() + 0.05; // there are none
     return claimed;
   }
 
@@ -247,31 +207,29 @@ export class Worker {
   /** Whether a quarantined run has waited for so long that this worker claims nothing until it is idle. */
   private async yieldsToQuarantine(): Promise<boolean> {
     if (clock() < this.quarantineAt) return this.yields;
-    this.quarantineAt = clock() + QUARANTINE_EVERY_S;
-    const sql = "select clock_timestamp() - wakeboard.quarantined_since($1, $2) > make_interval(secs => $3) as waits";
-    const values = [this.options.queues, this.types, QUARANTINED_WAIT_S];
-    return (this.yields = !this.yields && (await this.claims.rows<{ waits: boolean }>(sql, values))[0]!.waits === true);
+    this.quarantineAt = clock() + 30;
+    const sql = "select clock_timestamp() - wakeboard.quarantined_since($1, $2) > interval '1 min' as waits";
+    const [answer] = await this.db.claims.rows<{ waits: boolean }>(sql, [this.options.queues, this.types]);
+    return (this.yields = !this.yields && answer!.waits === true);
   }
 
   /** Call a claim function and start the handlers of its runs. A reply that came too late is released. */
   private async claim(sql: string, values: unknown[]): Promise<ClaimedRow[]> {
     const sent = clock();
-    const rows = await this.claims.rows<ClaimedRow>(sql, [this.id, this.options.leaseSeconds, ...values]);
+    const rows = await this.db.claims.rows<ClaimedRow>(sql, [this.id, this.options.leaseSeconds, ...values]);
     this.counts.claimed += rows.length;
     const inTime = clock() - sent <= this.options.leaseSeconds * (1 - VALID_SHARE) && this.leasesValid();
-    for (const attempt of rows.map((row) => this.attempt(row))) {
+    for (const attempt of rows.map((row) => this.attempt(row)))
       if (inTime && !this.signals) void this.execute(attempt);
       else this.settle(attempt, { kind: "release", delay: 0, reason: "not_started" });
-    }
     return rows;
   }
 
   // -- handlers -------------------------------------------------------------------------------------------------------
 
   private attempt(row: ClaimedRow): Attempt {
-    const goesOn = () => attempt.stopped !== "lost";
     const run = new Run(row, this.id, async <Row>(sql: string, values: unknown[]) => {
-      const rows = await this.persist(() => this.forHandlers.rows<Row>(sql, values), goesOn);
+      const rows = await this.persist(() => this.db.handlers.rows<Row>(sql, values), () => attempt.stopped !== "lost");
       if (!rows) throw new LeaseLost(`the lease of run ${row.id} is lost`);
       return rows;
     });
@@ -285,7 +243,7 @@ export class Worker {
   private async execute(attempt: Attempt): Promise<void> {
     const { row, run } = attempt;
     this.running += 1;
-    const timer = setTimeout(() => this.stopAttempt(attempt, "timed out"), Math.min(row.timeout_s * 1000, LONGEST_TIMER_MS));
+    const timer = setTimeout(() => this.stopAttempt(attempt, "timed out"), Math.min(row.timeout_s * 1000, 2 ** 31 - 1));
     try {
       this.settle(attempt, success(await this.options.handlers[row.job_type]!(run)));
     } catch (error) {
@@ -325,9 +283,7 @@ export class Worker {
       await sleep(pause, undefined, { signal: this.ended.signal }).catch(() => {});
       if (this.ended.signal.aborted) return;
       if (!this.leasesValid()) this.orphan([...this.held.values()]); // other workers may have the runs
-      const allRenewed = await this.renew().catch((error) => {
-        if (!(error instanceof DatabaseUnavailable)) throw error;
-      });
+      const allRenewed = await this.renew().catch((error) => { if (!(error instanceof DatabaseUnavailable)) throw error; });
       pause = allRenewed ? interval : Math.min(BUSY_RETRY_MS, interval);
     }
   }
@@ -340,7 +296,7 @@ export class Worker {
     const [ids, epochs] = [leases.map(({ row }) => row.id), leases.map(({ row }) => row.lease_epoch)];
     const [ages, fractions] = [leases.map(({ startedAt }) => sent - startedAt), leases.map(({ run }) => run.fraction)];
     const values = [this.id, this.options.leaseSeconds, ids, epochs, ages, fractions];
-    const answers = await this.heartbeats.rows<{ id: string; answer: string; epoch: string }>(sql, values);
+    const answers = await this.db.heartbeats.rows<{ id: string; answer: string; epoch: string }>(sql, values);
     this.validUntil = sent + this.options.leaseSeconds * VALID_SHARE;
     for (const row of this.orphans.splice(0).filter(({ id }) => !this.held.has(id))) { // they do not count as crashes
       this.settle(this.attempt(row), { kind: "release", delay: 0, reason: "disconnected" });
@@ -403,7 +359,7 @@ export class Worker {
       }
     } catch (error: any) {
       if (error.code === "23514" && error.table === "job_run_history") { // this week has no partition yet
-        await this.persist(() => this.outcomes.rows("select wakeboard.create_partitions()", []), () => this.leasesValid());
+        await this.persist(() => this.db.outcomes.rows("select wakeboard.create_partitions()", []), () => this.leasesValid());
         return this.report(group);
       }
       if (group.length === 1) this.options.log(`the outcome of run ${group[0]!.row.id} cannot be stored: ${error}`);
@@ -415,7 +371,7 @@ export class Worker {
   /** Returns the runs whose outcome was refused, and those of them that another transaction has locked. */
   private async send(group: Attempt[]): Promise<{ refused: Set<string>; locked: Set<string> }> {
     const ids = async (...[sql, values]: [string, unknown[]]) =>
-      new Set((await this.outcomes.rows<{ id: string }>(sql, values)).map(({ id }) => id));
+      new Set((await this.db.outcomes.rows<{ id: string }>(sql, values)).map(({ id }) => id));
     const refused = await ids(...this.call(group));
     const leases = [this.id, group.map(({ row }) => row.id), group.map(({ row }) => row.lease_epoch)];
     return { refused, locked: refused.size ? await ids("select wakeboard.still_leased($1, $2, $3) as id", leases) : refused };
