@@ -96,7 +96,37 @@ FAULTS = (
         {"await this.persist(() => this.send(group), ": "await this.send(group).catch(() => undefined, "},
     ),
     Fault(
-        "the scan does not advance", "foreign-types", "the run did not succeed", {"!(await this.advanceScan())": "true"}
+        "rows in front that it cannot claim are not skipped",
+        "hidden-runs",
+        "the run did not succeed",
+        {"this.unfinished = await this.skip()": "this.unfinished = false"},
+        "scan",
+    ),
+    Fault(
+        "the scan does not begin again in a backlog",
+        "earlier-runs",
+        "the run did not succeed",
+        {"this.beganAt + SCAN_EVERY_MS": "this.beganAt + 2e9"},
+        "scan",
+    ),
+    Fault(
+        "no run is claimed by age",
+        "low-priority",
+        "the run did not succeed",
+        {"claims.unshift(this.claimOldest)": "claims.unshift()"},
+    ),
+    Fault(
+        "the first queue is always the first",
+        "queues-in-turn",
+        "some of 10 runs did not succeed",
+        {"this.queues.push(this.queues.shift()!);": ""},
+        "scan",
+    ),
+    Fault(
+        "limited runs are always claimed first",
+        "limits-in-turn",
+        "runs of only one kind were executed",
+        {"this.turns++ % 2 ?": "this.turns++ >= 0 ?"},
     ),
     Fault(
         "runs with a limit key are not claimed",

@@ -11,45 +11,22 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
 
+from wakeboard.conformance.claim_scenarios import CLAIMS
 from wakeboard.conformance.harness import GRACE_S, LEASE_S, Violated, expect
+from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
 from wakeboard.conformance.tcp_proxy import Action, Intercept
 from wakeboard.rules.humanize import counted, times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wakeboard.conformance.harness import Harness
 
 MANY: Final = 10_000
-HINDRANCE: Final = 2_500  # due runs of another job type: more than the scan limit of one claim
-SLACK_S: Final = 6.0  # what a busy machine may add to a duration that is checked
 
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One promise, and the function that tests it."""
-
-    name: str
-    promise: str
-    why: str
-    test: Callable[[Harness], None]
-
-
-SCENARIOS: Final[list[Scenario]] = []
-
-
-def scenario(promise: str, why: str) -> Callable[[Callable[[Harness], None]], Callable[[Harness], None]]:
-    """Register a scenario under the name of its function."""
-
-    def register(test: Callable[[Harness], None]) -> Callable[[Harness], None]:
-        SCENARIOS.append(Scenario(test.__name__.replace("_", "-"), promise, why, test))
-        return test
-
-    return register
+SCENARIOS: Final[list[Scenario]] = [*CLAIMS]
+scenario = registration(SCENARIOS)
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------------------
@@ -251,33 +228,7 @@ def concurrency(harness: Harness) -> None:
     expect(most == 3, f"{most} handlers ran at once, with WAKEBOARD_CONCURRENCY=3")
 
 
-# -- claims ------------------------------------------------------------------------------------------------------------
-
-
-@scenario(
-    "a due run is found behind thousands of due runs of other job types",
-    "one job type without a worker stops all others in its queue",
-)
-def foreign_types(harness: Harness) -> None:
-    harness.do(
-        b"insert into wakeboard.job_runs (job_type, run_at)"
-        b" select 'conformance.unknown', now() - interval '1 hour' from generate_series(1, %s)",
-        HINDRANCE,
-    )
-    run = harness.one("echo")
-    harness.start()
-    harness.succeeded(run)
-
-
-@scenario(
-    "runs with a limit key run, and never more of them at once than the limit",
-    "an account at a provider is blocked, or limited runs never start",
-)
-def limits(harness: Harness) -> None:
-    harness.do(b"select wakeboard.set_limit('conformance', 2)")
-    runs = harness.enqueue("wait", {"seconds": 1}, limit_key="conformance", count=6)
-    harness.start()
-    harness.succeeded(*runs)
+# -- crashes -----------------------------------------------------------------------------------------------------------
 
 
 @scenario(

@@ -1,0 +1,140 @@
+"""Which runs a worker claims: no due run waits behind others for long, whatever they are.
+
+In most scenarios the worker has a backlog of runs that take 0.1 s each. The run that it must find would otherwise wait
+for the end of the backlog, for at least 20 s.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wakeboard.conformance.harness import Harness
+
+HINDRANCE: Final = 2_500  # due runs of another job type: more than the scan limit of one claim
+BACKLOG: Final = 400
+SHORT: Final = {"seconds": 0.1}
+SOON_S: Final = 2 + SLACK_S  # a worker may continue behind its last run for two seconds
+
+CLAIMS: Final[list[Scenario]] = []
+scenario = registration(CLAIMS)
+
+
+@scenario(
+    "a due run is found behind thousands of due runs of other job types",
+    "one job type without a worker stops all others in its queue",
+)
+def foreign_types(harness: Harness) -> None:
+    _insert(harness, "unknown", HINDRANCE, age_s=3600)
+    run = harness.one("echo")
+    harness.start()
+    harness.succeeded(run)
+    time.sleep(1)  # the worker is idle now
+    harness.succeeded(harness.one("echo"), within_s=SOON_S)
+
+
+@scenario(
+    "runs with a limit key run, and never more of them at once than the limit",
+    "an account at a provider is blocked, or limited runs never start",
+)
+def limits(harness: Harness) -> None:
+    harness.do(b"select wakeboard.set_limit('conformance', 2)")
+    runs = harness.enqueue("wait", {"seconds": 1}, limit_key="conformance", count=6)
+    harness.start()
+    harness.succeeded(*runs)
+
+
+@scenario(
+    "a run that becomes due before those that were claimed last is found in a backlog",
+    "a run that was released or revoked, or committed late, waits for the end of the backlog",
+)
+def earlier_runs(harness: Harness) -> None:
+    _insert(harness, "wait", BACKLOG, SHORT, age_s=60)
+    _insert(harness, "wait", BACKLOG, SHORT, priority=1, age_s=7200)  # for claims by age
+    harness.start(concurrency=2)
+    _claimed(harness, 10)
+    harness.succeeded(*_insert(harness, "echo", age_s=3600), within_s=SOON_S)
+
+
+@scenario(
+    "a due run is found in a backlog of a lower priority, behind thousands of due runs of other job types",
+    "one job type without a worker makes urgent runs wait for the end of the backlog",
+)
+def hidden_runs(harness: Harness) -> None:
+    _insert(harness, "wait", BACKLOG, SHORT, age_s=3600)
+    harness.start(concurrency=2)
+    _claimed(harness, 10)
+    _insert(harness, "unknown", HINDRANCE, priority=5, age_s=7200)
+    harness.succeeded(*_insert(harness, "echo", priority=5, age_s=60), within_s=SOON_S)
+
+
+@scenario(
+    "the oldest run is found in a backlog of a higher priority, behind thousands of due runs of other job types",
+    "while there is always a run of a high priority, those of a low one are never executed",
+)
+def low_priority(harness: Harness) -> None:
+    _insert(harness, "unknown", HINDRANCE, priority=1, age_s=7200)
+    _insert(harness, "wait", BACKLOG, SHORT, priority=5, age_s=60)
+    runs = _insert(harness, "echo", priority=1, age_s=3600)
+    harness.start(concurrency=2)
+    _claimed(harness, 1)
+    harness.succeeded(*runs, within_s=SOON_S)
+
+
+@scenario(
+    "runs of another queue are executed during a backlog of the same priority in the first one",
+    "one busy queue stops the others that the worker serves",
+)
+def queues_in_turn(harness: Harness) -> None:
+    _insert(harness, "wait", BACKLOG, SHORT, age_s=3600)
+    runs = _insert(harness, "echo", 10, queue="other", age_s=60)
+    harness.start(concurrency=2, queues="default,other")
+    _claimed(harness, 1)
+    harness.succeeded(*runs, within_s=SOON_S)
+
+
+@scenario(
+    "runs with a limit key and runs without one are executed in turn",
+    "a backlog of the one kind stops the other",
+)
+def limits_in_turn(harness: Harness) -> None:
+    harness.do(b"select wakeboard.set_limit('conformance', 1000)")
+    harness.enqueue("wait", SHORT, limit_key="conformance", count=BACKLOG)
+    harness.enqueue("wait", SHORT, count=BACKLOG)
+    harness.start(concurrency=2)
+    _claimed(harness, 1)
+    query = (
+        b"select count(*) filter (where limit_key is not null) > 20 and count(*) filter (where limit_key is null) > 20"
+        b" from wakeboard.job_run_history"
+    )
+    harness.wait("runs of only one kind were executed", query, within_s=SOON_S)
+
+
+def _insert(
+    harness: Harness,
+    job_type: str,
+    count: int = 1,
+    payload: Mapping[str, object] | None = None,
+    *,
+    queue: str = "default",
+    priority: int = 3,
+    age_s: float,
+) -> list[int]:
+    """Insert runs that have been due for `age_s`. Returns their ids."""
+    rows = harness.rows(
+        b"insert into wakeboard.job_runs (job_type, payload, queue, priority, run_at)"
+        b" select %s, %s::jsonb, %s, %s, now() - make_interval(secs => %s) from generate_series(1, %s) returning id",
+        *(f"conformance.{job_type}", json.dumps(payload or {}), queue, priority, age_s, count),
+    )
+    return [row[0] for row in rows]
+
+
+def _claimed(harness: Harness, count: int) -> None:
+    """Wait until so many runs have been claimed."""
+    harness.wait("the worker claims no runs", b"select sum(lease_epoch) >= %s from wakeboard.all_runs", count)
