@@ -1,0 +1,108 @@
+"""The minimal worker with the handlers that `wakeboard conformance` asks for.
+
+wakeboard conformance -- python examples/minimal_worker/conformance.py
+"""
+
+# pyright: basic
+
+import asyncio
+import json
+import os
+import random
+import signal
+from uuid import UUID, uuid5
+
+import psycopg
+from minimal_worker import LEASE_S, WORKER, Database, Outcome, Worker
+
+shared = Database(LEASE_S)  # for all handlers
+NOTE = "select conformance.note(%s, %s, %s)"
+
+
+async def connect():
+    return await psycopg.AsyncConnection.connect(os.environ["CONFORMANCE_DSN"])
+
+
+async def note(run, what):
+    async with await connect() as conn:
+        await conn.execute(NOTE, [run.id, run.epoch, what])
+
+
+async def under_lease(function, run, **values):
+    (row,) = await shared.call(function, worker=WORKER, run_id=run.id, epoch=run.epoch, **values)
+    return row
+
+
+async def echo(run):
+    return run.payload
+
+
+async def wait(run):
+    run.progress = 0.5
+    await note(run, "started")
+    try:
+        await asyncio.sleep(run.payload["seconds"])
+    except asyncio.CancelledError:
+        await note(run, "stopped")
+        raise
+    await note(run, "finished")
+    return {"epoch": run.epoch}
+
+
+async def fail(run):
+    if run.epoch > run.payload["times"]:
+        return {"attempt": run.row.attempts}
+    match run.payload["how"]:
+        case "discard":
+            raise Outcome("discarded", text="no such customer")
+        case "retry":
+            raise Outcome("failed", run.payload["seconds"], text="no such customer")
+        case "snooze":
+            raise Outcome("snoozed", run.payload["seconds"])
+        case _:
+            raise ValueError("no such customer")
+
+
+async def steps(run):
+    step = await under_lease("step", run, name="draw")
+    drawn = step.stored
+    if not step.done:
+        await note(run, "draw")
+        drawn = random.random()
+        await under_lease("step", run, name="draw", result=json.dumps(drawn))
+    await note(run, f"drawn {drawn}")
+    if run.epoch == 1:
+        raise ValueError("after the step")
+    return {"drawn": drawn}
+
+
+async def effect(run):
+    (state,) = await under_lease("effect", run, key="mail")
+    await note(run, f"{state} {uuid5(UUID(str(run.row.uuid)), 'mail')}")
+    if run.epoch == 1:
+        raise ValueError("within the effect")
+    if state != "done":
+        await under_lease("effect", run, key="mail", done=True)
+    if run.epoch == 2:
+        raise ValueError("after the effect")
+    return {"done": state == "done"}
+
+
+async def once(run):
+    async with await connect() as conn:  # it commits at the end
+        query = "select wakeboard.once(%s, %s, %s, %s, 'payment')"
+        ((mine,),) = await (await conn.execute(query, [WORKER, run.id, run.row.uuid, run.epoch])).fetchall()
+        if mine:
+            await conn.execute(NOTE, [run.id, run.epoch, "paid"])
+    if run.epoch == 1:
+        raise ValueError("after the commit")
+    return {"mine": mine}
+
+
+async def crash(run):
+    await note(run, "started")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+handlers = {"echo": echo, "wait": wait, "fail": fail, "steps": steps, "effect": effect, "once": once, "crash": crash}
+asyncio.run(Worker({f"conformance.{name}": handler for name, handler in handlers.items()}).work())
