@@ -84,7 +84,8 @@ def start(service: str, attributes: Mapping[str, str]) -> Telemetry | None:
             error.name,
         )
     except Exception as error:  # noqa: BLE001 - runs matter more than their traces
-        log.warning("OpenTelemetry does not start, and nothing is sent: %s", error)
+        reason = " ".join(str(error).split()) or repr(error)
+        log.warning("OpenTelemetry does not start, and nothing is sent: %s", reason)
     return None
 
 

@@ -73,6 +73,7 @@ def test_a_flush_waits_for_spans_and_metrics_together() -> None:
         ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "the protocol 'grpc' is not supported"),
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER is 'zipkin'; write otlp, console or none"),
         ({"OTEL_PROPAGATORS": "b3"}, "Propagator b3 not found"),
+        ({"OTEL_PYTHON_METER_PROVIDER": "none"}, "nothing is sent: StopIteration"),
         ({"OTEL_TRACES_SAMPLER_ARG": "many", "OTEL_TRACES_SAMPLER": "traceidratio"}, None),
     ],
 )

@@ -52,9 +52,7 @@ async def write_section(run: wakeboard.Run, number: int, prompt: str) -> int:
         if tokens:  # the model counts an interrupted stream, too
             await run.consume(len(tokens))
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        insert = (
-            "insert into sections values (%s, %s, %s, %s) on conflict do nothing"  # billed once, by its key
-        )
+        insert = "insert into sections values (%s, %s, %s, %s) on conflict do nothing"  # billed once, by its key
         await conn.execute(insert, (*section, " ".join(tokens), len(tokens)))
     return len(tokens)
 
