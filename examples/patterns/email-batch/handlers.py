@@ -18,7 +18,7 @@ DSN = os.environ["WAKEBOARD_DSN"]
 SMTP_PORT = int(os.environ["EMAIL_SMTP_PORT"])
 EVENTS_PORT = int(os.environ["EMAIL_EVENTS_PORT"])
 PAGE = 500  # customers in one transaction
-LIMIT = "smtp"  # the limit key, whose rate is in limits.yaml
+STATUSES = ("queued", "sent", "bounced", "cancelled")
 
 
 @wakeboard.handler("send_campaign")
@@ -47,27 +47,26 @@ async def enqueue_page(campaign: str, subject: str, after: int) -> int | None:
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
         query = "select id from customers where id > %s order by id limit %s"
         customers = [row[0] for row in await (await conn.execute(query, (after, PAGE))).fetchall()]
-        rows = "insert into mails select %s, unnest(%s::int[]) on conflict do nothing"
-        await conn.execute(rows, (campaign, customers))
-        jobs = [
-            wakeboard.Job(
-                "send_mail",
-                {"campaign": campaign, "customer": customer, "subject": subject},
-                idempotency_key=f"{campaign}/{customer}",  # a repeated page finds the runs of the first one
-                limit_key=LIMIT,
-            )
-            for customer in customers
+        payloads = [{"campaign": campaign, "customer": customer, "subject": subject} for customer in customers]
+        jobs = [  # a repeated page finds the runs of the first one, by the keys
+            wakeboard.Job("send_mail", each, idempotency_key=f"{campaign}/{each['customer']}", limit_key="smtp")
+            for each in payloads
         ]
-        await wakeboard.enqueue_many(conn, jobs, max_attempts=8, timeout_s=60)
+        runs = [job.id for job in await wakeboard.enqueue_many(conn, jobs, max_attempts=8, timeout_s=60)]
+        rows = "insert into mails select %s, unnest(%s::int[]), unnest(%s::bigint[]) on conflict do nothing"
+        await conn.execute(rows, (campaign, customers, runs))
     return customers[-1] if len(customers) == PAGE else None
 
 
 async def count_mails(run: wakeboard.Run) -> dict[str, int]:
-    """The mails of the campaign by status."""
+    """The mails of the campaign by status. One whose run has ended without a mail counts as cancelled."""
+    query = """
+        select case when mail.status = 'queued' and live.id is null then 'cancelled' else mail.status end, count(*)
+          from mails as mail left join wakeboard.job_runs as live on live.id = mail.run
+         where campaign = %s group by 1"""
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        query = "select status, count(*) from mails where campaign = %s group by status"
         counts = dict(await (await conn.execute(query, (run.uuid,))).fetchall())
-    return {"all": sum(counts.values()), **{status: counts.get(status, 0) for status in ("queued", "sent", "bounced")}}
+    return {"all": sum(counts.values()), **{status: counts.get(status, 0) for status in STATUSES}}
 
 
 @wakeboard.handler("send_mail")
@@ -97,6 +96,8 @@ def deliver(run: wakeboard.Run, address: str) -> str:
                 smtp.send_message(message)
         except smtplib.SMTPRecipientsRefused as refused:
             return refused_with(*refused.recipients[address])
+        except smtplib.SMTPSenderRefused as refused:  # it is no fault of this mail, so it has not bounced
+            raise wakeboard.RetryAfter(60, f"the sender is refused: {refused.smtp_code}") from refused
         except smtplib.SMTPDataError as refused:
             return refused_with(refused.smtp_code, refused.smtp_error)
         except (OSError, smtplib.SMTPException) as error:  # accepted or not? the next attempt asks
@@ -104,13 +105,13 @@ def deliver(run: wakeboard.Run, address: str) -> str:
     return "sent"
 
 
-def refused_with(code: int, reason: bytes | str) -> str:
+def refused_with(code: int, reason: Any) -> str:
     """What an answer to RCPT TO or DATA means: the mail was not accepted, for good or for now."""
     if code >= 500:
         return "bounced"  # another attempt would not help
     if code == 452:
         raise wakeboard.RetryAfter(1, "too many mails", limit=True) from None  # stops all runs of the key
-    raise wakeboard.RetryAfter(2, f"{code} {reason!r}") from None
+    raise wakeboard.RetryAfter(2, f"refused: {code} {reason.decode(errors='replace')}") from None
 
 
 def is_accepted(key: str) -> bool:

@@ -4,5 +4,6 @@ create table if not exists customers (id integer primary key, address text not n
 create table if not exists mails (
   campaign uuid not null,
   customer integer not null references customers,
+  run      bigint not null,   -- that sends it
   status   text not null default 'queued' check (status in ('queued', 'sent', 'bounced')),
   primary key (campaign, customer));

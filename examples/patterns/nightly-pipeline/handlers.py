@@ -33,11 +33,11 @@ async def extract(run: wakeboard.Run) -> dict[str, int]:
         rows: list[dict[str, int]] = await answer.json()
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
         lock = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
-        await conn.execute(lock, (f"{source} {day}",))  # an attempt that lost its lease may still run
-        await conn.execute("delete from raw where source = %s and day = %s", (source, day))
-        async with conn.cursor() as cursor:
+        await conn.execute(lock, (f"{source} {day}",))  # a replay of this day may run at the same time
+        if await run.once(conn, "replace the day"):  # raises LeaseLost: another attempt may have newer rows
+            await conn.execute("delete from raw where source = %s and day = %s", (source, day))
             values = [(source, day, row["id"], row["cents"]) for row in rows]
-            await cursor.executemany("insert into raw values (%s, %s, %s, %s)", values)
+            await conn.cursor().executemany("insert into raw values (%s, %s, %s, %s)", values)
     return {"rows": len(rows)}
 
 
