@@ -1,15 +1,19 @@
-"""What a web application does with posts: each function is one transaction of a request."""
+"""What a web application does with posts: each function is one transaction of a request.
+
+In a second terminal, `python posts.py write TEXT SECONDS`, `edit POST TEXT` and `withdraw POST` call them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
 
 import wakeboard
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    import psycopg
 
 MONTH_S = 31 * 24 * 3600
 
@@ -56,3 +60,20 @@ def schedule(conn: psycopg.Connection[Any], post: int, publish_at: datetime) -> 
         if_exists="replace",
         max_attempts=10,
     )
+
+
+def main(command: str, *words: str) -> None:
+    """Does what a user typed, in the database that `wakeboard up` has started here."""
+    dsn = json.loads(Path(".wakeboard/up.json").read_text(encoding="utf-8"))["dsn"]
+    with psycopg.connect(dsn) as conn:
+        if command == "write":
+            due = datetime.now(UTC) + timedelta(seconds=float(words[1]))
+            print(f"post {write(conn, words[0], due)} is due at {due:%H:%M:%S} UTC")
+        elif command == "edit":
+            print("edited" if edit(conn, int(words[0]), words[1]) else "too late")
+        elif command == "withdraw":
+            print("withdrawn" if withdraw(conn, int(words[0])) else "too late")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
