@@ -176,7 +176,7 @@ select key, lease_epoch, started_at, finished_at
  order by started_at, key
  limit %(count)s
 """
-# Of finished runs those that ended before this one; of live ones those with a smaller id.
+# Of finished runs those that ended before this one; of live ones, of a thousand at most, those with a smaller id.
 _EARLIER: LiteralString = """
 (select id, case status when 'dead' then 'discarded' else status::text end as status, trigger::text, scheduled_for,
         finished_at as ended_at
@@ -185,8 +185,8 @@ _EARLIER: LiteralString = """
   order by finished_at desc limit %(count)s)
 union all
 (select id, status::text, trigger::text, scheduled_for, dead_at
-   from wakeboard.job_runs
-  where definition_id = %(definition)s and id < %(id)s
+   from (select * from wakeboard.job_runs where definition_id = %(definition)s limit 1000) as live
+  where id < %(id)s
   order by id desc limit %(count)s)
  order by scheduled_for desc, id desc
  limit %(count)s
@@ -199,8 +199,8 @@ _LATER: LiteralString = """
   order by finished_at limit %(count)s)
 union all
 (select id, status::text, trigger::text, scheduled_for, dead_at
-   from wakeboard.job_runs
-  where definition_id = %(definition)s and id > %(id)s
+   from (select * from wakeboard.job_runs where definition_id = %(definition)s limit 1000) as live
+  where id > %(id)s
   order by id limit %(count)s)
  order by scheduled_for, id
  limit %(count)s
