@@ -16,6 +16,7 @@ import asyncio
 import smtplib
 import socket
 import ssl
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -239,30 +240,32 @@ async def _request(method: str, url: str, body: bytes | None, headers: dict[str,
 async def _mail(service: Email, password: str, mail: EmailMessage) -> None:
     """Sends a mail in a thread. Its connection ends with the call: else an endless answer would keep the thread."""
     opened: list[_Smtp] = []
+    stopped = threading.Event()
     try:
-        await asyncio.to_thread(_send_mail, service, password, mail, opened)
+        await asyncio.to_thread(_send_mail, service, password, mail, opened, stopped)
     finally:
+        stopped.set()
         for server in opened:
-            server.stop()
+            server.end_wait()
 
 
 class _Smtp(smtplib.SMTP):
-    """A connection that another thread can stop. `opened` gets it before it connects."""
+    """A connection that another thread stops by `stopped` and `end_wait`. `opened` gets it before it connects."""
 
-    def __init__(self, opened: list[_Smtp], *args: Any, **named: Any) -> None:
-        self._is_stopped = False
+    def __init__(self, opened: list[_Smtp], stopped: threading.Event, *args: Any, **named: Any) -> None:
+        self._stopped = stopped
         opened.append(self)
         super().__init__(*args, **named)
 
-    def stop(self) -> None:
-        """Ends what the other thread waits for, and what it would wait for next."""
-        self._is_stopped = True
+    def end_wait(self) -> None:
+        """Ends what the other thread waits for."""
         if self.sock is not None:
             with suppress(OSError):  # it has ended by itself
                 self.sock.shutdown(socket.SHUT_RDWR)
 
     def getreply(self) -> tuple[int, bytes]:
-        if self._is_stopped:
+        if self._stopped.is_set():
+            self.close()
             raise smtplib.SMTPServerDisconnected("no answer in time")
         return super().getreply()
 
@@ -271,12 +274,15 @@ class _SmtpOverTls(_Smtp, smtplib.SMTP_SSL):
     pass
 
 
-def _send_mail(service: Email, password: str, mail: EmailMessage, opened: list[_Smtp]) -> None:
+def _send_mail(
+    service: Email, password: str, mail: EmailMessage, opened: list[_Smtp], stopped: threading.Event
+) -> None:
     context = ssl.create_default_context()
+    where = {"host": service.host, "port": service.port, "timeout": SEND_WITHIN_S}
     if service.tls == "tls":
-        server = _SmtpOverTls(opened, service.host, service.port, timeout=SEND_WITHIN_S, context=context)
+        server = _SmtpOverTls(opened, stopped, **where, context=context)
     else:
-        server = _Smtp(opened, service.host, service.port, timeout=SEND_WITHIN_S)
+        server = _Smtp(opened, stopped, **where)
     with server:
         if service.tls == "starttls":
             server.starttls(context=context)

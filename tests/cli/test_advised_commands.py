@@ -54,5 +54,6 @@ def _can_be_typed(command: Any, words: list[str]) -> bool:
     by_name = bool(words) and not words[0].startswith("-")
     if command.name in MANY and words and not by_name and not any(word.startswith("--all-") for word in words):
         return False  # filters alone choose no runs
-    options = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
+    own = words[: words.index("--")] if "--" in words else words  # what follows is another command's
+    options = [word.partition("=")[0] for word in own if word.startswith("-") and word != "-"]
     return all(option in known | EVERYWHERE for option in options)
