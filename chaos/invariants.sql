@@ -117,11 +117,12 @@ select edge.definition_id, past.scheduled_for
 select run.id, run.schedule, run.scheduled_for, edge.parent_name
   from wakeboard.schedule_dependencies as edge
   join wakeboard.all_runs as run on run.definition_id = edge.definition_id and run.trigger = 'tick' and run.status <> 'skipped'
+  join chaos.transitions as step on step.run_id = run.id and step.what = 'created'  -- created_at is when the statement began
  where edge.outcome = 'Succeeded'
    and not exists (select from wakeboard.job_run_history as past
                     where past.definition_id = edge.parent_id and past.trigger <> 'manual'
                       and past.scheduled_for = run.scheduled_for and past.status = 'succeeded'
-                      and past.finished_at <= run.created_at);
+                      and past.finished_at <= step.at);
 
 -- other: no run starts before the runs that it waits for have succeeded
 select edge.run_id, edge.parent_id, step.at
