@@ -110,10 +110,10 @@ def limits_in_turn(harness: Harness) -> None:
     harness.start(concurrency=2)
     _claimed(harness, 1)
     query = (
-        b"select count(*) filter (where limit_key is not null) > 5 and count(*) filter (where limit_key is null) > 5"
+        b"select count(*) filter (where limit_key is not null) > 20 and count(*) filter (where limit_key is null) > 20"
         b" from wakeboard.job_run_history"
     )
-    harness.wait("runs of only one kind were executed", query, within_s=2 * SOON_S)  # a backlog takes 20 s
+    harness.wait("runs of only one kind were executed", query, within_s=1.5 * SOON_S)  # each kind takes 20 s
 
 
 def _insert(
