@@ -5,7 +5,6 @@ import (
 	"context"
 	"log"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
@@ -94,12 +93,11 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 	return claimed, err
 }
 
-// claimDue claims runs with a limit key and runs without one. Either goes first at random, so that neither takes all slots.
+// claimDue claims runs with a limit key and runs without one, either first in turn, so that neither takes all slots. Each
+// twentieth turn begins with the oldest runs, so that no priority starves.
 func (w *Worker) claimDue(ctx context.Context, free int) (claimed int, err error) {
-	claims := []string{claimLimited, claimNext, claimLimited}[rand.IntN(2):]
-	if rand.IntN(20) == 0 { // so that no priority starves
-		claims = slices.Concat([]string{claimOldest}, claims)
-	}
+	w.turns++
+	claims := []string{claimOldest, claimLimited, claimNext, claimLimited}[min(w.turns%20, 1+w.turns%2):]
 	calls := map[string]func(context.Context, string, int) (int, error){claimLimited: w.claimLimited, claimNext: w.claimUnlimited, claimOldest: w.claimUnlimited}
 	for at := 0; at < len(claims) && claimed < free && err == nil; at++ {
 		more, refused := calls[claims[at]](ctx, claims[at], min(free-claimed, batchSize))
@@ -112,14 +110,14 @@ func (w *Worker) claimDue(ctx context.Context, free int) (claimed int, err error
 // to find what became due before that run. It then reads beyond 2000 due rows of a queue and priority, which may be of other
 // job types, unless that took long: then it waits twenty times as long.
 func (w *Worker) claimUnlimited(ctx context.Context, sql string, count int) (int, error) {
-	sent, full := time.Now(), time.Now().After(w.nextFull)
+	sent, full := time.Now(), time.Now().After(w.nextFull[sql])
 	if full && time.Since(w.rewound) > 2*time.Second {
 		w.last, w.rewound = &Run{Priority: 6}, sent
 	}
-	claimed, err := w.claim(ctx, sql, pgx.NamedArgs{"count": count, "full": full, "queue": w.options.Queues[rand.IntN(len(w.options.Queues))],
+	claimed, err := w.claim(ctx, sql, pgx.NamedArgs{"count": count, "full": full, "queue": w.options.Queues[w.turns/20%len(w.options.Queues)],
 		"last_queue": w.last.Queue, "last_priority": w.last.Priority, "last_run_at": w.last.RunAt, "last_id": w.last.ID})
 	if took := time.Since(sent); full && (claimed < count || took > 100*time.Millisecond) { // in a backlog of its own, it is the cheaper one
-		w.nextFull = time.Now().Add(20 * took)
+		w.nextFull[sql] = time.Now().Add(20 * took)
 	}
 	if claimed < count {
 		w.rewound = time.Time{}

@@ -77,16 +77,18 @@ type Worker struct {
 	counts map[string]int
 
 	// Of the claim loop alone.
-	registeredAt, noneLimited, rewound, nextFull time.Time
-	last                                         *Run // the scan position: the claim before has read what was due until this run
-	afterKey                                     string
-	yields                                       bool // to a quarantined run
+	turns                              int
+	registeredAt, noneLimited, rewound time.Time
+	nextFull                           map[string]time.Time // for each statement
+	last                               *Run                 // the scan position: the claim before has read what was due until this run
+	afterKey                           string
+	yields                             bool // to a quarantined run
 }
 
 // New makes a worker with these handlers, by job type.
 func New(options Options, handlers map[string]Handler) *Worker {
 	return &Worker{
-		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{}, last: &Run{Priority: 6},
+		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{}, last: &Run{Priority: 6}, nextFull: map[string]time.Time{},
 		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1),
 	}
 }
