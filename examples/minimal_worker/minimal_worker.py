@@ -72,6 +72,7 @@ class Worker:
         self.database, self.heartbeats = Database(LEASE_S / 2), Database(LEASE_S / 4)
         self.held = {}  # leases by run id, until their outcome is accepted
         self.wake, self.succeeded = asyncio.Event(), 0
+        self.turns = 0
         self.register_at, self.valid_until, self.stop_at = 0, 0, math.inf  # time.monotonic()
 
     async def work(self):
@@ -139,9 +140,10 @@ class Worker:
         keys = [key for (key,) in await self.database.call("due_limit_keys", queues=QUEUES)]
         claims = [("claim", {**scan, **start, "scan_limit": None}), ("claim_limited", {"queues": QUEUES, "keys": keys})]
         random.shuffle(claims)  # neither takes all slots for ever
-        if random.random() < 1 / 20:  # no priority takes all slots for ever
+        self.turns += 1
+        if self.turns % 20 == 0:  # no priority takes all slots for ever
             oldest = {"after_run_at": array(["-infinity"] * 5), "after_id": array([0] * 5), "scan_limit": 1_000_000}
-            claims.insert(0, ("claim_oldest", {"queue": QUEUES[0], **oldest}))
+            claims.insert(0, ("claim_oldest", {"queue": random.choice(QUEUES), **oldest}))
         claimed = 0
         for function, values in claims:
             if (count := CONCURRENCY - len(self.held)) > 0 and self.leases_valid():
