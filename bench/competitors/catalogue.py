@@ -65,11 +65,14 @@ COMPETITORS: Final = (
             name=name,
             program="wakeboard_queue.py",
             packages=(),
-            settings=f"as it comes, but 1000 at once; {where}",
+            settings=f"as it comes, but 1000 at once{more}; {where}",
             keeps="a row in partitioned history, 30 days",
             fence="worker and lease epoch",
         )
-        for name, where in ((OUR_TYPESCRIPT, "clients/typescript"), (OUR_GO, "clients/go"))
+        for name, more, where in (
+            (OUR_TYPESCRIPT, "", "clients/typescript"),
+            (OUR_GO, " and GOGC=400", "clients/go"),
+        )
     ),
     Competitor(
         name="graphile-worker",
