@@ -90,6 +90,12 @@ FAULTS = (
         {"const refused = await": "this.counts.succeeded += group.length;\nconst refused = await"},
     ),
     Fault(
+        "a heartbeat makes a run lost whose report is not answered yet",
+        "stalled-reply",
+        "successes; there were 10 runs",
+        {'answer === "refused" && !attempt.outcome': 'answer === "refused"'},
+    ),
+    Fault(
         "a report that was not answered is not repeated",
         "lost-request",
         "a run was executed again",

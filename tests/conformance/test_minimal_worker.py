@@ -30,7 +30,7 @@ NAMES = [
         "cancel",
         "foreign-types",
     ),
-    *("limits", "poison", "cut-connections", "lost-reply", "lost-request", "sigterm"),
+    *("limits", "poison", "cut-connections", "lost-reply", "stalled-reply", "lost-request", "sigterm"),
 ]
 
 

@@ -382,12 +382,39 @@ def lost_reply(harness: Harness) -> None:
     more = harness.enqueue("echo", {"n": 1}, count=5)
     harness.succeeded(*more)
     expect(intercept.matched.is_set(), "the worker does not call wakeboard.complete")
+    _expect_counted(harness, process, 15)
+
+
+@scenario(
+    "a completion whose reply stalls, and is lost, counts although heartbeats meanwhile call its lease lost",
+    "a worker logs successful runs as lost leases, and reports fewer successes than there were",
+)
+def stalled_reply(harness: Harness) -> None:
+    process = harness.start_and_wait()
+    harness.proxy.add(Intercept("", b"wakeboard.complete(", Action.HOLD_REPLY))
+    runs = harness.enqueue("echo", {"n": 1}, count=10)
+    harness.succeeded(runs[0])
+    for _ in range(2):  # the second heartbeat proves that the worker has read the answer to the first
+        now = harness.rows(b"select clock_timestamp()")[0][0]
+        heartbeat = b"select true from wakeboard.workers where last_seen > %s"
+        harness.wait("a completion without a reply stopped the heartbeat", heartbeat, now)
+    for connection in harness.proxy.connections(""):
+        if not connection.replies_pass.is_set():
+            harness.proxy.cut(connection)
+    harness.succeeded(*runs)
+    _expect_counted(harness, process, 10)
+
+
+def _expect_counted(harness: Harness, process: subprocess.Popen[bytes], runs: int) -> None:
+    """Stop the worker. Each run had one attempt, and the worker reports as many successes, if it reports any number."""
     process.send_signal(signal.SIGTERM)
     _exit_code(process, GRACE_S + SLACK_S)
     attempts = harness.rows(b"select max(lease_epoch) from wakeboard.job_run_history")[0][0]
     expect(attempts == 1, "a run that had succeeded was executed again")
     counted = re.findall(r"(\d+) succeeded", harness.output())
-    expect(not counted or counted[-1] == "15", f"the worker reports {counted[-1:]} successes; there were 15 runs")
+    expect(
+        not counted or counted[-1] == str(runs), f"the worker reports {counted[-1:]} successes; there were {runs} runs"
+    )
 
 
 @scenario(

@@ -306,7 +306,7 @@ export class Worker {
       const attempt = this.held.get(id);
       if (attempt?.row.lease_epoch !== epoch) continue; // of an older lease
       if (answer === "cancel") this.stopAttempt(attempt, "cancelled");
-      if (answer === "refused") this.lose(attempt);
+      if (answer === "refused" && !attempt.outcome) this.lose(attempt); // otherwise the reply to its report decides
     }
     return !answers.some(({ answer }) => answer === "busy");
   }
