@@ -166,7 +166,7 @@ async def test_a_waiting_run_says_what_it_waits_for(worker: SqlClient):
     first = worker.enqueue()
     second = worker.enqueue()
     assert await next_of(worker, first) == [
-        "It has been due since ….",
+        "It became due ….",
         "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it.",
     ]
     assert await next_of(worker, second) == ["It waits behind 1 earlier run of its queue."]

@@ -20,7 +20,7 @@ def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Exp
     run = served.enqueue()
     assert explain(run) == [
         f"run {run} of ping is queued.",
-        "It has been due since ….",
+        "It became due ….",
         "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it.",
     ]
 
@@ -35,7 +35,7 @@ def test_a_run_that_is_not_due_says_when_it_is(served: SampleStore, explain: Exp
 def test_a_run_past_its_deadline_says_that_it_is_skipped(served: SampleStore, explain: Explain):
     run = served.enqueue()
     served.sql("update wakeboard.job_runs set start_before = now() - interval '1 min' where id = %s", run)
-    assert explain(run)[1:] == ["It is skipped: it had to start before ….", "It has been due since …."]
+    assert explain(run)[1:] == ["It is skipped: it had to start before ….", "It became due …."]
 
 
 def test_a_pause_says_what_it_holds_who_paused_and_why(served: SampleStore, explain: Explain):

@@ -172,7 +172,7 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
         if pause.scope.startswith("schedule:"):
             yield pause_fact(pause, "Its schedule, which creates no further runs meanwhile,")
     if due and not ahead:
-        yield Fact("due", "It has been due since", run.run_at, ".")
+        yield Fact("due", "It became due", run.run_at, ".")
         if not (found or unserved or missed):
             allowed = f"a timeout of {run.timeout_s:,} s (WAKEBOARD_MAX_TIMEOUT_SECONDS)"
             yield Fact("claimable", f"A worker that is free and allows {allowed} claims it.")
