@@ -86,13 +86,13 @@ FAULTS = (
     Fault(
         "a batch that is reported twice counts twice",
         "lost-reply",
-        "successes; there were 15 runs",
+        "successes; it executed 15 runs",
         {"const refused = await": "this.counts.succeeded += group.length;\nconst refused = await"},
     ),
     Fault(
         "a heartbeat makes a run lost whose report is not answered yet",
         "stalled-reply",
-        "successes; there were 10 runs",
+        "successes; it executed 10 runs",
         {'answer === "refused" && !attempt.outcome': 'answer === "refused"'},
     ),
     Fault(
