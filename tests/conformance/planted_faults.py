@@ -91,8 +91,8 @@ FAULTS = (
     ),
     Fault(
         "a heartbeat makes a run lost whose report is not answered yet",
-        "stalled-reply",
-        "successes; it executed 10 runs",
+        "stalled-completion",
+        "successes; it executed 15 runs",
         {'answer === "refused" && !attempt.outcome': 'answer === "refused"'},
     ),
     Fault(

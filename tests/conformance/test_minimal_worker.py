@@ -30,7 +30,16 @@ NAMES = [
         "cancel",
         "foreign-types",
     ),
-    *("limits", "poison", "cut-connections", "lost-reply", "stalled-reply", "lost-request", "sigterm"),
+    *(
+        "limits",
+        "poison",
+        "stalled-claim",
+        "cut-connections",
+        "lost-reply",
+        "stalled-completion",
+        "lost-request",
+        "sigterm",
+    ),
 ]
 
 

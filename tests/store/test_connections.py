@@ -15,6 +15,7 @@ from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, describe_dsn
 from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.listings import Listings
+from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.statements import connection_lock, read
 
 if TYPE_CHECKING:
@@ -124,6 +125,21 @@ async def test_a_cancelled_task_releases_the_connection(database: str):
             waiting.cancel()
             await asyncio.wait([waiting])
         assert await Listings(conn).pauses() == []
+
+
+async def test_a_connection_without_an_answer_is_replaced(database: str) -> None:
+    """Also one that the server keeps open: what waits for the answer must go on."""
+    connection = ReconnectingConnection(database, "test", Listings, reply_s=0.5)
+    first = (await connection.store()).conn
+    with pytest.raises(DatabaseUnavailable, match=r"no reply came within 0\.5 s"):
+        await read(first, dict_row, "select pg_sleep(60)")
+    second = (await connection.store()).conn
+    assert second is not first
+    assert await read(second, dict_row, "select 1 as one") == [{"one": 1}]
+    await asyncio.sleep(0.6)  # longer than the limit: it counts while a statement waits, not between two
+    assert (await connection.store()).conn is second
+    assert await read(second, dict_row, "select 1 as one") == [{"one": 1}]
+    await connection.close()
 
 
 async def _fail(conn: psycopg.AsyncConnection[Any]) -> None:

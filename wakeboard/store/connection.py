@@ -6,12 +6,13 @@ are prepared only where a setting says that the connection is direct.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import select
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -24,6 +25,9 @@ from wakeboard.store.statements import execute
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from psycopg.abc import PQGen
+
+_Reply = TypeVar("_Reply")
 AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
@@ -51,18 +55,41 @@ _KEEPALIVE: Mapping[str, Any] = {
 }
 
 
+class _Connection(psycopg.AsyncConnection[Any]):
+    """A connection that breaks if a reply takes longer than `reply_s` seconds. None: it waits without a limit."""
+
+    reply_s: float | None = None
+
+    async def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
+        """Waits for a reply. All statements of psycopg wait here."""
+        if self.reply_s is None:
+            return await super().wait(gen, *args, **options)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self.reply_s, abort, self)
+        try:
+            return await super().wait(gen, *args, **options)
+        except psycopg.OperationalError as exc:
+            if loop.time() < timer.when():
+                raise
+            raise psycopg.OperationalError(f"no reply came within {self.reply_s:g} s") from exc
+        finally:
+            timer.cancel()
+
+
 async def connect(
-    dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard"
+    dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard", reply_s: float | None = None
 ) -> psycopg.AsyncConnection[Any]:
     """Opens an autocommit connection, whose transactions are read committed.
 
+    `reply_s`: it breaks if a reply takes longer; None: never.
     Raises DatabaseUnavailable with the target of the DSN, and InvalidSettings for a DSN that cannot be read.
     """
     options = _options(dsn, name, prepared_statements=prepared_statements)
     try:
-        conn = await psycopg.AsyncConnection.connect(dsn, **options)
+        conn = await _Connection.connect(dsn, **options)
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None  # its text may quote a part of the password
+    conn.reply_s = reply_s
     await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
     return conn
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MIN_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 1.0
+REPLY_S: Final = 120.0  # longer than any statement takes
 
 
 class _HasConnection(Protocol):
@@ -30,6 +31,8 @@ class ReconnectingConnection(Generic[StoreT]):
 
     `name` is the application_name, which Postgres shows in pg_stat_activity. `listens`: the connection receives
     notifications. They look like the end of an idle connection, so only a failed statement shows that it broke.
+    `reply_s`: the connection breaks if a reply takes longer, so that a server or pooler that keeps it open without an
+    answer does not stop the caller. A connection that listens waits without a limit.
     """
 
     def __init__(
@@ -40,9 +43,11 @@ class ReconnectingConnection(Generic[StoreT]):
         *,
         prepared_statements: bool = False,
         listens: bool = False,
+        reply_s: float = REPLY_S,
     ) -> None:
         self._dsn, self._name, self._make_store = dsn, name, make_store
         self._prepared_statements, self._listens = prepared_statements, listens
+        self._reply_s = None if listens else reply_s
         self._store: StoreT | None = None
         self._opening = asyncio.Lock()
         self._backoff_s = MIN_BACKOFF_S
@@ -53,7 +58,12 @@ class ReconnectingConnection(Generic[StoreT]):
             if self._store is not None and self._is_broken(self._store.conn):
                 await self.close()
             if self._store is None:
-                conn = await connect(self._dsn, prepared_statements=self._prepared_statements, name=self._name)
+                conn = await connect(
+                    self._dsn,
+                    prepared_statements=self._prepared_statements,
+                    name=self._name,
+                    reply_s=self._reply_s,
+                )
                 self._store = self._make_store(conn)
                 self._backoff_s = MIN_BACKOFF_S
             return self._store

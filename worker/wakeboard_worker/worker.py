@@ -61,6 +61,7 @@ UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
 BLOCKED_S = 2.0  # how long the shutdown waits for outcomes whose runs are locked
 MAX_LABEL = 256  # characters
 FLUSH_S = 3.0  # how long the end of the worker waits until spans and metrics are sent
+MIN_CLAIM_REPLY_S = 10.0  # maintenance uses the connection of claims, too
 LATE_STATEMENT_S = 1.0  # the database may execute a statement this long after the worker stopped waiting for the reply
 
 
@@ -73,15 +74,21 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
     handlers = load_handlers(settings.handlers, builtin)
     worker = _describe_worker(settings)
     tracing = _start_tracing(worker, builtin) if is_configured(os.environ) else None
-    dsn = settings.dsn.get_secret_value()
+    dsn, lease_s = settings.dsn.get_secret_value(), settings.lease_seconds
     claims, outcomes, blocked, effects = (
         ReconnectingConnection(
             dsn,
             f"wakeboard {purpose} {worker.name}",
             partial(WorkerStore, worker=worker, after_claim=tracing.load if tracing is not None else None),
             prepared_statements=settings.prepared_statements,
+            reply_s=reply_s,
         )
-        for purpose in ("claims", "outcomes", "blocked outcomes", "handlers")
+        for purpose, reply_s in (
+            ("claims", max(lease_s, MIN_CLAIM_REPLY_S)),
+            ("outcomes", lease_s / 2),  # which leaves time to report them again
+            ("blocked outcomes", lease_s / 2),
+            ("handlers", lease_s),
+        )
     )
     try:
         if not await _unless_stopped(_register(claims, list(handlers), stay_s), stop_signal):
