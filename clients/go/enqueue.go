@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,7 +50,7 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 		return run, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
 	}
 	err = tx.QueryRow(ctx, sql, jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
-		options.LimitKey, options.MaxAttempts, int(options.Timeout.Seconds()), int(options.UniqueFor.Seconds()), options.UniqueBy,
+		options.LimitKey, options.MaxAttempts, math.Ceil(options.Timeout.Seconds()), math.Ceil(options.UniqueFor.Seconds()), options.UniqueBy,
 		options.Replace, options.After).Scan(&run.ID, &run.UUID, &run.Created)
 	return run, err
 }

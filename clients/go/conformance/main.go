@@ -3,11 +3,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -68,6 +71,41 @@ func fail(_ context.Context, run *worker.Run) (any, error) {
 		return nil, worker.Snooze(delay)
 	}
 	return nil, reason
+}
+
+type silent struct{}
+
+func (*silent) Error() string { panic("no text") }
+
+type unreadable struct{}
+
+func (unreadable) MarshalJSON() ([]byte, error) { panic("no JSON") }
+
+// odd returns what a handler may return by mistake.
+func odd(_ context.Context, run *worker.Run) (any, error) {
+	var payload struct{ What string }
+	if err := run.Decode(&payload); err != nil {
+		return nil, err
+	}
+	switch payload.What {
+	case "a number out of range":
+		return json.RawMessage("1e400000"), nil
+	case "a cycle":
+		cycle := map[string]any{}
+		cycle["self"] = cycle
+		return cycle, nil
+	case "progress NaN":
+		run.Progress(math.NaN())
+	case "an error without a text":
+		return nil, (*silent)(nil)
+	case "a result without JSON":
+		return unreadable{}, nil
+	case "no reason":
+		return nil, worker.Discard(nil)
+	case "the end of the goroutine":
+		runtime.Goexit()
+	}
+	return nil, nil
 }
 
 func steps(ctx context.Context, run *worker.Run) (any, error) {
@@ -136,7 +174,8 @@ func main() {
 		log.Fatal(err)
 	}
 	err = worker.New(options, map[string]worker.Handler{
-		"conformance.echo": echo, "conformance.wait": wait, "conformance.fail": fail, "conformance.steps": steps,
+		"conformance.echo": echo,
+		"conformance.odd":  odd, "conformance.wait": wait, "conformance.fail": fail, "conformance.steps": steps,
 		"conformance.effect": effect, "conformance.once": once, "conformance.crash": crash,
 	}).Run(context.Background())
 	if err != nil {

@@ -29,7 +29,8 @@ const (
 	register = `select wakeboard.create_partitions() is null or wakeboard.register_worker(@worker::bigint, @host::text || '-' || @pid::integer,
 			@pool::text, @host::text, '0.1.0', @queues::text[], @concurrency::integer, @lease::integer, @types::text[])
 		and coalesce(wakeboard.quarantined_since(@queues::text[], @types::text[]) < now() - interval '1 min', false)`
-	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[], @ages::real[], @fractions::real[])`
+	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[], @ages::real[],
+		array(select nullif(fraction, 'NaN') from unnest(@fractions::real[]) as fraction))`
 	// Each function returns the runs whose outcome it did not accept. Those that are still leased were locked by another
 	// transaction.
 	refusedBy = "select id, id in (select wakeboard.still_leased(@worker::bigint, @ids::bigint[], @epochs::bigint[])) from "
@@ -211,6 +212,7 @@ func (w *Worker) renew() (pause time.Duration) {
 	}
 	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions})
 	if err != nil {
+		log.Printf("the leases are not renewed: %v", err)
 		return min(busyRetry, pause)
 	}
 	w.renewed.Store(&sent)
@@ -281,6 +283,12 @@ func (w *Worker) report(batch []outcome) {
 				settled.Kind, settled.Word = disconnected.Kind, disconnected.Word
 			}
 			time.AfterFunc(busyRetry, func() { w.outbox <- settled })
+		case err != nil && settled.Type != "OutcomeRefused":
+			settled.Type, settled.Text, settled.Delay, settled.Result = "OutcomeRefused", storable(err.Error()), nil, encode("a result that cannot be stored")
+			if settled.Kind != "succeeded" {
+				settled.Kind, settled.Word = "failed", "failed"
+			}
+			w.report([]outcome{settled})
 		case missing || err != nil:
 			log.Printf("the outcome of run %d is not accepted: %v", settled.ID, cmp.Or(err, ErrLeaseLost))
 			w.end(settled.run, "lost")

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,7 +155,12 @@ func Snooze(delay time.Duration) error {
 func (o outcome) Unwrap() error { return o.error }
 
 // outcomeOf returns the outcome of a handler that returned a result or an error, possibly because it was stopped.
-func outcomeOf(result any, err, stopped error) outcome {
+func outcomeOf(result any, err, stopped error) (settled outcome) {
+	defer func() { // a method of the handler's error or result may panic
+		if panicked := recover(); panicked != nil {
+			settled.Kind, settled.Word, settled.Type, settled.Text = "failed", cmp.Or(settled.Word, "failed"), "panic", storable(fmt.Sprint(panicked))
+		}
+	}()
 	settled, requested := errors.AsType[outcome](err)
 	switch {
 	case err == nil:
@@ -176,7 +182,7 @@ func outcomeOf(result any, err, stopped error) outcome {
 func encode(result any) *string {
 	encoded, err := json.Marshal(result)
 	if err != nil || len(encoded) > maxResult || strings.Contains(string(encoded), `\u0000`) {
-		text := storable(fmt.Sprint(result))
+		text := storable(cmp.Or(string(encoded), fmt.Sprint("a result that is not JSON: ", err)))
 		encoded, _ = json.Marshal(text[:min(len(text), maxResult/8)])
 	}
 	return new(string(encoded))

@@ -119,7 +119,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.drain()
 	end()
 	group.Wait()
-	_, _ = query(w, w.options.Lease, pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
+	_, _ = query(w, min(w.options.Lease, 5*time.Second), pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
 	log.Printf("worker finished after %.1f s: %d succeeded of %v", time.Since(began).Seconds(), w.counts["succeeded"], w.counts)
 	return err
 }
@@ -127,9 +127,9 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) execute(ctx context.Context, run *Run) {
 	timer := time.AfterFunc(run.Timeout, func() { run.cancel(ErrTimedOut) }) // a third of the cost of a context with a timeout
 	defer timer.Stop()
-	result, err := any(nil), error(nil)
+	result, err, returned := any(nil), error(nil), false
 	defer func() {
-		if panicked := recover(); panicked != nil {
+		if panicked := recover(); panicked != nil || !returned { // runtime.Goexit ends a handler, too
 			err = fmt.Errorf("panic: %v", panicked)
 		}
 		settled := outcome{Kind: "succeeded"} // the frame of outcomeOf is large: without it, the goroutine's stack need not grow
@@ -141,6 +141,7 @@ func (w *Worker) execute(ctx context.Context, run *Run) {
 		notify(w.wake)
 	}()
 	result, err = w.handlers[run.JobType](ctx, run)
+	returned = true
 }
 
 // drain gives running handlers the grace period, then stops and releases them, and waits for all outcomes.
@@ -203,8 +204,9 @@ func query[Row any](w *Worker, within time.Duration, scan pgx.RowToFunc[Row], sq
 	return pgx.CollectRows(rows, scan)
 }
 
-// Lost connections, too many clients, a server that stops, a locked row, and a lost lease, which the heartbeat ends.
-var unavailableCodes = regexp.MustCompile(`^(08|53|57P|55P03|WB001)`)
+// Lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements, a locked row,
+// and a lost lease, which the heartbeat ends.
+var unavailableCodes = regexp.MustCompile(`^(08|25006|25P0[34]|40|53|55P03|57|58|WB001)`)
 
 // unavailable: the database did not answer, or will answer otherwise.
 func unavailable(err error) bool {

@@ -78,7 +78,24 @@ async function crash(run: Run) {
   await sleep(60_000);
 }
 
-const handlers = { echo: (run: Run) => run.payload, wait, fail, steps, effect, once, crash };
+/** What a handler may return or throw by mistake. */
+const oddities: Record<string, (run: Run) => unknown> = {
+  "a key with NUL": () => ({ "a\0b": 1 }),
+  "half a character": () => "😀".repeat(10_000),
+  "a cycle": () => {
+    const result: Record<string, unknown> = {};
+    return (result.self = result);
+  },
+  "a function": () => () => 1,
+  "progress NaN": (run) => run.progress(0 / 0),
+  "an error without a text": () => { throw Object.create(null); },
+  "an error with an object as its text": () => { throw Object.assign(new Error(), { message: {}, stack: {} }); },
+  "a delay that is no number": () => { throw new RetryAfter(NaN); },
+  "a snooze without a delay": () => { throw new Snooze(undefined as any); },
+};
+const odd = (run: Run) => oddities[run.payload.what]!(run);
+
+const handlers = { odd, echo: (run: Run) => run.payload, wait, fail, steps, effect, once, crash };
 const named = Object.entries(handlers).map(([name, handler]) => [`conformance.${name}`, handler] as const);
 await new Worker({ ...optionsFromEnvironment(), handlers: Object.fromEntries(named) }).run();
 process.exit(0);

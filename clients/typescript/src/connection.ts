@@ -1,5 +1,6 @@
 /** A connection that opens when it is first used, and again after it was lost. */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 
 /** The database cannot be reached at the moment. */
@@ -9,7 +10,10 @@ export class DatabaseUnavailable extends Error {}
 export class LeaseLost extends Error {}
 
 const TIMESTAMPTZ = 1184;
-const UNAVAILABLE = /^(08|53|57P)|^55P03$/; // lost connections, too many clients, a server that stops, a locked row
+const CLOSE_MS = 1000;
+// Lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements, a locked row,
+// and a prepared statement that the server no longer knows.
+const UNAVAILABLE = /^(08|25006|25P0[34]|40|53|55P03|57|58|26000|42P05|0A000)/;
 const types = {
   getTypeParser: (oid: number, format?: any) =>
     oid === TIMESTAMPTZ ? (text: string) => text : pg.types.getTypeParser(oid, format), // keeps the microseconds
@@ -47,7 +51,9 @@ export class Connection {
   }
 
   async close(): Promise<void> {
-    await this.client?.then((client) => client.end()).catch(() => {});
+    const opened = this.client;
+    await Promise.race([opened?.then((client) => client.end()).catch(() => {}), sleep(CLOSE_MS, undefined, { ref: false })]);
+    if (opened) this.discard(opened); // the server has not answered
   }
 
   private open(): Promise<pg.Client> {

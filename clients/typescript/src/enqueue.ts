@@ -28,7 +28,7 @@ export type Enqueued = { id: string; uuid: string; created: boolean };
 
 /** Enqueue a run. It exists if, and only if, the transaction of `query` commits. */
 export async function enqueue(query: Query, jobType: string, payload: Json = {}, options: EnqueueOptions = {}): Promise<Enqueued> {
-  const uniqueBy = options.uniqueBy && `{${options.uniqueBy.map((key) => JSON.stringify(key)).join(",")}}`;
+  const uniqueBy = options.uniqueBy && `{${options.uniqueBy.map((key) => `"${key.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
   const given: [name: string, type: string, value: unknown][] = [
     ["queue", "text", options.queue],
     ["priority", "integer", options.priority],
@@ -42,7 +42,7 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
     ["if_exists", "text", options.ifExists],
     ["after", "bigint[]", options.after && `{${options.after.join(",")}}`],
   ];
-  const named = given.filter(([, , value]) => value !== undefined);
+  const named = given.filter(([, , value]) => value != null);
   const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");
   const sql = `select id::text, uuid::text, created from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
   const answer: any = await query(sql, [jobType, JSON.stringify(payload), ...named.map(([, , value]) => String(value))]);

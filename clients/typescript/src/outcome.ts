@@ -7,6 +7,7 @@ export class Discard extends Error {}
 export class RetryAfter extends Error {
   constructor(readonly seconds: number, message = `retry after ${seconds} s`) {
     super(message);
+    checkSeconds(seconds);
   }
 }
 
@@ -14,9 +15,15 @@ export class RetryAfter extends Error {
 export class Snooze extends Error {
   constructor(readonly seconds: number) {
     super(`snooze for ${seconds} s`);
+    checkSeconds(seconds);
   }
 }
 
+function checkSeconds(seconds: number): void {
+  if (!(seconds >= 0 && seconds <= MAX_DELAY)) throw new TypeError(`'${seconds}' is no number of seconds from 0 to ${MAX_DELAY}`);
+}
+
+const MAX_DELAY = 31_536_000; // seconds: a year
 const MAX_RESULT = 16_384; // characters of JSON
 const [MAX_ERROR, MAX_STACK] = [2_000, 16_000]; // characters
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
@@ -34,13 +41,14 @@ export function success(result: unknown): Outcome {
   if (result === undefined || result === null) return { kind: "complete", result: null };
   const encode = (_: string, value: unknown) =>
     typeof value === "string" ? storable(value) : typeof value === "bigint" ? String(value) : value;
-  let text: string;
+  let text: string | undefined;
   try {
-    text = JSON.stringify(result, encode);
+    text = JSON.stringify(result, encode); // undefined for a function
   } catch (error) {
-    text = JSON.stringify(storable(`a result that is not JSON: ${error}`));
+    text = JSON.stringify(`a result that is not JSON: ${readable(error)}`);
   }
-  return { kind: "complete", result: text.length > MAX_RESULT ? JSON.stringify(text.slice(0, MAX_RESULT / 2)) : text };
+  if (text !== undefined && text.length > MAX_RESULT) text = JSON.stringify(storable(text.slice(0, MAX_RESULT / 2)));
+  return { kind: "complete", result: text ?? null };
 }
 
 /** The outcome of a handler that threw, possibly because it was stopped. */
@@ -52,10 +60,26 @@ export function failure(error: unknown, stopped: StopReason | null, timeoutS: nu
     const text = `it ran longer than its timeout of ${timeoutS} s`;
     return { kind: "fail", outcome: "timed_out", type: "Timeout", error: text, stack: "", delay: null };
   }
-  const { constructor, message, stack } = error instanceof Error ? error : new Error(String(error));
+  const { constructor, message, stack } = error instanceof Error ? error : new Error(readable(error));
   const [outcome, delay] = [error instanceof Discard ? "discarded" : "failed", error instanceof RetryAfter ? error.seconds : null];
-  const texts = { error: masked(message).slice(0, MAX_ERROR), stack: masked(stack ?? "").slice(0, MAX_STACK) };
-  return { kind: "fail", outcome, type: constructor.name, ...texts, delay };
+  const cut = (value: unknown, length: number) => storable(readable(value ?? "").slice(0, length));
+  const texts = { type: cut(constructor?.name, 200), error: cut(message, MAX_ERROR), stack: cut(stack, MAX_STACK) };
+  return { kind: "fail", outcome, ...texts, delay };
+}
+
+/** What to report in place of an outcome that the database refuses. */
+export function storableOutcome(outcome: Outcome, refusal: unknown): Outcome {
+  if (outcome.kind === "complete") return { kind: "complete", result: JSON.stringify("a result that cannot be stored") };
+  return { kind: "fail", outcome: "failed", type: "OutcomeRefused", error: readable(refusal), stack: "", delay: null };
+}
+
+/** The text of any value that may have been thrown. */
+function readable(value: unknown): string {
+  try {
+    return masked(String(value));
+  } catch {
+    return "a value without a text";
+  }
 }
 
 function storable(text: string): string {

@@ -59,7 +59,7 @@ export class Run<Payload = any> {
 
   /** Report how much is done, from 0 to 1. The next heartbeat writes it. */
   progress(fraction: number): void {
-    this.fraction = Math.min(1, Math.max(0, fraction));
+    this.fraction = Math.min(1, Math.max(0, fraction)) || 0; // also for NaN, such as 0 of 0
   }
 
   /** Call `work` at most once successfully per run. A later attempt gets the stored result. */

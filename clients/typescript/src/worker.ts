@@ -9,7 +9,7 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Connection, DatabaseUnavailable, LeaseLost } from "./connection.js";
-import { failure, type Outcome, type StopReason, success } from "./outcome.js";
+import { failure, type Outcome, type StopReason, storableOutcome, success } from "./outcome.js";
 import { type ClaimedRow, Run } from "./run.js";
 import { Scan } from "./scan.js";
 
@@ -42,6 +42,7 @@ export function optionsFromEnvironment(env: NodeJS.ProcessEnv = process.env): Om
   const numbers = { concurrency: number("CONCURRENCY", 100), leaseSeconds: number("LEASE_SECONDS", 60) };
   const times = { graceSeconds: number("GRACE_SECONDS", 25), pollSeconds: number("POLL_SECONDS", 1) };
   const names = { pool: env.WAKEBOARD_POOL || "default", queues: (env.WAKEBOARD_QUEUES || "default").split(",") };
+  if (!env.WAKEBOARD_DSN && !env.PGHOST) throw new Error("WAKEBOARD_DSN is not set: write postgresql://user:password@host:5432/database.");
   const others = { directConnection: env.WAKEBOARD_LISTEN !== "false", log: console.error };
   return { dsn: env.WAKEBOARD_DSN ?? "", ...numbers, ...times, ...names, ...others };
 }
@@ -62,6 +63,7 @@ interface Attempt {
   startedAt: number;
   stopped: StopReason | null;
   outcome: Outcome | null;
+  refused?: boolean; // the database did not accept the handler's own outcome
 }
 
 export class Worker {
@@ -84,11 +86,12 @@ export class Worker {
   private quarantineAt = 0;
   private yields = false;
   private signals = 0;
+  private outageLoggedAt = -Infinity;
   private wake: () => void = () => {};
   private flush: () => void = () => {};
 
   constructor(options: WorkerOptions) {
-    this.options = { ...optionsFromEnvironment({}), ...options };
+    this.options = { ...optionsFromEnvironment({ WAKEBOARD_DSN: options.dsn }), ...options };
     this.types = Object.keys(options.handlers);
     const { dsn, leaseSeconds, directConnection } = this.options;
     const connection = (purpose: string, share: number, notified: (() => void) | null = null) =>
@@ -105,9 +108,11 @@ export class Worker {
     const onSignal = () => this.stop();
     process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
     await this.persist(() => this.register(), () => !this.signals);
+    this.options.log(`ready: queues ${this.options.queues}; job types ${this.types}`);
     this.validUntil = clock() + this.options.leaseSeconds * VALID_SHARE;
     const background = [this.renewPeriodically(), this.reportOutcomes()];
-    while (!this.signals) await this.persist(() => this.claimTurn(), () => !this.signals);
+    const claiming = async () => { while (!this.signals) await this.persist(() => this.claimTurn(), () => !this.signals); };
+    const fault = await claiming().then(() => null, (error) => ({ error }));
     await this.drain();
     this.ended.abort();
     this.flush();
@@ -119,6 +124,7 @@ export class Worker {
     await Promise.all(Object.values(this.db).map((each) => each.close()));
     process.off("SIGTERM", onSignal).off("SIGINT", onSignal);
     const counts = Object.entries(this.counts).map(([name, count]) => `${count} ${name}`).join(", ");
+    if (fault) throw fault.error;
     this.options.log(`worker finished after ${(clock() - began).toFixed(1)} s: ${counts}`);
   }
 
@@ -135,6 +141,10 @@ export class Worker {
         return await work();
       } catch (error) {
         if (!(error instanceof DatabaseUnavailable)) throw error;
+        if (clock() > this.outageLoggedAt + 30) {
+          this.outageLoggedAt = clock();
+          this.options.log(`waiting for the database: ${error.message}`);
+        }
         await sleep(200);
       }
     }
@@ -235,7 +245,7 @@ export class Worker {
     });
     const attempt: Attempt = { row, run, startedAt: clock(), stopped: null, outcome: null };
     const older = this.held.get(row.id);
-    if (older) this.lose(older); // its lease must be lost, and the heartbeat does not say so
+    if (older && !older.outcome) this.lose(older); // its lease must be lost, and the heartbeat does not say so
     this.held.set(row.id, attempt);
     return attempt;
   }
@@ -283,7 +293,7 @@ export class Worker {
       await sleep(pause, undefined, { signal: this.ended.signal }).catch(() => {});
       if (this.ended.signal.aborted) return;
       if (!this.leasesValid()) this.orphan([...this.held.values()]); // other workers may have the runs
-      const allRenewed = await this.renew().catch((error) => { if (!(error instanceof DatabaseUnavailable)) throw error; });
+      const allRenewed = await this.renew().catch((error) => this.options.log(`the leases are not renewed: ${error}`));
       pause = allRenewed ? interval : Math.min(BUSY_RETRY_MS, interval);
     }
   }
@@ -362,8 +372,13 @@ export class Worker {
         await this.persist(() => this.db.outcomes.rows("select wakeboard.create_partitions()", []), () => this.leasesValid());
         return this.report(group);
       }
-      if (group.length === 1) this.options.log(`the outcome of run ${group[0]!.row.id} cannot be stored: ${error}`);
-      if (group.length === 1) return this.lose(group[0]!);
+      const [attempt] = group;
+      if (group.length === 1) this.options.log(`the outcome of run ${attempt!.row.id} cannot be stored: ${error}`);
+      if (group.length === 1 && attempt!.refused) return this.lose(attempt!);
+      if (group.length === 1) {
+        Object.assign(attempt!, { refused: true, outcome: storableOutcome(attempt!.outcome!, error) });
+        return this.report(group);
+      }
       for (const one of group) await this.report([one]); // so that only the outcome that cannot be stored is lost
     }
   }
@@ -377,8 +392,9 @@ export class Worker {
     return { refused, locked: refused.size ? await ids("select wakeboard.still_leased($1, $2, $3) as id", leases) : refused };
   }
 
-  private accept({ row, outcome }: Attempt): void {
-    this.held.delete(row.id);
+  private accept(attempt: Attempt): void {
+    const { row, outcome } = attempt;
+    if (this.held.get(row.id) === attempt) this.held.delete(row.id); // the run may be claimed again before the reply is read
     if (outcome!.kind === "complete") this.counts.succeeded += 1;
     else if (outcome!.kind === "fail") this.counts.failed += 1;
     else this.counts[outcome!.reason === "snoozed" ? "snoozed" : "released"] += 1;

@@ -47,6 +47,12 @@ test("each option reaches the run", async () => {
   const first = await enqueue(query, "sync", { 'a "quoted", key': 1, other: 1 }, unique);
   const second = await enqueue(query, "sync", { 'a "quoted", key': 1, other: 2 }, unique);
   assert.deepEqual([first.created, second.created, second.id], [true, false, first.id]);
+  const lines = { uniqueForSeconds: 60, uniqueBy: ["a\nb"] };
+  const created = [1, 2].map(async (value) => (await enqueue(query, "sync", { "a\nb": value }, lines)).created);
+  assert.deepEqual(await Promise.all(created), [true, true]);
+  const nothing: any = { queue: null, idempotencyKey: null, limitKey: null, runAt: null, uniqueBy: null, after: null };
+  const plain = await enqueue(query, "sync", {}, nothing);
+  assert.deepEqual((await pool.query("select queue, limit_key from wakeboard.job_runs where id = $1", [plain.id])).rows[0], { queue: "default", limit_key: null });
   const later = await enqueue(query, "sum_up", {}, { after: [id, first.id] });
   const parents = "select array_agg(parent_id::text order by place) as ids from wakeboard.run_dependencies where run_id = $1";
   assert.deepEqual((await pool.query(parents, [later.id])).rows[0].ids, [id, first.id]);

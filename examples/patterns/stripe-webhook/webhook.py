@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 DSN = os.environ["WAKEBOARD_DSN"]
+HANDLED = ("customer.subscription.", "invoice.paid")  # by handlers.py
 SECRET = os.environ["STRIPE_WEBHOOK_SECRET"]
 pool = AsyncConnectionPool(DSN, min_size=2, open=False)
 
@@ -37,8 +38,10 @@ async def webhook(request: Request) -> Response:
     body = await request.body()
     try:
         event = stripe.Webhook.construct_event(body, request.headers.get("Stripe-Signature"), SECRET, tolerance=300)
-    except (stripe.SignatureVerificationError, ValueError):
+    except (stripe.SignatureVerificationError, ValueError, TypeError):  # TypeError: a signature that is not ASCII
         return Response(status_code=400)
+    if not event.type.startswith(HANDLED):  # the object of others may have no id
+        return Response(status_code=200)
     payload = {"type": event.type, "object": event.data.object["id"]}
     async with pool.connection() as conn:
         await wakeboard.enqueue(conn, "stripe_event", payload, idempotency_key=event.id)

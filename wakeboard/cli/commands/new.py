@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.errors import Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,11 @@ def command(
     """
     from wakeboard.cli.support.new_project import project_files, project_name, write_project
 
-    project = project_name(folder.resolve().name if name is None else name)
+    try:
+        name = folder.resolve().name if name is None else name
+    except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
+        raise Refused(f"{folder} cannot be read: {exc}. Nothing was written.") from exc
+    project = project_name(name)
     texts = project_files(project)
     write_project(folder, texts)
     if as_json:
@@ -55,4 +61,4 @@ def command(
         return
     for path in texts:
         print_message(f"created: {folder / path}")
-    print_message(f"To run it: wakeboard up {folder}")
+    print_message(f"To run it: wakeboard up {shlex.quote(str(folder))}")

@@ -1,0 +1,59 @@
+"""A worker stores an outcome of each attempt, whatever its handler returns or raises, and other runs notice nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.clients import go_worker, typescript_command, typescript_worker
+from wakeboard.conformance.scenario import Scenario
+
+if TYPE_CHECKING:
+    from wakeboard.conformance.harness import Harness
+    from wakeboard.conformance.suite import Suite
+
+OUTCOMES = {
+    "TypeScript": {
+        "a key with NUL": ("succeeded", None),
+        "half a character": ("succeeded", None),
+        "a cycle": ("succeeded", None),
+        "a function": ("succeeded", None),
+        "progress NaN": ("succeeded", None),
+        "an error without a text": ("dead", "Error"),
+        "an error with an object as its text": ("dead", "Error"),
+        "a delay that is no number": ("dead", "TypeError"),
+        "a snooze without a delay": ("dead", "TypeError"),
+    },
+    "Go": {
+        "a number out of range": ("succeeded", None),
+        "a cycle": ("succeeded", None),
+        "progress NaN": ("succeeded", None),
+        "an error without a text": ("dead", "panic"),
+        "a result without JSON": ("dead", "panic"),
+        "no reason": ("dead", "panic"),
+        "the end of the goroutine": ("dead", "errors.errorString"),
+    },
+}
+
+
+@pytest.mark.parametrize("language", OUTCOMES)
+def test_odd_outcomes_are_stored_and_hurt_no_other_run(language: str, suite: Suite) -> None:
+    found: dict[str, tuple[str, str | None]] = {}
+
+    def odd(harness: Harness) -> None:
+        harness.start_and_wait()
+        other = harness.one("wait", {"seconds": 4})  # longer than a lease
+        runs = {what: harness.one("odd", {"what": what}, max_attempts=1) for what in OUTCOMES[language]}
+        ended = b"select count(*) = 0 from wakeboard.job_runs where status <> 'dead' and id = any (%s)"
+        harness.wait("some runs did not end", ended, list(runs.values()))
+        harness.succeeded(other)
+        rows = {what: harness.run(run) for what, run in runs.items()}
+        found.update({what: (row["status"], row["error_type"]) for what, row in rows.items()})
+        for row in [*rows.values(), harness.run(other)]:
+            assert (row["attempts"], row["crash_count"], row["lease_epoch"]) == (1, 0, 1)
+
+    command = typescript_command(typescript_worker()) if language == "TypeScript" else [str(go_worker())]
+    (result,) = suite.run(command, [Scenario(f"odd-{language.lower()}", "", "", odd)])
+    assert result.held, "\n".join([result.found, *result.output])
+    assert found == OUTCOMES[language]
