@@ -24,6 +24,7 @@ from wakeboard.store.statements import execute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import TracebackType
 
     from psycopg.abc import PQGen
 
@@ -75,6 +76,15 @@ class _Connection(psycopg.AsyncConnection[Any]):
         finally:
             timer.cancel()
 
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Closes the connection, also if the task is cancelled while psycopg rolls back."""
+        try:
+            await super().__aexit__(exc_type, exc, traceback)
+        finally:
+            await self.close()
+
 
 async def connect(
     dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard", reply_s: float | None = None
@@ -90,7 +100,11 @@ async def connect(
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None  # its text may quote a part of the password
     conn.reply_s = reply_s
-    await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+    try:
+        await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # the task may be cancelled here
+    except BaseException:
+        await conn.close()
+        raise
     return conn
 
 
