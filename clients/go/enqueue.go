@@ -29,6 +29,8 @@ type EnqueueOptions struct {
 	UniqueBy       []string      // nil: the whole payload
 	Replace        bool          // a unique run that has not started gets the new payload
 	After          []int64       // ids of runs: the run waits until all of them have succeeded
+	TraceParent    string        // the W3C headers of the current span, so that the run continues its trace
+	TraceState     string
 }
 
 // Enqueued names a run. Pass both to the SQL functions get_run and cancel_run.
@@ -44,13 +46,14 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 		" priority => nullif($4::integer, 0), run_at => nullif($5::timestamptz, '0001-01-01 00:00:00Z'), idempotency_key => nullif($6::text, '')," +
 		" limit_key => nullif($7::text, ''), max_attempts => nullif($8::integer, 0), timeout_s => nullif($9::integer, 0)," +
 		" unique_for => nullif($10::integer, 0), unique_by => $11::text[]," +
-		" if_exists => case when $12::boolean then 'replace' else 'keep' end, after => $13::bigint[])"
+		" if_exists => case when $12::boolean then 'replace' else 'keep' end, after => $13::bigint[]," +
+		" traceparent => nullif($14::text, ''), tracestate => nullif($15::text, ''))"
 	encoded, err := json.Marshal(payload)
 	if err != nil {
 		return run, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
 	}
 	err = tx.QueryRow(ctx, sql, jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
 		options.LimitKey, options.MaxAttempts, math.Ceil(options.Timeout.Seconds()), math.Ceil(options.UniqueFor.Seconds()), options.UniqueBy,
-		options.Replace, options.After).Scan(&run.ID, &run.UUID, &run.Created)
+		options.Replace, options.After, options.TraceParent, options.TraceState).Scan(&run.ID, &run.UUID, &run.Created)
 	return run, err
 }

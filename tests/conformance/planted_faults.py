@@ -47,7 +47,7 @@ FAULTS = (
         "a lost lease does not stop its handler",
         "lost-lease",
         "did not note 'stopped'",
-        {"if (older) this.lose(older);": ""},
+        {"if (older && !older.outcome) this.lose(older);": ""},
     ),
     Fault(
         "a lease counts from the reply, by the worker's own clock",

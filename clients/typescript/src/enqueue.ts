@@ -21,6 +21,9 @@ export interface EnqueueOptions {
   ifExists?: "keep" | "replace";
   /** Ids of runs: the run waits until all of them have succeeded. */
   after?: string[];
+  /** The W3C headers of the current span, so that the run continues its trace. */
+  traceparent?: string;
+  tracestate?: string;
 }
 
 /** `id` is a 64-bit number as text. Pass `id` and `uuid` to the SQL functions `get_run` and `cancel_run`. */
@@ -41,6 +44,8 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
     ["unique_by", "text[]", uniqueBy],
     ["if_exists", "text", options.ifExists],
     ["after", "bigint[]", options.after && `{${options.after.join(",")}}`],
+    ["traceparent", "text", options.traceparent],
+    ["tracestate", "text", options.tracestate],
   ];
   const named = given.filter(([, , value]) => value != null);
   const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");

@@ -53,6 +53,10 @@ test("each option reaches the run", async () => {
   const nothing: any = { queue: null, idempotencyKey: null, limitKey: null, runAt: null, uniqueBy: null, after: null };
   const plain = await enqueue(query, "sync", {}, nothing);
   assert.deepEqual((await pool.query("select queue, limit_key from wakeboard.job_runs where id = $1", [plain.id])).rows[0], { queue: "default", limit_key: null });
+  const trace = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", tracestate: "vendor=1" };
+  const traced = await enqueue(query, "sync", {}, trace);
+  const stored = await pool.query("select traceparent, tracestate from wakeboard.job_trace_contexts where run_id = $1", [traced.id]);
+  assert.deepEqual(stored.rows[0], trace);
   const later = await enqueue(query, "sum_up", {}, { after: [id, first.id] });
   const parents = "select array_agg(parent_id::text order by place) as ids from wakeboard.run_dependencies where run_id = $1";
   assert.deepEqual((await pool.query(parents, [later.id])).rows[0].ids, [id, first.id]);
