@@ -6,9 +6,9 @@ holds for objects of a namespace that was deleted.
 A schedule that is only missing may be a mistake: it was deleted while no operator watched, or the list is incomplete. A
 large removal of such schedules waits for a confirmation (wakeboard.maintenance.prune).
 
-Both kinds wait until a large change has ended, so that one decision covers all of it. The API server reports the
-deletion of a custom resource definition as the deletion of each object. Lists fail soon afterwards, and then all
-reports are dropped.
+Both kinds wait until the change has ended, because few deletions may be the first ones of many. So one decision covers
+all of it. The API server reports the deletion of a custom resource definition as the deletion of each object. Lists
+fail soon afterwards, and then all reports are dropped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from wakeboard.store.maintenance_api import KnownDefinition
 
-QUIET_S: Final = 2.0  # without a further report: a large deletion has ended
+QUIET_S: Final = 2.0  # without a further report: a deletion has ended
 ALL_DELETED_S: Final = 10.0  # the same if no object is left: a resource definition is deleted after its objects
+SMALL_S: Final = 10.0  # since the first report: a deletion that is still small does not wait for its end any longer
 STABLE_S: Final = 5.0  # between two lists in which the same schedules, or fewer, are missing
 REPORT_EXPIRES_S: Final = 600.0  # for a report that no list has confirmed
 
@@ -70,7 +71,7 @@ class MissingSchedules:
         unreported = [each for each in missing if each.id not in ids]
         crd_may_be_deleted = any(each.namespace not in deleted_namespaces for each in reported)
         waits = [
-            self._reported_wait_s(len(reported), live, now, crd_may_be_deleted=crd_may_be_deleted),
+            self._reported_wait_s(reported, live, now, crd_may_be_deleted=crd_may_be_deleted),
             self._unreported_wait_s(unreported, now),
         ]
         positive = [wait for wait in waits if wait > 0]
@@ -78,10 +79,18 @@ class MissingSchedules:
             [] if waits[0] > 0 else reported, [] if waits[1] > 0 else unreported, min(positive) if positive else None
         )
 
-    def _reported_wait_s(self, reported: int, live: int, now: float, *, crd_may_be_deleted: bool) -> float:
-        if not needs_confirmation(reported, live):
+    def _reported_wait_s(
+        self, reported: Sequence[KnownDefinition], live: int, now: float, *, crd_may_be_deleted: bool
+    ) -> float:
+        if not reported:
             return 0.0
-        return self._last_report_at + (ALL_DELETED_S if crd_may_be_deleted and reported == live else QUIET_S) - now
+        quiet_at = self._last_report_at + QUIET_S
+        if not needs_confirmation(len(reported), live):
+            first_at = min((self._reported[each.uid] for each in reported if each.uid in self._reported), default=now)
+            return min(quiet_at, first_at + SMALL_S) - now
+        return (
+            self._last_report_at + ALL_DELETED_S if crd_may_be_deleted and len(reported) == live else quiet_at
+        ) - now
 
     def _unreported_wait_s(self, unreported: Sequence[KnownDefinition], now: float) -> float:
         ids = frozenset(each.id for each in unreported)

@@ -293,6 +293,29 @@ async def test_deletions_that_the_api_server_has_reported_need_no_confirmation(h
     assert harness.reconciler.pending_removal is None
 
 
+async def test_the_first_reported_deletions_wait_for_the_others(harness: ReconcilerHarness) -> None:
+    """Ten may be the first ones of a deleted resource definition."""
+    await harness.list(*many(12))
+    for number in range(10):
+        harness.reconciler.missing.record_deletion(f"uid of s{number}", harness.now)
+    assert (await harness.list_once(*many(12, 10))).removed == []
+    assert 0 < (harness.reconciler.resync_in_s or 0) <= 2
+    harness.reconciler.missing.clear()
+    assert (await harness.list()).removed == []
+    assert "12 of 12 schedules" in (harness.reconciler.pending_removal or "")
+
+
+async def test_deletions_that_go_on_are_carried_out_within_seconds(harness: ReconcilerHarness) -> None:
+    await harness.list(*many(30))
+    removed: list[int] = []
+    for number in range(14):
+        harness.reconciler.missing.record_deletion(f"uid of s{number}", harness.now)
+        removed.append(len((await harness.list_once(*many(30, number + 1))).removed))
+        harness.now += 1.5
+    assert max(removed) <= 8
+    assert sum(removed) >= 6
+
+
 async def test_deletions_of_a_resource_definition_remove_nothing(harness: ReconcilerHarness) -> None:
     await harness.list(*many(30))
     for number in range(30):

@@ -109,7 +109,8 @@ func (w *Worker) claimDue(ctx context.Context, free int) (claimed int, err error
 
 // claimUnlimited continues behind the last run. After two seconds, or when it has claimed all, it begins at the start again,
 // to find what became due before that run. It then reads beyond 2000 due rows of a queue and priority, which may be of other
-// job types, unless that took long: then it waits twenty times as long.
+// job types, unless that took long: then it waits twenty times as long. One slow reply does not count: it says nothing of the
+// backlog.
 func (w *Worker) claimUnlimited(ctx context.Context, sql string, count int) (int, error) {
 	sent, full := time.Now(), time.Now().After(w.nextFull[sql])
 	if full && time.Since(w.rewound) > 2*time.Second {
@@ -117,8 +118,11 @@ func (w *Worker) claimUnlimited(ctx context.Context, sql string, count int) (int
 	}
 	claimed, err := w.claim(ctx, sql, pgx.NamedArgs{"count": count, "full": full, "queue": w.options.Queues[w.turns/20%len(w.options.Queues)],
 		"last_queue": w.last.Queue, "last_priority": w.last.Priority, "last_run_at": w.last.RunAt, "last_id": w.last.ID})
-	if took := time.Since(sent); full && (claimed < count || took > 100*time.Millisecond) { // in a backlog of its own, it is the cheaper one
-		w.nextFull[sql] = time.Now().Add(20 * took)
+	if took := time.Since(sent); full {
+		if cost := min(took, w.fullTook[sql]); claimed < count || cost > 100*time.Millisecond { // in a backlog of its own, it is the cheaper one
+			w.nextFull[sql] = time.Now().Add(20 * cost)
+		}
+		w.fullTook[sql] = took
 	}
 	if claimed < count {
 		w.rewound = time.Time{}

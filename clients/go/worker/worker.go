@@ -80,7 +80,8 @@ type Worker struct {
 	turns                              int
 	registeredAt, noneLimited, rewound time.Time
 	nextFull                           map[string]time.Time // for each statement
-	last                               *Run                 // the scan position: the claim before has read what was due until this run
+	fullTook                           map[string]time.Duration
+	last                               *Run // the scan position: the claim before has read what was due until this run
 	afterKey                           string
 	yields                             bool // to a quarantined run
 }
@@ -88,7 +89,7 @@ type Worker struct {
 // New makes a worker with these handlers, by job type.
 func New(options Options, handlers map[string]Handler) *Worker {
 	return &Worker{
-		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{}, last: &Run{Priority: 6}, nextFull: map[string]time.Time{},
+		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{}, last: &Run{Priority: 6}, nextFull: map[string]time.Time{}, fullTook: map[string]time.Duration{},
 		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1),
 	}
 }
