@@ -126,6 +126,24 @@ async def test_a_definition_that_cannot_be_computed_stops_alone_and_keeps_its_pl
     assert await make_ticks(store) == (0, 0, 0, 0)
 
 
+@pytest.mark.parametrize("cron_fields", [None, "99 from the future"])
+async def test_a_last_tick_ahead_of_the_clock_stops_no_other_schedule(store: MaintenanceStore, cron_fields: str | None):
+    """As after a failover to a server whose clock is behind, when an administrator moves the cursor back."""
+    await put(store, declared("a", schedule="* * * * *"), declared("b"))
+    await make_due(store)
+    await rows(
+        store,
+        "update job_definitions set cron_fields = coalesce(%s, cron_fields),"
+        " last_tick_at = date_trunc('minute', now()) + interval '5 minutes' where name = 'a'",
+        cron_fields,
+    )
+    assert await make_ticks(store) == (2, 1, 0, 0)
+    assert await runs(store, columns="schedule") == ["team/b"]
+    assert await definition(store, "a", "last_tick_at > now() + interval '3 minutes'")
+    if cron_fields is None:
+        assert await definition(store, "a", "next_run_at = last_tick_at + interval '1 minute'")
+
+
 async def test_a_repaired_definition_continues_where_it_stopped(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)

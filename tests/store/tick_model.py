@@ -323,7 +323,7 @@ def older(plan: TickPlan, by: timedelta) -> TickPlan:
         plan,
         cursor=plan.cursor - by,
         next_cursor=plan.next_cursor and plan.next_cursor - by,
-        up_to=plan.up_to - by,
+        up_to=plan.up_to and plan.up_to - by,
         ticks=[tick - by for tick in plan.ticks],
         skipped=[skip._replace(since=skip.since - by, until=skip.until - by) for skip in plan.skipped],
     )

@@ -85,9 +85,7 @@ def _planned(due: DueDefinition, plan: Callable[[DstTicks], TickPlan]) -> TickPl
     try:
         return plan(dst_ticks_for(due.cron_fields, due.time_zone, due.dst_gap, due.dst_overlap))  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
     except Exception as error:  # noqa: BLE001 - it must not stop the other schedules
-        return TickPlan(
-            due.id, due.generation, due.next_run_at, due.next_run_at, due.last_tick_at, error=error_text(error)
-        )
+        return TickPlan(due.id, due.generation, due.next_run_at, due.next_run_at, None, error=error_text(error))
 
 
 def error_text(error: Exception) -> str:
@@ -126,7 +124,7 @@ def _ranges(due: DueDefinition, misfire_grace: timedelta) -> Iterator[tuple[date
 
 def _plan_ranges(due: DueDefinition, tick_schedule: DstTicks, ranges: Sequence[tuple[datetime, int, str]]) -> TickPlan:
     position = _first_tick(due, tick_schedule)
-    up_to = due.last_tick_at
+    up_to: datetime | None = None
     ticks: list[datetime] = []
     skipped: list[Skipped] = []
     for until, newest, reason in ranges:

@@ -80,14 +80,14 @@ class TickPlan:
     """The runs and skips planned for one schedule's due ticks.
 
     `cursor` and `generation`: as they were read. `next_cursor`: the first tick after the planned ones; None: there is
-    none. `up_to`: the newest planned tick. `error`: why ticks cannot be computed.
+    none. `up_to`: the newest planned tick; None: no tick is planned. `error`: why ticks cannot be computed.
     """
 
     id: int
     generation: int
     cursor: datetime
     next_cursor: datetime | None
-    up_to: datetime
+    up_to: datetime | None
     ticks: Sequence[datetime] = ()
     skipped: Sequence[Skipped] = ()
     error: str | None = None

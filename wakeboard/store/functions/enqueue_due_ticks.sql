@@ -1,7 +1,7 @@
 -- for: worker, operator
 -- Turns due ticks into runs and advances the schedules' cursors. For each schedule ids[i], the caller has read generations[i] and
--- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled) and errors[i] (null, or
--- why ticks cannot be computed: then only that schedule stops).
+-- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled; null: none) and
+-- errors[i] (null, or why ticks cannot be computed: then only that schedule stops).
 -- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip: skip_definitions[k],
 -- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k].
 -- A schedule whose cursor or generation has changed, or whose row is locked, is left to the other caller. A Replace tick waits for the next
