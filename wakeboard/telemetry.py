@@ -142,6 +142,7 @@ def _exporter(signal: str) -> Any:
     protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "").strip() or general or "http/protobuf"
     if protocol != "http/protobuf":
         raise ValueError(f"the protocol {protocol!r} is not supported; set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")
+    _check_address(signal)
     if signal == "TRACES":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -149,6 +150,19 @@ def _exporter(signal: str) -> Any:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
     return OTLPMetricExporter()
+
+
+def _check_address(signal: str) -> None:
+    """Raises ValueError for an address without a scheme, and does not repeat it.
+
+    Every request to it would fail, and log the address: its password is not recognised without a scheme.
+    """
+    for name in (f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+        address = os.environ.get(name, "").strip().lower()
+        if address and not address.startswith(("http://", "https://")):
+            raise ValueError(f"{name} must begin with http:// or https://")
+        if address:
+            return
 
 
 @contextmanager

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.telemetry.collector import Collector
     from tests.telemetry.conftest import System
 
+PASSWORD = "correct-horse"
+
 
 def test_a_wake_sends_its_metrics_before_it_ends(system: System, collector: Collector) -> None:
     for job_type in ("ping", "ping", "fails-once"):
@@ -74,6 +76,14 @@ def test_a_flush_waits_for_spans_and_metrics_together() -> None:
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER is 'zipkin'; write otlp, console or none"),
         ({"OTEL_PROPAGATORS": "b3"}, "Propagator b3 not found"),
         ({"OTEL_PYTHON_METER_PROVIDER": "none"}, "nothing is sent: StopIteration"),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": f"sender:{PASSWORD}@127.0.0.1:4318"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT must begin with http:// or https://",
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"sender:{PASSWORD}@127.0.0.1:4318"},
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT must begin with http:// or https://",
+        ),
         ({"OTEL_TRACES_SAMPLER_ARG": "many", "OTEL_TRACES_SAMPLER": "traceidratio"}, None),
     ],
 )
@@ -84,6 +94,7 @@ def test_a_wrong_variable_is_logged_and_runs_are_executed(
     worker = system.wake(variables={**collector.variables, **variables})
     assert system.watcher.status(run) == "succeeded"
     assert sentence is None or sentence in worker.log
+    assert PASSWORD not in worker.log
 
 
 def test_without_the_packages_the_log_says_what_to_install(system: System, collector: Collector) -> None:

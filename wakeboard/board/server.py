@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from wakeboard.board.application import app
+from wakeboard.board.http_protocol import BoundedH11Protocol
 from wakeboard.errors import InvalidSettings
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class BoardServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application,
+                http=BoundedH11Protocol,
                 log_level="error",
                 log_config=None,  # the format of this process, not of uvicorn
                 access_log=False,

@@ -62,18 +62,23 @@ def schedule(conn: psycopg.Connection[Any], post: int, publish_at: datetime) -> 
     )
 
 
-def main(command: str, *words: str) -> None:
-    """Does what a user typed, in the database that `wakeboard up` has started here."""
-    dsn = json.loads(Path(".wakeboard/up.json").read_text(encoding="utf-8"))["dsn"]
-    with psycopg.connect(dsn) as conn:
-        if command == "write":
-            due = datetime.now(UTC) + timedelta(seconds=float(words[1]))
-            print(f"post {write(conn, words[0], due)} is due at {due:%H:%M:%S} UTC")
-        elif command == "edit":
-            print("edited" if edit(conn, int(words[0]), words[1]) else "too late")
-        elif command == "withdraw":
-            print("withdrawn" if withdraw(conn, int(words[0])) else "too late")
+def main(words: list[str]) -> str:
+    """Does what a user typed, in the database that `wakeboard up` has started here. Returns what to print."""
+    settings = Path(".wakeboard/up.json")
+    if not settings.exists():
+        return "No wakeboard runs in this folder. In another terminal, type: wakeboard up ."
+    with psycopg.connect(json.loads(settings.read_text(encoding="utf-8"))["dsn"]) as conn:
+        match words:
+            case ["write", text, seconds] if seconds.isdecimal():
+                due = datetime.now(UTC) + timedelta(seconds=int(seconds))
+                return f"post {write(conn, text, due)} is due at {due:%H:%M:%S} UTC"
+            case ["edit", post, text] if post.isdecimal():
+                return "edited" if edit(conn, int(post), text) else "too late"
+            case ["withdraw", post] if post.isdecimal():
+                return "withdrawn" if withdraw(conn, int(post)) else "too late"
+            case _:
+                return "Type: python posts.py write TEXT SECONDS, or edit POST TEXT, or withdraw POST"
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print(main(sys.argv[1:]))

@@ -28,7 +28,12 @@ def command(
     ],
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="SCENARIO", help="Only this scenario. Repeat it for more.", show_default=False),
+        typer.Option(
+            "--only",
+            metavar="SCENARIO",
+            help="Only this scenario. Repeat it for more. An unknown name lists all.",
+            show_default=False,
+        ),
     ] = None,
     parallel: Annotated[
         int, typer.Option("--parallel", metavar="N", help="How many scenarios run at once.", min=1, max=24)

@@ -31,7 +31,10 @@ def command(
         typer.Option(
             "--board-port",
             metavar="PORT",
-            help="The port of the web board. Another one is taken if it is in use.",
+            envvar="WAKEBOARD_BOARD_PORT",
+            show_envvar=False,
+            help="The port of the web board; 0: any free one. Another one is taken if it is in use.",
+            min=0,
             max=65535,
         ),
     ] = 8686,
