@@ -315,8 +315,9 @@ def outage(harness: Harness) -> None:
     "every restart of a pooler or a switch makes long runs begin again",
 )
 def cut_connections(harness: Harness) -> None:
-    runs = harness.enqueue("wait", {"seconds": 3}, count=3)
-    harness.start()
+    lease_s = 2 * LEASE_S  # so that the outage is shorter on a busy machine, too
+    runs = harness.enqueue("wait", {"seconds": lease_s + 1}, count=3)
+    harness.start(lease_seconds=lease_s)
     for run in runs:
         harness.noted(run, "started")
     for _ in range(3):
