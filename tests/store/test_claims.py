@@ -259,8 +259,11 @@ def test_each_limit_key_is_served_when_one_slot_is_free(admin: SqlClient, worker
     for _ in range(150):
         (lease,) = worker.claim_limited(*keys, count=1, by_chance=True)
         served.append(admin.run(lease.id).limit_key)
-        worker.complete(lease)
-    assert set(served) == set(keys)
+        assert worker.complete(lease) == []
+    left_out = set(keys) - set(served)  # once in a million times by chance: what does the database say of it?
+    state = "select limits, count(run), min(run_at), bool_or(holds_slot) from job_limits limits"
+    query = state + " join job_runs run on limit_key = key where key = any (%s) group by limits"
+    assert not left_out, admin.sql(query, list(left_out))
 
 
 # -- what makes claims fast --------------------------------------------------------------------------------------------
