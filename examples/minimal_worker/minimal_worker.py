@@ -129,7 +129,12 @@ class Worker:
     async def claim(self):
         """Claim runs for the free slots, and start their handlers. Returns how many runs there were."""
         if time.monotonic() > self.register_at:
-            await self.register()
+            try:
+                await self.register()
+            except psycopg.errors.LockNotAvailable:
+                if not self.valid_until:
+                    raise
+                self.register_at = time.monotonic() + 10  # a lock must not stop the claims
         if any(run.row.crash_count >= 2 for run in self.held.values()):
             return 0  # a quarantined run is alone
         QUEUES.append(QUEUES.pop(0))  # the queues of a priority take turns

@@ -20,6 +20,12 @@ class Fault(NamedTuple):
 
 FAULTS = (
     Fault(
+        "a registration that fails stops the claims",
+        "refused-registration",
+        "did not succeed",
+        {"await this.registerAgain()": "await this.register()"},
+    ),
+    Fault(
         "no heartbeat",
         "heartbeat",
         "its lease expired while the handler ran",

@@ -29,6 +29,7 @@ NAMES = [
         "timeout",
         "cancel",
         "foreign-types",
+        "refused-registration",
     ),
     *(
         "limits",

@@ -97,6 +97,22 @@ def test_a_heartbeat_does_not_wait_for_its_workers_row(admin: SqlClient, worker:
     assert worker.sql("select * from renew(71, 60, %s, '{1}', '{null}', '{null}')", [lease.id]) == []
 
 
+@pytest.mark.parametrize(
+    "lock", ["select from workers for update", "delete from workers", "update workers set pool = 'p'"]
+)
+def test_a_worker_whose_row_is_locked_registers_again_at_once(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient, lock: str
+) -> None:
+    worker.register()
+    admin.sql("update workers set last_seen = now() - interval '1 h'")
+    holder.sql(lock)
+    worker.sql("set statement_timeout = '500ms'")  # less than the lock_timeout of the function
+    assert worker.register()
+    holder.sql("rollback")
+    assert worker.register()
+    assert admin.value("select last_seen > now() - interval '1 min' from workers")
+
+
 # -- what administrators ask for ---------------------------------------------------------------------------------------
 
 

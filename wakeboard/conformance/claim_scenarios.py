@@ -25,6 +25,15 @@ SOON_S: Final = 2 + SLACK_S  # a worker may continue behind its last run for two
 CLAIMS: Final[list[Scenario]] = []
 scenario = registration(CLAIMS)
 
+# `nextval` counts the calls, because a rollback does not undo it.
+REFUSE_REGISTRATIONS: Final = rb"""
+do $$ begin
+  execute regexp_replace(pg_get_functiondef('wakeboard.register_worker'::regproc), 'AS \$function\$.*',
+    'as $f$ begin perform nextval(''wakeboard.refusals''); '
+    || 'raise exception using errcode = ''55P03'', message = ''locked''; end $f$');
+end $$
+"""
+
 
 @scenario(
     "a due run is found behind thousands of due runs of other job types",
@@ -138,3 +147,19 @@ def _insert(
 def _claimed(harness: Harness, count: int) -> None:
     """Wait until so many runs have been claimed."""
     harness.wait("the worker claims no runs", b"select sum(lease_epoch) >= %s from wakeboard.all_runs", count)
+
+
+@scenario(
+    "a worker that cannot register again goes on claiming",
+    "one locked table, or a transaction that an administrator left open, stops all workers within a lease",
+)
+def refused_registration(harness: Harness) -> None:
+    harness.start_and_wait()
+    harness.succeeded(harness.one("echo", {"n": 1}))
+    harness.do(b"create sequence wakeboard.refusals")
+    harness.do(REFUSE_REGISTRATIONS)
+    harness.wait(
+        "the worker did not register again after a lease",
+        b"select last_value >= 2 from wakeboard.refusals",
+    )
+    harness.succeeded(harness.one("echo", {"n": 2}))

@@ -23,7 +23,7 @@ from wakeboard.errors import DatabaseUnavailable
 from wakeboard.rules.humanize import counted
 from wakeboard.store.worker_api import text_array
 from wakeboard_worker.heartbeat import VALID_SHARE
-from wakeboard_worker.logs import log, outages
+from wakeboard_worker.logs import failures, log, outages
 from wakeboard_worker.oldest_first import OldestFirst
 from wakeboard_worker.quarantine_turns import QuarantineTurns
 from wakeboard_worker.queue_scan import QueueScan
@@ -45,6 +45,7 @@ MAX_CLAIM = 1000  # rows of one claim
 KEYS_PER_CLAIM = 200  # limit keys that one claim of limited runs considers
 LIMITED_PAUSE_S = 0.05  # after a claim of limited runs that found none
 REGISTER_EVERY_S = 180.0  # readers consider the job types of workers that registered in the last 10 minutes
+REGISTER_RETRY_S = 10.0  # after a registration that failed
 COALESCE_S = 0.01  # how long to wait for more free slots, so that one claim fills several
 
 
@@ -95,6 +96,8 @@ class Fetcher:
         self._maintain_at_once = self._limited_first = False
         self._unregistered_before = 0  # the heartbeat's count at the last registration
         self._registered_at = self._started_at
+        self._register_every_s = min(REGISTER_EVERY_S, settings.lease_seconds)
+        self._register_at = 0.0  # time.monotonic(); no registration before it
         self._nothing_due_soon = (
             False  # the answer of the last query; the next scan confirms it before the worker exits
         )
@@ -133,10 +136,10 @@ class Fetcher:
         """Run maintenance, claim, and wait if nothing was claimed. Returns False if nothing is due now or soon."""
         in_flight = self._in_flight
         in_flight.wakeup.clear()
-        await self._register_again(store)
+        await self._unless_refused(self._register_again(store), store, "registration")
         # Even while every slot is busy, because due ticks and expired leases must not wait for a free slot.
         at_once, self._maintain_at_once = self._maintain_at_once, False
-        await self._maintain(store.conn, at_once)
+        await self._unless_refused(self._maintain(store.conn, at_once), store, "maintenance")
         if store.conn.closed:
             await self._connection.pause()
             return True
@@ -156,12 +159,28 @@ class Fetcher:
             return True
         return await self._idle(store, all_free=all_free)
 
+    async def _unless_refused(self, task: Awaitable[None], store: WorkerStore, what: str) -> None:
+        """Do what a fetch does besides claims. A table that is locked, or the like, must not stop the claims.
+
+        Raises DatabaseUnavailable if the connection was lost.
+        """
+        try:
+            await task
+        except DatabaseUnavailable as error:
+            if store.conn.closed:
+                raise
+            failures.failed(what, error)
+        else:
+            failures.succeeded(what)
+
     async def _register_again(self, store: WorkerStore) -> None:
         """Register again if the store has removed this worker, and often enough that its job types stay known."""
         unregistered, now = self._heartbeat.unregistered, time.monotonic()
-        long_ago = now > self._registered_at + min(REGISTER_EVERY_S, self._settings.lease_seconds)
-        if unregistered != self._unregistered_before or long_ago:
+        due = unregistered != self._unregistered_before or now > self._registered_at + self._register_every_s
+        if due and now >= self._register_at:
+            self._register_at = now + REGISTER_RETRY_S  # it may have waited for a lock
             await store.register_worker(tuple(self._in_flight.handlers), again=True)
+            self._register_at = now
             self._unregistered_before = unregistered
             self._registered_at = now
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wakeboard.logging_setup import configure_logging, for_console
 from wakeboard.rules.humanize import counted
+from wakeboard.store.failure_log import FailureLog
 from wakeboard.store.outages import Outages
 from wakeboard_worker.attempt import current_attempt
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.worker")
 outages = Outages(log)
+failures = FailureLog(log)  # of what a worker does besides claims
 runs_log = logging.getLogger("wakeboard.run")
 MAX_RUN_LINES = 50  # a second
 

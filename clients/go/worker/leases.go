@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log"
 	"maps"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -76,11 +78,13 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 		host, _ := os.Hostname()
 		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, pgx.NamedArgs{
 			"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency})
-		if err != nil {
+		if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && (w.registeredAt.IsZero() || !answered || !unavailable(err)) {
 			return 0, err
+		} else if err != nil { // a table is locked, for example: that must not stop the claims
+			log.Printf("could not register again: %v", err)
 		}
 		w.registered.Store(true)
-		w.registeredAt, w.yields = time.Now(), waits[0] && !w.yields
+		w.registeredAt, w.yields = time.Now(), err == nil && waits[0] && !w.yields
 	}
 	if !w.yields {
 		claimed, err = w.claimDue(ctx, free)

@@ -160,10 +160,21 @@ export class Worker {
     this.registeredAt = clock();
   }
 
+  /** A registration that fails, because a table is locked for example, must not stop the claims. */
+  private async registerAgain(): Promise<void> {
+    try {
+      await this.register();
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable)) throw error;
+      this.options.log(`could not register again: ${error.message}`);
+      this.registeredAt = clock(); // the next one is due after as long as usual
+    }
+  }
+
   /** Claim runs for the free slots. If there are none, wait for a notification, the end of a run, or the next poll. */
   private async claimTurn(): Promise<void> {
     const woken = new Promise<void>((resolve) => (this.wake = resolve));
-    if (clock() > this.registeredAt + Math.min(REGISTER_EVERY_S, this.options.leaseSeconds)) await this.register();
+    if (clock() > this.registeredAt + Math.min(REGISTER_EVERY_S, this.options.leaseSeconds)) await this.registerAgain();
     const [free, idle] = [this.options.concurrency - this.running, this.held.size === 0];
     if (this.leasesValid() && free > 0) {
       if (!(await this.yieldsToQuarantine()) && (await this.claimRuns(free))) return;
