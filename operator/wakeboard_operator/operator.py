@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, LeadershipLost, Locked, WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.manifests.alert_file import AlertFile
@@ -30,6 +30,7 @@ from wakeboard.manifests.reloaded_file import ReloadedFile
 from wakeboard.rules.declared_limits import NO_LIMITS
 from wakeboard.rules.health_conditions import NO_WORKER
 from wakeboard.store.connection import require_schema
+from wakeboard.store.failure_log import FailureLog
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
@@ -166,6 +167,7 @@ class Operator:
     ) -> None:
         self._settings, self._cluster, self._source = settings, cluster, source
         self._leadership, self._supervisor, self._metrics, self._health = leadership, supervisor, metrics, health
+        self._failures = FailureLog(log, what="the maintenance task")
 
     async def run_terms(self) -> None:
         """Starts the leader's tasks when this process becomes the leader, and cancels them when the term ends."""
@@ -232,9 +234,10 @@ class Operator:
         alerts = None
         if settings.alerts_file:
             alerts = AlertFile(Path(settings.alerts_file), partial(log_problems, "alert rules")).alerts
+        maintenance = self._maintenance(alerts)  # for the whole term, whatever fails
         works: dict[str, Callable[[AsyncConnection], Awaitable[None]]] = {
             "reconcile": lambda conn: self._reconcile(leader_store(conn), reconciler),
-            "maintenance": lambda conn: self._run_maintenance(leader_store(conn), alerts),
+            "maintenance": lambda conn: self._run_maintenance(leader_store(conn), maintenance),
             "statuses": lambda conn: self._write_statuses(leader_store(conn), reconciler, writer),
             "metrics": lambda conn: self._collect_metrics(conn, reconciler),
         }
@@ -361,9 +364,9 @@ class Operator:
 
     # -- maintenance, statuses, metrics --------------------------------------------------------------------------------
 
-    async def _run_maintenance(self, store: LeaderStore, alerts: Callable[[], AlertSpec | None] | None) -> None:
+    def _maintenance(self, alerts: Callable[[], AlertSpec | None] | None) -> MaintenanceLoop:
         settings = self._settings
-        maintenance = MaintenanceLoop(
+        return MaintenanceLoop(
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
             sets_retention=True,
@@ -371,14 +374,20 @@ class Operator:
             limits=self._declared_limits(),
             source=self._source,
         )
+
+    async def _run_maintenance(self, store: LeaderStore, maintenance: MaintenanceLoop) -> None:
+        """Runs the tasks that are due. A task that fails has a line in the log and a count in the metrics.
+
+        Raises LeadershipLost, and DatabaseUnavailable if a new connection may help: other tasks have run in that pass.
+        """
         while True:
             done = await maintenance.run_due(store, time.monotonic())
             self._metrics.record_maintenance(done)
-            for name, error in done.failures.items():
-                if not isinstance(error, DatabaseUnavailable):
-                    log.warning("%s: %s", name, error)
-                if isinstance(error, WakeboardError):
-                    raise error
+            lost = [error for error in done.failures.values() if _needs_restart(error)]
+            if not lost:
+                self._failures.update(maintenance.failing)
+            for error in lost:
+                raise error
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
 
     def _declared_limits(self) -> Callable[[], Limits | None]:
@@ -447,6 +456,11 @@ class Operator:
                 if str(error) != logged:
                     log.warning("wake cleanup: %s", error)
                 logged = str(error)
+
+
+def _needs_restart(error: Exception) -> bool:
+    """Whether the term may be over, or a new connection may help."""
+    return isinstance(error, LeadershipLost | DatabaseUnavailable) and not isinstance(error, Locked)
 
 
 def log_problems(what: str, problems: Sequence[str]) -> None:

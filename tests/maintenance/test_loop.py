@@ -60,6 +60,7 @@ async def test_a_failed_maintenance_task_stops_no_other_and_is_retried(store: Ma
     assert set(made.failures) == {"reaper", "partitions"}
     assert "wakeboard migrate" in str(made.failures["reaper"])
     assert made.ticks.runs == 1
+    assert set(ours.failing) == {"reaper", "partitions"}
     assert ours.due_tasks(60.0) == [
         "scheduler",
         "dependencies",
@@ -72,6 +73,7 @@ async def test_a_failed_maintenance_task_stops_no_other_and_is_retried(store: Ma
     await rows(store, "alter function reap_away rename to reap")
     await rows(store, "alter function make_partitions_away rename to create_partitions")
     assert (await ours.run_due(store, 60.0)).failures == {}
+    assert ours.failing == {}
 
 
 async def test_a_lost_connection_is_logged_for_each_task_and_the_next_pass_works(

@@ -196,7 +196,8 @@ class Supervisor:
             with suppress(WakeboardError):  # the event poller reports an unavailable database
                 store = await self._maintenance_connection.store()
                 done = await maintenance.run_due(store, time.monotonic())
-                failures = [f"Maintenance failed: {name}: {one_line(str(why))}" for name, why in done.failures.items()]
+                failing = maintenance.failing.items()  # a task that is not due in this pass still fails
+                failures = [f"Maintenance failed: {name}: {one_line(str(why))}" for name, why in failing]
                 self._problems.update("maintenance", failures)
                 reaped = await self._reap_if_scheduled(store) or done.reaped
                 if reaped.crashed:

@@ -1,8 +1,9 @@
 """The maintenance loop: runs each maintenance task at its own interval.
 
 Workers, the operator and `wakeboard up` may call `run_due` at any time. The store records when each task last ran,
-so several loops do not repeat each other's work. A task that fails does not stop the others. A task
-that lost its connection is due again at once.
+so several loops do not repeat each other's work. A task that fails does not stop the others; `failing` has it until it
+succeeds. A task that lost its connection is due again at once. A process keeps its loop when it connects again: some
+tasks begin in the second pass.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class MaintenanceLoop:
     `sets_retention`: this process decides the retention of the installation. Workers do not. `alerts` returns the alert
     rules that this process evaluates; None: it evaluates none. `limits` returns the limits that `source` declares, or
     None while they are not known. `between_claims`: this process claims runs between two passes, so a pass
-    consumes only one batch of the ends of runs.
+    consumes only one batch of the ends of runs. `failing`: the tasks whose last run failed, with the error.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class MaintenanceLoop:
         self._sets_retention = sets_retention
         self._alerts = alerts
         self._limits, self._source = limits, source
+        self.failing: dict[str, Exception] = {}
         self._rollups_interval_s = ROLLUPS_INTERVAL_S if sets_retention else WORKER_ROLLUPS_INTERVAL_S
         self._tasks = (
             _Task("scheduler", EVERY_PASS_S, self._schedule),
@@ -127,12 +129,14 @@ class MaintenanceLoop:
     async def _run(self, task: _Task, store: MaintenanceStore, done: MaintenancePass) -> float:
         """Runs one task and returns the seconds until it is due again."""
         try:
-            return EVERY_PASS_S if await task.run(store, done) else task.interval_s
+            due_in_s = EVERY_PASS_S if await task.run(store, done) else task.interval_s
         except Exception as error:  # noqa: BLE001 - the other tasks still run; the caller reports the error
-            done.failures[task.name] = error
+            done.failures[task.name] = self.failing[task.name] = error
             if store.conn.closed:
                 return EVERY_PASS_S
             return min(task.interval_s, MAX_RETRY_S)
+        self.failing.pop(task.name, None)
+        return due_in_s
 
     async def _schedule(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.ticks = await schedule_due_ticks(store, misfire_grace=self._misfire_grace)

@@ -27,6 +27,7 @@ from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.humanize import counted
 from wakeboard.run import SHUTDOWN
 from wakeboard.store.connection import describe_dsn, require_schema
+from wakeboard.store.failure_log import FailureLog
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.worker_api import Release, Worker, WorkerStore
 from wakeboard.telemetry import is_configured
@@ -256,6 +257,7 @@ class _WorkerTasks:
         self._maintenance = MaintenanceLoop(
             misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings), between_claims=True
         )
+        self._failures = FailureLog(log, what="the maintenance task")
         self._maintain_at = 0.0
         self._runs_ended = False  # other runs may have waited for them
         self._fetcher = Fetcher(
@@ -381,7 +383,6 @@ class _WorkerTasks:
             self._maintain_at = now + MAINTAIN_EVERY_S
             if (spans := self._in_flight.context.spans) is not None:
                 await spans.observe(conn, self._worker, self._in_flight.counts)
-            await self._reap_orphaned_leases(MaintenanceStore(conn), now)
         done = await self._maintenance.run_due(MaintenanceStore(conn), now, only_dependencies=not all_due)
         self._runs_ended |= may_have_more(done.dependents)
         if done.ticks.runs or done.ticks.skipped:
@@ -391,12 +392,9 @@ class _WorkerTasks:
             self._maintain_at = 0.0
             log.info("the connection was lost during maintenance: %s", next(iter(done.failures.values()), ""))
             return
-        for task, error in done.failures.items():
-            if isinstance(error, DatabaseUnavailable):
-                outages.lost(f"maintenance task {task}", error)
-                outages.remove(f"maintenance task {task}")  # the claims log when the database answers again
-            else:
-                log.warning("the maintenance task %s failed: %s", task, error)
+        self._failures.update(self._maintenance.failing)
+        if all_due:
+            await self._reap_orphaned_leases(MaintenanceStore(conn), now)
 
     async def _reap_orphaned_leases(self, store: MaintenanceStore, now: float) -> None:
         """Request a full reap once the orphaned leases of this worker have expired.
@@ -408,5 +406,5 @@ class _WorkerTasks:
 
         since = self._in_flight.orphans_since
         if since is not None and now > since + self._settings.lease_seconds + LATE_STATEMENT_S:
-            self._in_flight.orphans_since = None
             await reap(store, always=True)
+            self._in_flight.orphans_since = None
