@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pydantic import BaseModel
 
@@ -60,6 +60,10 @@ log = logging.getLogger("wakeboard.operator")
 
 BACKFILL: Final = "backfill"
 ACTIONS: Final = ("run-now", "retry-dead", "discard-dead", BACKFILL)
+MAX_LOCK_WAIT_S: Final = 4.0  # of all actions of one sync
+ACTIONS_LEFT_S: Final = 5.0  # until the resync that runs the rest
+
+Requested: TypeAlias = "tuple[Key, str, str]"  # the schedule, the action and the value of an annotation
 
 
 class Reconciler:
@@ -83,7 +87,10 @@ class Reconciler:
         self.missing = MissingSchedules()
         self._deletions = deletions
         self._misfire_grace = settings.misfire_grace
-        self._done_tokens: set[tuple[Key, str, str]] = set()  # annotation tokens that this term has handled
+        self._done_tokens: set[Requested] = set()  # annotation tokens that this term has handled
+        self._record_only: set[Requested] = set()  # those that schedules had when they were created
+        self.refused_actions: dict[Requested, float] = {}  # time.monotonic(); those that were locked, and are not done
+        self._actions_left = False
         self.cache = cache
         self._pending_keys: set[Key] = set()
         self.pending_removal: str | None = None
@@ -131,6 +138,8 @@ class Reconciler:
             )
             await self._remove(store, report, listed_at, time.monotonic() if now is None else now)
             await self._record_sync(store, report, listing.resources)
+            if self._actions_left:
+                self.resync_in_s = min(self.resync_in_s or ACTIONS_LEFT_S, ACTIONS_LEFT_S)
         finally:
             self.mark_pending(changed)  # only now are the rows of new schedules known
         if report.removed:
@@ -164,7 +173,7 @@ class Reconciler:
         await suspend_deleted(store, self._source, [running[key] for key in gone])
 
     async def apply_changes(self, store: LeaderStore, batch: Mapping[Key, Resource | Deleted]) -> bool:
-        """Syncs changes from the watch. Returns True if an object was deleted, so that a resync is needed soon."""
+        """Syncs changes from the watch. Returns True if a resync is needed soon: for a deletion or locked schedules."""
         resources = [each for each in batch.values() if not isinstance(each, Deleted)]
         found = [each for each in resources if not self.observe_status_only(each)]
         declared, changed = self._observe(found)
@@ -176,7 +185,7 @@ class Reconciler:
                 await self._record_sync(store, report, found)
         finally:
             self.mark_pending(changed)
-        return len(resources) < len(batch)
+        return self._actions_left or len(resources) < len(batch)
 
     def observe_status_only(self, found: Resource) -> bool:
         """Stores a change that concerns the status only, most often this operator's own write. False: it does not."""
@@ -256,26 +265,49 @@ class Reconciler:
         await self._run_actions(store, found, created)
 
     async def _run_actions(self, store: LeaderStore, found: Iterable[Resource], created: set[Key]) -> None:
-        """Runs the actions that annotations request, once for each token."""
+        """Runs the actions that annotations request, once for each token.
+
+        Each waits about two seconds for a locked schedule. When all together have waited for MAX_LOCK_WAIT_S, the rest
+        is left for a resync soon, which begins with those that were not locked before.
+        """
+        waited_s, self._actions_left = 0.0, False
+        for token, definition_id, each in self._requested_actions(found, created):
+            if waited_s > MAX_LOCK_WAIT_S:
+                self._actions_left = True
+                break
+            began = time.monotonic()
+            _, action, value = token
+            try:
+                acted = await self._run_action(
+                    store, definition_id, each, action, value, record_only=token in self._record_only
+                )
+            except (Locked, InvalidValue) as error:  # the next resync tries again; the others do not wait
+                log.warning("%s %s of %s: %s", action, value, each.full_name, error)
+                self.refused_actions[token] = time.monotonic()
+                waited_s += time.monotonic() - began
+                continue
+            self._done_tokens.add(token)
+            self.refused_actions.pop(token, None)
+            if acted.new:
+                log.info("%s %s of %s: %s", action, value, each.full_name, acted.result)
+                self.mark_pending([each.key])
+
+    def _requested_actions(
+        self, found: Iterable[Resource], created: set[Key]
+    ) -> Sequence[tuple[Requested, int, Resource]]:
+        """The actions to run, with the ids of their schedules. Those that were refused come last, the oldest first."""
+        requested: list[tuple[Requested, int, Resource]] = []
         for each in found:
             known = self.cache.get(each.key)
             if known is None or known.definition_id is None or known.problem is not None:
                 continue
             for action in ACTIONS:
-                token = each.annotations.get(action, "")[:253]
-                if not token or (each.key, action, token) in self._done_tokens:
-                    continue
-                try:
-                    acted = await self._run_action(
-                        store, known.definition_id, each, action, token, record_only=each.key in created
-                    )
-                except (Locked, InvalidValue) as error:  # the next resync tries again; the others do not wait
-                    log.warning("%s %s of %s: %s", action, token, each.full_name, error)
-                    continue
-                self._done_tokens.add((each.key, action, token))
-                if acted.new:
-                    log.info("%s %s of %s: %s", action, token, each.full_name, acted.result)
-                    self.mark_pending([each.key])
+                token = each.key, action, each.annotations.get(action, "")[:253]
+                if token[2] and token not in self._done_tokens:
+                    requested.append((token, known.definition_id, each))
+                    if each.key in created:  # also if it is locked now
+                        self._record_only.add(token)
+        return sorted(requested, key=lambda request: self.refused_actions.get(request[0], 0.0))
 
     async def _run_action(
         self, store: LeaderStore, definition_id: int, found: Resource, action: str, token: str, *, record_only: bool

@@ -54,6 +54,10 @@ class ReconcilerHarness:
     async def change(self, *resources: Resource) -> bool:
         return await self.reconciler.apply_changes(self.store, {each.key: each for each in resources})
 
+    def refused(self) -> set[str]:
+        """The schedules whose action met a lock."""
+        return {name for (_, name), *_ in self.reconciler.refused_actions}
+
     async def rows(self, columns: str = "name, generation", source: str = SOURCE) -> list[tuple[Any, ...]]:
         query = (
             f"select {columns} from wakeboard.job_definitions where source = %s and removed_at is null order by name"
@@ -414,6 +418,30 @@ async def test_an_annotation_that_cannot_be_stored_stops_no_other_schedule(
     await harness.list(named("a"), named("b", 2, annotations=hostile), named("c", 2, annotations={"run-now": "1"}))
     await harness.list(named("a", 2, annotations={"run-now": "1"}), named("b", 2, annotations=hostile), named("c", 2))
     assert await _runs(harness) == 2
+
+
+async def test_many_locked_schedules_delay_neither_other_syncs_for_long_nor_other_actions(
+    harness: ReconcilerHarness, database: str
+) -> None:
+    names = [f"s{number:02}" for number in range(5)]
+    await harness.list(*map(named, names), named("z"))
+    asked = {"run-now": "1"}
+    requests = [named(each, 2, annotations=asked) for each in [*names, "z"]]
+    async with await psycopg.AsyncConnection.connect(database) as holder:
+        await holder.execute("select from wakeboard.job_definitions where name <> 'z' for update")
+        await harness.list_once(*requests)
+        tried = harness.refused()
+        assert 0 < len(tried) < 5  # all would take 10 s
+        assert harness.reconciler.resync_in_s is not None
+        await harness.list_once(*requests)
+        assert len(harness.refused()) > len(tried)  # it goes on with the others
+        while not await _runs(harness):
+            await harness.list_once(*requests)
+    while await _runs(harness) < len(requests):
+        await harness.list_once(*requests)
+    assert harness.refused() == set()
+    await harness.list_once(*requests)
+    assert await _runs(harness) == len(requests)
 
 
 async def test_a_run_now_carries_the_trace_context_of_its_annotation(harness: ReconcilerHarness) -> None:

@@ -161,6 +161,22 @@ def test_an_action_that_met_a_lock_does_not_use_up_its_token(admin: SqlClient, h
     assert admin.value("select new from run_annotation_action(%s, 'run-now', 'once')", schedule)
 
 
+@pytest.mark.parametrize(("action", "word"), [("retry-dead", "queued"), ("discard-dead", "discarded")])
+def test_an_action_on_dead_runs_of_which_one_is_locked_changes_none_and_does_not_use_up_its_token(
+    admin: SqlClient, holder: SqlClient, action: str, word: str
+) -> None:
+    schedule = definition(admin, "s", "Allow")
+    runs = [admin.value("select id from run_now(%s)", schedule) for _ in range(3)]
+    admin.sql("update job_runs set status = 'dead', dead_at = now()")
+    holder.sql("select from job_runs where id = %s for update", runs[1])
+    call = "select result from run_annotation_action(%s, %s, 'once')"
+    with pytest.raises(psycopg.errors.LockNotAvailable, match="a dead run; try again"):
+        admin.sql(call, schedule, action)
+    assert admin.column("select status from job_runs") == ["dead"] * 3
+    holder.sql("commit")
+    assert admin.value(call, schedule, action).startswith(f"{word} 3 dead runs")
+
+
 @pytest.mark.parametrize(
     ("held", "asked"),
     [

@@ -18,6 +18,7 @@ declare
   outcome text;
   dead bigint[];
   made_id bigint;
+  locked text := 'refused: another transaction has locked a dead run; try again';
   why text := format('wakeboard.dev/%s=%s', action, token);
 begin
   perform require_read_committed('run_annotation_action');
@@ -43,16 +44,16 @@ begin
   else
     dead := array(select id from job_runs where definition_id = def.id and dead_at is not null order by id);
     if run_annotation_action.action = 'retry-dead' then
-      select 'queued ' || count(*)
-             || case count(*) when 1 then ' dead run again' else ' dead runs again' end into outcome
-        from retry(dead, why, source => 'kubectl') where answer = 'queued';
+      select case when bool_or(answer like '%; try again') then locked
+                  else format('queued %s dead %s again', count(*), case count(*) when 1 then 'run' else 'runs' end) end into outcome
+        from retry(dead, why, source => 'kubectl') where answer = 'queued' or answer like '%; try again';
     elsif run_annotation_action.action = 'discard-dead' then
-      select 'discarded ' || count(*)
-             || case count(*) when 1 then ' dead run' else ' dead runs' end into outcome
-        from discard(dead, why, source => 'kubectl') where answer = 'discarded';
+      select case when bool_or(answer like '%; try again') then locked
+                  else format('discarded %s dead %s', count(*), case count(*) when 1 then 'run' else 'runs' end) end into outcome
+        from discard(dead, why, source => 'kubectl') where answer = 'discarded' or answer like '%; try again';
     end if;
   end if;
-  if outcome like '%; try again' then     -- nothing was done, so the token stays unused
+  if outcome like '%; try again' then     -- the error undoes what was done, so the token stays unused and no run is retried twice
     raise exception using errcode = '55P03', message = outcome;
   end if;
   insert into action_tokens (source, namespace, name, action, token, executed, result)
