@@ -16,7 +16,7 @@ from wakeboard.store.queries.listings import PAST, RunFilter
 from wakeboard.store.queries.recent_events import EventQueries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from wakeboard.local.view import Problems, View
     from wakeboard.local.worker_spawner import WorkerSpawner
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL_S: Final = 0.5
 PAUSE_FACTOR: Final = 10  # after a slow poll, pause ten times its duration to limit the load on a large database
+MAX_PAUSE_S: Final = 10.0
+UNSERVED_FOR: Final = timedelta(seconds=5)  # after a pause of the machine, all workers seem to be gone until one starts
 OVERLAP: Final = timedelta(seconds=10)  # events are read again for so long, because commits may arrive out of order
 UNFINISHED: Final = ("running", "failed", "queued")
 MAX_RUNS: Final = 60  # more than a screen shows
@@ -45,10 +47,11 @@ class EventPoller:
     ) -> None:
         self._connection, self.view, self._problems, self._spawner = connection, view, problems, spawner
         self._program = program
-        self._since: datetime | None = None
+        self._began: datetime | None = None  # by the database's clock, as are the following
+        self._polled_at: datetime | None = None  # events before this have been read
+        self._unserved_since: dict[tuple[str, str], datetime] = {}
         self._printed: dict[tuple[str, int, int], datetime] = {}
         self._state = ViewState(datetime.now(UTC))
-        self.counts: dict[str, int] = {}
 
     async def run(self) -> None:
         """Polls until cancelled. An unavailable database is reported as a problem."""
@@ -67,25 +70,43 @@ class EventPoller:
                     problems=self._problems.all,
                 )
             )
-            await asyncio.sleep(max(POLL_INTERVAL_S, PAUSE_FACTOR * (time.monotonic() - started_at)))
+            await asyncio.sleep(pause_s(time.monotonic() - started_at))
 
     async def poll(self) -> None:
         """Prints new events and reads the current state once. Raises WakeboardError."""
         listings = await self._connection.store()
         live = EventQueries(listings.conn)
         now = await listings.now()
-        self._since = self._since or now
-        for event in await live.recent_events(max(self._since, now - OVERLAP)):
+        self._began = self._began or now
+        for event in await live.recent_events(max(self._began, (self._polled_at or now) - OVERLAP)):
             if event.key not in self._printed:
                 self._printed[event.key] = event.at
-                self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
                 self.view.print(event_message(event, self._program))
+        self._polled_at = now
         self._printed = {key: at for key, at in self._printed.items() if at > now - 2 * OVERLAP}
-        self._problems.update("waiting runs", [_unserved_problem(each) for each in await live.unserved()])
+        unserved = self._lasting(await live.unserved(), now)
+        self._problems.update("waiting runs", [_unserved_problem(each) for each in unserved])
         unfinished = await listings.runs(RunFilter(statuses=UNFINISHED), MAX_RUNS)
         dead = await listings.runs(RunFilter(statuses=("dead",)), MAX_RUNS)
         past = await listings.runs(RunFilter(statuses=PAST), MAX_RUNS)
         self._state = ViewState(now, await listings.schedules(), [*unfinished, *_newest_first((*dead, *past))])
+
+    async def counts(self) -> dict[str, int]:
+        """How many runs have ended since the first poll, by how they ended. Raises WakeboardError."""
+        if self._began is None:
+            return {}
+        return await EventQueries((await self._connection.store()).conn).counts_since(self._began)
+
+    def _lasting(self, unserved: Sequence[Unserved], now: datetime) -> list[Unserved]:
+        """Those that have been unserved in all polls of the last seconds."""
+        since = {(each.job_type, each.queue): now for each in unserved}
+        self._unserved_since = since | {key: at for key, at in self._unserved_since.items() if key in since}
+        return [each for each in unserved if now - self._unserved_since[each.job_type, each.queue] >= UNSERVED_FOR]
+
+
+def pause_s(poll_s: float) -> float:
+    """How long to pause after a poll that took so long."""
+    return min(MAX_PAUSE_S, max(POLL_INTERVAL_S, PAUSE_FACTOR * poll_s))
 
 
 def _newest_first(runs: Iterable[RunRow]) -> list[RunRow]:
@@ -93,7 +114,8 @@ def _newest_first(runs: Iterable[RunRow]) -> list[RunRow]:
 
 
 def _unserved_problem(unserved: Unserved) -> str:
+    runs = f"At least {counted(unserved.runs, 'run')}" if unserved.more else counted(unserved.runs, "run")
     return (
-        f"{counted(unserved.runs, 'run')} of job type {one_line(unserved.job_type)} cannot start: no worker of queue"
+        f"{runs} of job type {one_line(unserved.job_type)} cannot start: no worker of queue"
         f" {one_line(unserved.queue)} has a handler for it."
     )

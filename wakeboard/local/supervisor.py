@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from wakeboard.rules.alert_rules import AlertSpec
 
 MAINTENANCE_INTERVAL_S: Final = 2.0
+COUNTS_WITHIN_S: Final = 3.0  # the last line does not delay the end for longer
 WATCH_INTERVAL_S: Final = 1.0
 RETRY_DELAY_S: Final = 1.0
 COMPANION_STOP_TIMEOUT_S: Final = 3.0
@@ -122,7 +123,7 @@ class Supervisor:
             if stop.is_set():
                 return
             stack.push_async_callback(self._stop_workers, force_stop)
-            stack.callback(self._close_view)
+            stack.push_async_callback(self._close_view)
             self._open_view()
             await run_until_stopped(
                 stop,
@@ -173,12 +174,17 @@ class Supervisor:
         else:
             self._log("Ctrl-C stops everything.")
 
-    def _close_view(self) -> None:
+    async def _close_view(self) -> None:
         self._view.close()
         self._view = self._poller.view = PlainView()
-        counts = self._poller.counts
-        parts = [f"{counts[what]} {what}" for what in ("succeeded", "dead", "skipped", "cancelled") if what in counts]
-        if failed := counts.get("failed", 0) + counts.get("timed_out", 0):
+        try:
+            async with asyncio.timeout(COUNTS_WITHIN_S):
+                counts = await self._poller.counts()
+        except (WakeboardError, TimeoutError):
+            self._log("Stopping.")
+            return
+        parts = [f"{counts[what]} {what}" for what in ("succeeded", "dead", "skipped", "cancelled") if counts.get(what)]
+        if failed := counts.get("failed", 0):
             parts.append(counted(failed, "failed attempt"))
         self._log(f"Stopping. Runs since the start: {', '.join(parts) or 'none'}.")
 

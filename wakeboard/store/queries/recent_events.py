@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row, scalar_row, tuple_row
 
 from wakeboard.store.statements import read
 
@@ -55,11 +55,15 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unserved:
-    """Due runs of a job type and queue for which no worker with a handler was seen in the last 10 minutes."""
+    """Due runs of a job type and queue for which no worker with a handler was seen in the last 10 minutes.
+
+    `more`: only a part of the due runs was read, so there may be more.
+    """
 
     job_type: str
     queue: str
     runs: int
+    more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +124,33 @@ select exists (
 """
 
 _UNSERVED: LiteralString = """
-select job_type::text, queue::text, count(*) as runs
-  from (select job_type, queue
-          from wakeboard.job_runs
-         where locked_by = 0 and dead_at is null and run_at < statement_timestamp() - interval '5 s'
-         limit 1000) as due
+with due as materialized (
+  select job_type, queue
+    from wakeboard.job_runs
+   where locked_by = 0 and dead_at is null and run_at < statement_timestamp() - interval '5 s'
+   limit 1000)
+select job_type::text, queue::text, count(*) as runs, (select count(*) from due) = 1000 as more
+  from due
  where not exists (select from wakeboard.worker_types as known
                     where known.job_type = due.job_type and known.queue = due.queue
                       and known.last_known_at > statement_timestamp() - interval '10 minutes')
  group by 1, 2
  order by 1, 2
+"""
+
+# Counts what `_EVENTS` returns, however much of it there is.
+_COUNTS: LiteralString = """
+select status::text, count(*)
+  from wakeboard.job_run_history
+ where finished_at > %(since)s and status <> 'dead'                   -- discarded
+ group by 1
+union all
+select 'dead', count(*) from wakeboard.job_runs where dead_at > %(since)s
+union all
+select 'failed', count(*)
+  from wakeboard.job_attempts as att
+ where ended_at > %(since)s and outcome in ('failed', 'timed_out')
+   and not exists (select from wakeboard.job_runs as run where run.id = att.run_id and run.dead_at = att.ended_at)
 """
 
 
@@ -142,6 +163,10 @@ class EventQueries:
     async def recent_events(self, since: datetime) -> list[RunEvent]:
         """Returns events after `since`, oldest first. Each part of the query returns only its newest 200."""
         return await self._rows(RunEvent, _EVENTS, since=since, count=MAX_EVENTS)
+
+    async def counts_since(self, since: datetime) -> dict[str, int]:
+        """How many runs succeeded, are dead, were cancelled or skipped, and how many other attempts failed."""
+        return dict(await read(self.conn, tuple_row, _COUNTS, {"since": since}))
 
     async def due_since(self, since: datetime | None, queues: Sequence[str]) -> Due:
         """Whether an unleased run or a tick of these queues became due after `since`; None: whether any is due.
