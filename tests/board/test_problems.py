@@ -72,6 +72,12 @@ def test_nothing_is_wrong_when_all_is_well():
         ),
         (replace(WELL, definitions=replace(DEFINITIONS, late=2, oldest_late=NOW - AGO)), "bad", "2 schedules over", ""),
         (
+            replace(WELL, definitions=replace(DEFINITIONS, without_tick=1, without_tick_example="a/b")),
+            "bad",
+            "1 schedule without a next tick, for example a/b",
+            "",
+        ),
+        (
             replace(WELL, stalled=[StalledSchedule(id=1, namespace="a", name="b", schedule_error="no zone")]),
             "bad",
             "a/b is stalled: no zone",

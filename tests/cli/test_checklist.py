@@ -107,6 +107,13 @@ def test_a_healthy_database_has_no_warnings():
         ("maintenance", {"last_worker": None}, "fail", "workers", "no worker has ever registered"),
         ("maintenance", {"last_worker": AGO["6 min"]}, "fail", "workers", "last seen 6 min ago"),
         ("definitions", {"stalled": 1, "stalled_example": "a/b: why"}, "fail", "ticks", "for example a/b: why"),
+        (
+            "definitions",
+            {"without_tick": 2, "without_tick_example": "a/b"},
+            "fail",
+            "ticks",
+            "2 schedules without a next tick, for example a/b",
+        ),
         ("definitions", {"late": 2, "oldest_late": AGO["1 h"]}, "fail", "ticks", "the oldest was due 60 min ago"),
         ("definitions", {"tzdata_versions": ["2025b", "2026a"]}, "warn", "time zones", "2025b; this release has 2026a"),
         ("definitions", {"unserved": ["mail"]}, "warn", "queues", "no worker has served mail"),

@@ -295,7 +295,7 @@ def test_a_schedule_that_no_worker_serves_says_so(served: SampleStore, explain: 
 
 
 def test_a_schedule_names_its_dead_runs_its_last_run_and_skipped_ticks(served: SampleStore, explain: Explain):
-    definition = served.add_schedule("report")
+    definition = served.add_schedule("report", due_in="-1 minute")
     first, second = served.run_now(definition), served.run_now(definition)
     served.succeed(first)
     served.fail(second, outcome="discarded")

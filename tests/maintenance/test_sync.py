@@ -69,6 +69,28 @@ async def test_a_schedule_without_a_cron_expression_runs_only_on_demand(store: M
     assert await definition(store, "a", "schedule, cron_fields, next_run_at") == (None, None, None)
 
 
+@pytest.mark.parametrize("error", [None, "x"])
+async def test_a_schedule_without_a_next_tick_gets_one(store: MaintenanceStore, error: str | None):
+    schedules = [
+        declared("lost"),
+        declared("kept"),
+        declared("suspended", suspend=True),
+        declared("on-demand", schedule=None),
+    ]
+    await put(store, *schedules)
+    generation = await definition(store, "lost", "generation")
+    await rows(
+        store,
+        "update job_definitions set next_run_at = null, schedule_error = %s where name = 'lost' returning id",
+        error,
+    )
+    again = await put(store, *schedules)
+    assert (again.updated, again.unchanged) == (["team/lost"], ["team/kept", "team/on-demand", "team/suspended"])
+    assert await is_ahead(store, "lost")
+    assert await definition(store, "lost", "generation, schedule_error") == (generation, None)
+    assert not (await put(store, *schedules)).changed
+
+
 async def test_syncing_twice_is_syncing_once(store: MaintenanceStore):
     schedules = [declared("a"), declared("b", payload={"x": 1.0})]
     assert (await put(store, *schedules)).created == ["team/a", "team/b"]

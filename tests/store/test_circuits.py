@@ -198,12 +198,12 @@ def test_of_several_late_ticks_the_newest_is_the_probe(admin: SqlClient, worker:
     dead_runs(admin, worker, definition, 3)
     assert tick(admin, definition) == "CircuitOpen"
     end_pause(admin, definition)
-    at = "date_trunc('second', statement_timestamp()) + interval '1 s' * {}"
-    admin.sql(f"update job_definitions set next_run_at = {at.format(2)} where id = %s", definition)
-    ticks = ", ".join(at.format(second) for second in (2, 3, 4))
+    admin.sql("update job_definitions set next_run_at = statement_timestamp() where id = %s", definition)
+    at = "next_run_at + interval '1 microsecond' * {}"
+    ticks = ", ".join(at.format(number) for number in range(3))
     (done,) = admin.sql(
         f"select made.* from job_definitions cross join lateral enqueue_due_ticks(array[{definition}], array[1],"
-        f" array[next_run_at], array[{at.format(9)}], array[{at.format(4)}], array[null]::text[],"
+        f" array[next_run_at], array[next_run_at + interval '1 h'], array[{at.format(2)}], array[null]::text[],"
         f" array[{definition}, {definition}, {definition}], array[{ticks}], '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
         f" as made"
         f" where job_definitions.id = {definition}"

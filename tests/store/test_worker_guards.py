@@ -216,6 +216,29 @@ def test_the_fields_of_a_schedule_are_bounded(admin: SqlClient, worker: SqlClien
     assert admin.value("select length(reason) from job_run_history") == 100
 
 
+@pytest.mark.parametrize("error", [None, "x"])
+@pytest.mark.parametrize("next_cursor", ["null", "2040-01-01 00:00Z"])
+def test_a_schedule_that_is_not_due_keeps_its_next_tick(
+    admin: SqlClient, worker: SqlClient, next_cursor: str, error: str | None
+) -> None:
+    schedule, _ = due_schedule(admin)
+    admin.sql("update job_definitions set next_run_at = now() + interval '1 hour'")
+    state = "select next_run_at::text, last_tick_at::text, schedule_error from job_definitions"
+    before = admin.sql(state)
+    answer = worker.sql(
+        "select * from enqueue_due_ticks(%s, '{1}', %s, %s, '{null}', %s, '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+        *([schedule], f"{{{before[0][0]}}}", f"{{{next_cursor}}}", [error]),
+    )
+    assert answer == [(0, 0, 0, 0)]
+    assert admin.sql(state) == before
+
+
+def test_a_due_schedule_that_stalls_keeps_its_next_tick(admin: SqlClient, worker: SqlClient) -> None:
+    schedule, cursor = due_schedule(admin)
+    plan(worker, schedule, cursor, next_cursor="null", error="'x'")
+    assert admin.sql("select next_run_at::text, schedule_error from job_definitions") == [(cursor, "x")]
+
+
 @pytest.mark.parametrize("age", ["1e11", "'infinity'", "-1e30", "-5"])
 def test_a_run_started_lately_and_has_done_a_part_whatever_its_heartbeat_says(
     admin: SqlClient, worker: SqlClient, age: str

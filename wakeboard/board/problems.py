@@ -12,6 +12,7 @@ from wakeboard.rules.health_conditions import (
     DEAD_RUNS,
     DIFFERENT_LIMIT,
     FULL_LIMIT,
+    LOST_TICK,
     NEVER_A_WORKER,
     NO_WORKER,
     NOT_NEEDED_WORKER,
@@ -119,6 +120,12 @@ def _workers(situation: Situation) -> Iterator[Problem]:
 
 def _schedules(situation: Situation) -> Iterator[Problem]:
     known = situation.definitions
+    if known.without_tick:
+        example = one_line(known.without_tick_example or "")
+        text = (
+            f"{counted(known.without_tick, 'schedule')} without a next tick, for example {example}. Apply them again."
+        )
+        yield Problem(severity=LOST_TICK.severity, text=text, path="/schedules")
     if known.late:
         oldest = relative(known.oldest_late, situation.now)
         text = f"{counted(known.late, 'schedule')} overdue: no process enqueues due ticks. The oldest was due {oldest}."

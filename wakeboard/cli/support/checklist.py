@@ -16,6 +16,7 @@ from wakeboard.rules.health_conditions import (
     DEPENDENCY_CYCLE,
     DIFFERENT_LIMIT,
     EXPIRED_LEASE,
+    LOST_TICK,
     MISSING_PARENT,
     NEVER_A_WORKER,
     NO_WORKER,
@@ -241,6 +242,10 @@ def _ticks(facts: HealthFacts) -> Finding:
     if known.stalled:
         message = f"{counted(known.stalled, 'schedule')} stalled, for example {known.stalled_example}"
         return _reported(STALLED_SCHEDULE.severity, "ticks", message, "correct the schedule and apply it again")
+    if known.without_tick:
+        example = one_line(known.without_tick_example or "")
+        message = f"{counted(known.without_tick, 'schedule')} without a next tick, for example {example}"
+        return _reported(LOST_TICK.severity, "ticks", message, "apply the schedules again to compute their next ticks")
     if known.late:
         message = f"{counted(known.late, 'schedule')} overdue, the oldest was due {relative(known.oldest_late, now)}"
         hint = "workers and the operator enqueue due ticks: check that they run"

@@ -1,10 +1,10 @@
 -- for: worker, operator
 -- Turns due ticks into runs and advances the schedules' cursors. For each schedule ids[i], the caller has read generations[i] and
 -- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled; null: none) and
--- errors[i] (null, or why ticks cannot be computed: then only that schedule stops).
+-- errors[i] (null, or why ticks cannot be computed: then only that schedule stops, with the cursor that it has).
 -- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip: skip_definitions[k],
 -- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k].
--- A schedule whose cursor or generation has changed, or whose row is locked, is left to the other caller. A Replace tick waits for the next
+-- A schedule that is not due, whose cursor or generation has changed, or whose row is locked, is left as it is. A Replace tick waits for the next
 -- call while another transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished
 -- runs are read in a snapshot from after the lock. While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped
 -- (CircuitOpen), except probes.
@@ -69,7 +69,7 @@ begin
     from (select def.id, def.concurrency_policy, def.suspend_after_dead
             from unnest(ids, generations, cursors) as plan (id, generation, cursor)
             join job_definitions as def on def.id = plan.id
-           where def.generation = plan.generation and def.next_run_at = plan.cursor
+           where def.generation = plan.generation and def.next_run_at = plan.cursor and def.next_run_at <= statement_timestamp()
              and def.removed_at is null and not def.suspended
            order by def.id
              for update of def skip locked) as locked;
@@ -187,7 +187,8 @@ begin
     insert into definition_changes (definition_id) select unnest(mine)
   ), advanced_rows as (
     update job_definitions as def
-       set next_run_at = plan.next_cursor, last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500)
+       set next_run_at = case when plan.error is null then plan.next_cursor else def.next_run_at end,
+           last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500)
       from unnest(ids, next_cursors, up_to, errors) as plan (id, next_cursor, up_to, error)
      where def.id = plan.id and (all_mine or def.id = any (mine))
   )

@@ -5,7 +5,8 @@
 -- generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done: handle those that `filter_due_definitions`
 -- returns, then call again). A row has no answer if another transaction has locked what it must change: the schedule, runs that need other
 -- limit keys, or a new parent in `after` and its runs. Then call again. A removed schedule that is declared again keeps its row. A schedule
--- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. A repeat changes nothing.
+-- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. One that has lost its next
+-- tick, declared again unchanged, continues at `next_run_at`. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
@@ -67,7 +68,8 @@ begin
              when def.removed_at is null and def.uid = wanted.uid and def.generation = wanted.generation
                   and def.spec_hash = wanted.spec_hash and def.tzdata_version = wanted.tzdata_version
                   and def.origin = coalesce(wanted.origin, '') and def.labels = coalesce(wanted.labels, '{}')
-                  then case when def.schedule_error is null then 'unchanged' else 'updated' end
+                  then case when def.schedule_error is null and (def.next_run_at is not null or wanted.next_run_at is null)
+                            then 'unchanged' else 'updated' end
              when def.removed_at is null and not def.suspended and def.schedule_error is null
                   and def.next_run_at <= statement_timestamp() then 'due'
              else 'updated' end as answer,
@@ -95,7 +97,7 @@ begin
            backoff_strategy = wanted.backoff_strategy, backoff_base_s = wanted.backoff_base_s,
            backoff_cap_s = wanted.backoff_cap_s, timeout_s = wanted.timeout_s, suspended = wanted.suspended,
            next_run_at = case when def.schedule_error is not null and def.spec_hash = wanted.spec_hash and def.removed_at is null
-                              then def.next_run_at else wanted.next_run_at end,
+                              then coalesce(def.next_run_at, wanted.next_run_at) else wanted.next_run_at end,
            tzdata_version = wanted.tzdata_version, schedule_error = null,
            origin = coalesce(wanted.origin, ''), labels = coalesce(wanted.labels, '{}'),
            suspend_after_dead = wanted.suspend_after_dead,

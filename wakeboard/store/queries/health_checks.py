@@ -106,7 +106,10 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """The schedules as a whole. `unserved`: queues of theirs that no worker has served in the last 10 minutes."""
+    """The schedules as a whole. `unserved`: queues of theirs that no worker has served in the last 10 minutes.
+
+    `without_tick`: active, with a cron expression, and no next tick. Every valid expression has one.
+    """
 
     schedules: int
     stalled: int
@@ -117,6 +120,8 @@ class Definitions:
     tzdata_versions: list[str]
     open_circuits: int = 0
     open_circuit_example: str | None = None
+    without_tick: int = 0
+    without_tick_example: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +257,8 @@ select count(*) as schedules,
        min(namespace || '/' || name || ': ' || schedule_error) as stalled_example,
        count(*) filter (where circuit_opened_at is not null) as open_circuits,
        min(namespace || '/' || name) filter (where circuit_opened_at is not null) as open_circuit_example,
+       count(*) filter (where tickless) as without_tick,
+       min(namespace || '/' || name) filter (where tickless) as without_tick_example,
        count(*) filter (where late) as late,
        min(next_run_at) filter (where late) as oldest_late,
        coalesce(array_agg(distinct queue::text order by queue::text) filter (where not served), '{}') as unserved,
@@ -261,6 +268,7 @@ select count(*) as schedules,
            not suspended and schedule_error is null and next_run_at < statement_timestamp() - %(overdue)s::interval
              and not exists (select from wakeboard.pauses
                               where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) as late,
+           not suspended and schedule_error is null and cron_fields is not null and next_run_at is null as tickless,
            exists (select from wakeboard.worker_types as known
                     where known.queue = def.queue
                       and known.last_known_at > statement_timestamp() - interval '10 minutes') as served
