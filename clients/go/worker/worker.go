@@ -20,6 +20,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -99,7 +100,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	began := time.Now()
 	config, err := pgxpool.ParseConfig(w.options.DSN)
 	if err != nil {
-		return err
+		return invalidDSN(err)
 	}
 	config.MaxConns, config.ConnConfig.RuntimeParams["application_name"] = 4, "wakeboard worker"
 	for _, pool := range []**pgxpool.Pool{&w.own, &w.shared} {
@@ -123,6 +124,24 @@ func (w *Worker) Run(ctx context.Context) error {
 	_, _ = query(w, min(w.options.Lease, 5*time.Second), pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
 	log.Printf("worker finished after %.1f s: %d succeeded of %v", time.Since(began).Seconds(), w.counts["succeeded"], w.counts)
 	return err
+}
+
+// invalidDSN says what is wrong in words of its own: the error of pgx quotes the string, and passwords with it.
+func invalidDSN(err error) error {
+	known := [][2]string{ // parts of the messages of pgx; the first that occurs counts
+		{"failed to configure TLS", "its sslmode, or a certificate that it names, cannot be used"},
+		{"unknown target_session_attrs", "its target_session_attrs is unknown"},
+		{"invalid connect_timeout", "its connect_timeout is no number of seconds"},
+		{"failed to read service", "its service is unknown"},
+		{"pool_", "one of its pool settings is invalid"},
+		{"failed to parse as URL", "percent-encode special characters, such as those of the password"},
+		{": invalid port", "its port is no number from 1 to 65535"},
+	}
+	why := "write postgresql://user:password@host:5432/database"
+	if found := slices.IndexFunc(known, func(pair [2]string) bool { return strings.Contains(err.Error(), pair[0]) }); found >= 0 {
+		why = known[found][1]
+	}
+	return fmt.Errorf("WAKEBOARD_DSN is not a valid connection string: %s", why)
 }
 
 func (w *Worker) execute(ctx context.Context, run *Run) {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
 
-import { Discard, optionsFromEnvironment, RetryAfter, type Run, Snooze, Worker } from "../src/index.js";
+import { Discard, RetryAfter, type Run, runWorker, Snooze } from "../src/index.js";
 
 const notes = new pg.Pool({ connectionString: process.env.CONFORMANCE_DSN!, max: 5 });
 const NOTE = "select conformance.note($1, $2, $3)";
@@ -97,5 +97,4 @@ const odd = (run: Run) => oddities[run.payload.what]!(run);
 
 const handlers = { odd, echo: (run: Run) => run.payload, wait, fail, steps, effect, once, crash };
 const named = Object.entries(handlers).map(([name, handler]) => [`conformance.${name}`, handler] as const);
-await new Worker({ ...optionsFromEnvironment(), handlers: Object.fromEntries(named) }).run();
-process.exit(0);
+await runWorker(Object.fromEntries(named));

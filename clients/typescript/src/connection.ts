@@ -9,6 +9,9 @@ export class DatabaseUnavailable extends Error {}
 /** Another worker may have the run: stop, and roll back what is not committed. */
 export class LeaseLost extends Error {}
 
+/** A setting of the worker is invalid. */
+export class InvalidOption extends Error {}
+
 const TIMESTAMPTZ = 1184;
 const CLOSE_MS = 1000;
 // Lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements, a locked row,
@@ -22,6 +25,17 @@ const names = new Map<string, string>(); // of prepared statements, by their tex
 
 /** Parse a timestamptz as the database prints it. */
 export const toDate = pg.types.getTypeParser(TIMESTAMPTZ) as (text: string) => Date;
+
+/** Throws InvalidOption, which quotes no part of the connection string: it holds a password. */
+export function checkDsn(dsn: string): void {
+  const refuse = (why: string) => { throw new InvalidOption(`WAKEBOARD_DSN is not a valid connection string: ${why}`); };
+  if (dsn && !/^(postgres(ql)?:\/\/|socket:|\/)/.test(dsn)) refuse("write postgresql://user:password@host:5432/database.");
+  try {
+    new pg.Client({ connectionString: dsn }); // it connects later
+  } catch (error) {
+    refuse((error as any)?.syscall ? "it names a file that cannot be read." : "percent-encode special characters, such as those of the password.");
+  }
+}
 
 export class Connection {
   private client: Promise<pg.Client> | null = null;

@@ -1,5 +1,5 @@
-export { DatabaseUnavailable, LeaseLost } from "./connection.js";
+export { DatabaseUnavailable, InvalidOption, LeaseLost } from "./connection.js";
 export { enqueue, type Enqueued, type EnqueueOptions, type Json, type Query } from "./enqueue.js";
 export { Discard, RetryAfter, Snooze } from "./outcome.js";
 export { type Effect, Run } from "./run.js";
-export { type Handler, optionsFromEnvironment, Worker, type WorkerOptions } from "./worker.js";
+export { type Handler, optionsFromEnvironment, runWorker, Worker, type WorkerOptions } from "./worker.js";

@@ -74,7 +74,7 @@ export function storableOutcome(outcome: Outcome, refusal: unknown): Outcome {
 }
 
 /** The text of any value that may have been thrown. */
-function readable(value: unknown): string {
+export function readable(value: unknown): string {
   try {
     return masked(String(value));
   } catch {

@@ -8,8 +8,8 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Connection, DatabaseUnavailable, LeaseLost } from "./connection.js";
-import { failure, type Outcome, type StopReason, storableOutcome, success } from "./outcome.js";
+import { checkDsn, Connection, DatabaseUnavailable, InvalidOption, LeaseLost } from "./connection.js";
+import { failure, type Outcome, readable, type StopReason, storableOutcome, success } from "./outcome.js";
 import { type ClaimedRow, Run } from "./run.js";
 import { Scan } from "./scan.js";
 
@@ -36,15 +36,22 @@ export interface WorkerOptions {
 export function optionsFromEnvironment(env: NodeJS.ProcessEnv = process.env): Omit<Required<WorkerOptions>, "handlers"> {
   const number = (name: string, otherwise: number) => {
     const text = env[`WAKEBOARD_${name}`] || String(otherwise);
-    if (!(Number(text) >= 0)) throw new Error(`WAKEBOARD_${name}='${text}': write a number, such as ${otherwise}.`);
+    if (!(Number(text) >= 0)) throw new InvalidOption(`WAKEBOARD_${name}='${text}': write a number, such as ${otherwise}.`);
     return Number(text);
   };
   const numbers = { concurrency: number("CONCURRENCY", 100), leaseSeconds: number("LEASE_SECONDS", 60) };
   const times = { graceSeconds: number("GRACE_SECONDS", 25), pollSeconds: number("POLL_SECONDS", 1) };
   const names = { pool: env.WAKEBOARD_POOL || "default", queues: (env.WAKEBOARD_QUEUES || "default").split(",") };
-  if (!env.WAKEBOARD_DSN && !env.PGHOST) throw new Error("WAKEBOARD_DSN is not set: write postgresql://user:password@host:5432/database.");
+  if (!env.WAKEBOARD_DSN && !env.PGHOST) throw new InvalidOption("WAKEBOARD_DSN is not set: write postgresql://user:password@host:5432/database.");
   const others = { directConnection: env.WAKEBOARD_LISTEN !== "false", log: console.error };
   return { dsn: env.WAKEBOARD_DSN ?? "", ...numbers, ...times, ...names, ...others };
+}
+
+/** Run a worker as a program: an error ends it with one sentence and exit code 1, an invalid setting with 2. */
+export async function runWorker(handlers: WorkerOptions["handlers"]): Promise<never> {
+  const run = async () => new Worker({ ...optionsFromEnvironment(), handlers }).run();
+  const report = (error: unknown) => (console.error(readable(error)), error instanceof InvalidOption ? 2 : 1);
+  process.exit(await run().then(() => 0, report)); // whatever handlers have left open
 }
 
 const VALID_SHARE = 0.75; // of a lease, after its last heartbeat was sent
@@ -94,6 +101,7 @@ export class Worker {
     this.options = { ...optionsFromEnvironment({ WAKEBOARD_DSN: options.dsn }), ...options };
     this.types = Object.keys(options.handlers);
     const { dsn, leaseSeconds, directConnection } = this.options;
+    checkDsn(dsn);
     const connection = (purpose: string, share: number, notified: (() => void) | null = null) =>
       new Connection(dsn, purpose, leaseSeconds * share * 1000, directConnection, notified);
     const claims = connection("claims", 1, directConnection ? () => this.wake() : null);
