@@ -18,10 +18,11 @@ SECRET = [
     "refreshTokens", "apiKey", "api_key", "API-KEY", "x-api-key", "apikeys", "privateKey", "private_key_pem",
     "aws_access_key_id",
     "credentials", "Authorization", "cookie", "Set-Cookie", "signature", "cvv", "pin", "otp",
-    "database_dsn", "connectionString",
+    "database_dsn", "connectionString", "DB_PASS", "smtpPass", "AccountKey", "master_key",
 ]  # fmt: skip
 PLAIN = [
-    "customer", "order", "key", "keys", "pass", "passenger", "spinning", "compass", "author", "tokenizer", "assignment",
+    "customer", "order", "key", "keys", "pass", "passRate", "bypass", "passenger", "spinning", "compass", "author",
+    "tokenizer", "assignment",
     "secretary_of"[:3], "pinned", "signed", "id", "", "monkey", "design",
 ]  # fmt: skip
 

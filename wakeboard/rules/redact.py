@@ -26,6 +26,8 @@ _KNOWN_SHAPES: Final = (
 _SLACK_HOOK: Final = r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[^\s\"'<>]{1,255}"
 # scheme://user:password@host. The password may hold raw "/", "@" or '"'; digits and a "/" are a port and a path.
 _USERINFO: Final = r"(://[^\s:/?#@\[\]]{0,255}:)(?!\d{1,5}(?:[/?#]|\s|$))(?:[^\s\"<>]{1,1024}|[^\s<>]{1,1024})@"
+# scheme://token@host
+_USER: Final = r"(://)([^\s:/?#@\[\]\"'<>]{16,255})@"
 _HEADER: Final = (
     r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(\\?[\"']?\s{0,3}[:=,]\s{0,3})(?!\s|\*\*\*)"
     r"(?:\\?\"[^\"\r\n]{1,4096}\"?|\\?'[^'\r\n]{1,4096}'?|[^\"'\r\n]{1,4096})"
@@ -34,8 +36,8 @@ _SCHEME: Final = r"(?i)\b(Bearer|Basic|Digest|Token)(\s{1,3})([0-9A-Za-z._~+/=-]
 # password=…, "token": "…", X-Api-Key: … The name may have anything before it (PGPASSWORD, client_secret). A value
 # {$secret: NAME} is the name of a secret, and is shown.
 _NAMED: Final = (
-    r"(?i)(?<!\$)(password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key"
-    r"|secret[_-]?key|credentials?|signature|\bsig)"
+    r"(?i)(?<!\$)(password|passwd|passphrase|passcode|(?<![a-z])pass|(?-i:(?<=[a-z])Pass)|pwd|secret|token|credentials?|signature"
+    r"|\bsig|(?:api|access|private|secret|account|encryption|master|shared|signing|subscription)[_-]?key|access[_-]?key[_-]?id)"
     r"(\\?[\"']?\]?\s{0,3}(?:=>|[:=])\s{0,3})"
     r"((?!\*\*\*|\{\\?[\"']?\$secret\b)(?:\\\"[^\"\\\r\n]{0,1024}(?:\\\")?|\"(?:[^\"\\\r\n]|\\.){0,1024}\"?|\\'[^'\\\r\n]{0,1024}(?:\\')?"
     r"|'(?:[^'\\\r\n]|\\.){0,1024}'?|[^\s\"'&][^\s&]{0,1023}))"
@@ -43,6 +45,12 @@ _NAMED: Final = (
 _NOTHING: Final = r"(?i)\W*(?:none|null|nil|true|false|undefined)?\W*"
 _CODE: Final = r"[A-Za-z_][\w.]*[(\[].*|[A-Za-z_]\w*\.[A-Za-z_][\w.]*\W*"
 _WORD: Final = r"[A-Za-z]{1,15}\W{0,2}"
+_COUNT: Final = r"[0-9]{1,5}(?:[./][0-9]{1,5})?%?\W?"
+_SHORT_WORD: Final = rf"{_COUNT}|[A-Za-z]{{1,5}}\W{{0,2}}"
+_MORE_WORDS: Final = r" {1,3}\(?[A-Za-z]"
+# Words and versions joined by "-", "_" or "." are the name of a user.
+_LONG_PART: Final = r"[A-Za-z0-9+=%~]{16,255}"
+_UUID: Final = r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _LOOKS_RANDOM: Final = r"(?s)[^A-Za-z].*[A-Za-z0-9]|[A-Za-z]{20}|[A-Za-z].*[0-9]"
 
 
@@ -59,21 +67,42 @@ def _scheme(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]}{MASK}" if re.search(_LOOKS_RANDOM, found[3]) else found[0]
 
 
+def _user(found: re.Match[str]) -> str:
+    """A user without a password is a token if a part of it is long and has letters and digits."""
+    user = found[2]
+    parts = [part for part in re.split(r"[-_.]", user) if re.fullmatch(_LONG_PART, part)]
+    is_token = any(re.search(r"[0-9]", part) and re.search(r"[A-Za-z]", part) for part in parts)
+    return f"{found[1]}{MASK}@" if is_token or re.fullmatch(_UUID, user) else found[0]
+
+
 def _named(found: re.Match[str]) -> str:
     name, separator, value = found.groups()
     if re.fullmatch(_NOTHING, value) or (name.lower() == "pwd" and value[0] in "/.~"):
         return found[0]
     quoted = value[0] in "\"'\\"
     spaced = separator[-1].isspace()
+    if name.lower() == "pass" and not _is_compound(found) and re.fullmatch(_SHORT_WORD if spaced else _COUNT, value):
+        return found[0]  # `pass: ok`, `pass=3`: the result of a test
     if not quoted and spaced and (re.fullmatch(_CODE, value) or _is_prose(name, separator, value, found)):
         return found[0]
     return f"{name}{separator}{MASK}"
 
 
+def _is_compound(found: re.Match[str]) -> bool:
+    """Whether the name is a part of a longer one, as in `client_secret`, or has several words itself."""
+    before = found.string[found.start() - 1 : found.start()]
+    return not found[1].isalpha() or before.isalnum() or before in {"_", "-"}
+
+
 def _is_prose(name: str, separator: str, value: str, found: re.Match[str]) -> bool:
-    """Whether a match is prose such as `password: must be longer`: a word after a colon that does not end the line."""
+    """Whether a match is prose such as `password: must be longer`: a word after a colon that does not end the line.
+
+    After a name of several words, such as `client_secret`, another word must follow.
+    """
     if ":" not in separator or not re.fullmatch(_WORD, value):
         return False
+    if _is_compound(found):
+        return re.match(_MORE_WORDS, found.string[found.end() : found.end() + 5]) is not None
     ends_line = found.string[found.end() : found.end() + 1] in {"", "\n", "\r"}
     return not (ends_line and name.lower().startswith("pass"))
 
@@ -83,6 +112,7 @@ def _is_prose(name: str, separator: str, value: str, found: re.Match[str]) -> bo
 _RULES: Final[tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], str]], ...]] = (
     (("-----begin",), _PRIVATE_KEY, MASK),
     (("://",), _USERINFO, rf"\1{MASK}@"),
+    (("://",), _USER, _user),
     (("authorization", "cookie", "x-api-key"), _HEADER, rf"\1\2{MASK}"),
     (("bearer", "basic", "digest", "token"), _SCHEME, _scheme),
     (("pass", "pwd", "secret", "token", "key", "credential", "sig"), _NAMED, _named),

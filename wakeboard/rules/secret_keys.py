@@ -14,7 +14,10 @@ _SECRET_WORDS: Final = frozenset(
     }
 )  # fmt: skip
 _SECRET_PARTS: Final = ("accesskey", "apikey", "credential", "passphrase", "passwd", "password", "privatekey", "secret")
-_SECRET_ENDINGS: Final = ("connectionstring", "dsn", "token", "signingkey", "encryptionkey")
+_SECRET_ENDINGS: Final = (
+    *("connectionstring", "dsn", "token", "signingkey", "encryptionkey", "accountkey", "masterkey", "sharedkey"),
+    "subscriptionkey",
+)
 
 
 def is_secret_key(key: str) -> bool:
@@ -25,4 +28,5 @@ def is_secret_key(key: str) -> bool:
         any(word in _SECRET_WORDS for word in words)
         or any(part in whole for part in _SECRET_PARTS)
         or whole.endswith(_SECRET_ENDINGS)
+        or (len(words) > 1 and words[-1] == "pass")  # alone it is often the result of a test
     )
