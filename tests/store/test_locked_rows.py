@@ -14,12 +14,13 @@ from psycopg.rows import scalar_row
 
 from tests.store.sql_clients import Lease
 from wakeboard.errors import Locked
-from wakeboard.store import maintenance_api, statements
+from wakeboard.store import leader_api, maintenance_api, statements, worker_api
 from wakeboard.store.connection import connect
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from tests.store.sql_clients import SqlClient
 
@@ -223,6 +224,118 @@ def test_a_locked_definition_blocks_no_other_sync_or_removal(admin: SqlClient, h
     assert removed == [schedules["free"]]
 
 
+# -- backfills ---------------------------------------------------------------------------------------------------------
+
+
+def declare_backfill(admin: SqlClient, name: str) -> tuple[int, int]:
+    """A backfill of two ticks; its id and that of its schedule."""
+    schedule = definition(admin, name, "Allow")
+    admin.sql("update job_definitions set next_run_at = now() + interval '1 h' where id = %s", schedule)
+    ticks = [datetime(2026, 1, 1, 2, tzinfo=UTC), datetime(2026, 1, 2, 2, tzinfo=UTC)]
+    query = "select id from create_backfill(%s, %s::timestamptz[], %s, %s, 2)"
+    return admin.value(query, schedule, ticks, ticks[0], ticks[-1] + timedelta(seconds=1)), schedule
+
+
+@pytest.fixture(params=["backfills", "backfill_ticks"])
+def stopping(request: pytest.FixtureRequest, admin: SqlClient, worker: SqlClient, holder: SqlClient) -> list[Lease]:
+    """The leases of two runs of a cancelled backfill, of which `holder` has locked a row; then of another run."""
+    backfill, _ = declare_backfill(admin, "s")
+    plain = admin.enqueue()
+    worker.register()
+    leases = [*worker.claim_limited(), *worker.claim()]
+    assert admin.value("select requested from cancel_backfill(%s)", backfill) == 2
+    holder.sql(f"select from {request.param} for update")
+    assert leases[-1].id == plain
+    return leases
+
+
+@pytest.mark.parametrize("call", ["fail", "release"])
+def test_a_locked_backfill_blocks_no_outcome_but_those_of_its_cancelled_runs(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient, stopping: list[Lease], call: str
+) -> None:
+    blocked = [lease.id for lease in stopping[:2]]
+    assert sorted(getattr(worker, call)(*stopping)) == blocked
+    assert worker.column("select still_leased(71, %s, '{1,1,1}')", [lease.id for lease in stopping]) == blocked
+    holder.sql("commit")
+    assert getattr(worker, call)(*stopping[:2]) == []
+    assert [admin.status(run) for run in blocked] == ["cancelled", "cancelled"]
+    assert admin.column("select created from backfills") == [0]
+
+
+def test_a_locked_backfill_blocks_no_expired_lease_but_those_of_its_cancelled_runs(
+    admin: SqlClient, other: SqlClient, holder: SqlClient, stopping: list[Lease]
+) -> None:
+    runs = [lease.id for lease in stopping]
+    admin.let_lapse(*runs)
+    assert other.reap() == (1, 0, 0, 0)
+    assert [admin.status(run) for run in runs] == ["running", "running", "queued"]
+    holder.sql("commit")
+    assert other.reap() == (0, 0, 0, 2)
+    assert admin.column("select created from backfills") == [0]
+
+
+def test_a_locked_backfill_blocks_no_other_run_of_a_worker_that_has_ended(
+    admin: SqlClient, other: SqlClient, holder: SqlClient, stopping: list[Lease]
+) -> None:
+    report = "select array[released, cancelled, skipped] from report_worker_terminated(71, 'Evicted')"
+    assert other.value(report) == [1, 0, 2]
+    holder.sql("commit")
+    assert other.value(report) == [0, 2, 0]
+
+
+@pytest.mark.parametrize("table", ["backfills", "backfill_ticks"])
+def test_a_locked_backfill_blocks_no_other_cancellation_and_no_other_removal(
+    admin: SqlClient, other: SqlClient, holder: SqlClient, table: str
+) -> None:
+    _, schedule = declare_backfill(admin, "s")
+    free = definition(admin, "free", "Allow")
+    admin.sql("update job_definitions set next_run_at = now() + interval '1 h'")
+    blocked = admin.column("select id from job_runs order by id")
+    plain = admin.enqueue()
+    holder.sql(f"select from {table} for update")
+    assert other.cancel(plain, *blocked) == {plain: "cancelled"} | dict.fromkeys(blocked, LOCKED)
+    assert admin.column("select id from remove_definitions('file:t', %s)", [schedule, free]) == [free]
+    holder.sql("commit")
+    assert other.cancel(blocked[0]) == {blocked[0]: "cancelled"}
+    assert admin.column("select id from remove_definitions('file:t', %s)", [schedule]) == [schedule]
+
+
+def test_a_backfill_whose_limit_is_locked_delays_no_other_backfill(
+    admin: SqlClient, other: SqlClient, holder: SqlClient
+) -> None:
+    """The first one ends, because its schedule is removed."""
+    ended, schedule = declare_backfill(admin, "ended")
+    holder.sql("select from job_limits where key = 'backfill:' || %s for update", ended)
+    going, _ = declare_backfill(admin, "going")
+    admin.sql("update job_definitions set removed_at = now() where id = %s", schedule)
+    admin.sql("delete from job_runs where definition_id <> %s", schedule)
+    unfinished = "select id from backfills where finished_at is null order by id"
+    other.sql("select continue_backfills()")
+    assert admin.column(unfinished) == [ended]
+    assert admin.value("select finished_at is not null and cancelled_at is null from backfills where id = %s", going)
+    holder.sql("commit")
+    other.sql("select continue_backfills()")
+    assert admin.column(unfinished) == []
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["consume", "pause_limit"])
+def test_a_run_does_not_wait_for_its_locked_limit_key(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient, call: str
+) -> None:
+    """All handlers of a worker share one connection."""
+    admin.sql("select set_rate_limit('k', 10, 1, 10)")
+    admin.enqueue(limit_key="k")
+    (lease,) = worker.claim_limited()
+    holder.sql("select from job_limits for no key update")
+    with pytest.raises(psycopg.errors.LockNotAvailable, match="could not obtain lock on row"):  # not: lock timeout
+        worker.sql(f"select {call}(71, %s, %s, 1)", *lease)
+    holder.sql("commit")
+    worker.sql(f"select {call}(71, %s, %s, 1)", *lease)
+
+
 # -- maintenance -------------------------------------------------------------------------------------------------------
 
 
@@ -285,15 +398,41 @@ def test_uncommitted_alert_rules_block_no_process(admin: SqlClient, holder: SqlC
     assert admin.column(claim, json.dumps(rules)) == ["dead"]
 
 
-def test_every_function_of_maintenance_waits_for_a_lock_with_a_bound() -> None:
-    """So a transaction left open stops one task, and not the maintenance of a process."""
-    source = Path(maintenance_api.__file__).read_text()
-    folder = Path(maintenance_api.__file__).parent / "functions"
-    texts = {
-        name: (folder / f"{name}.sql").read_text() for name in sorted(set(re.findall(r"wakeboard\.(\w+)\(", source)))
-    }
-    writes = re.compile(r"\b(insert into|update|delete from|for (no key )?(update|share)|lock table)\b")
-    assert [name for name, text in texts.items() if writes.search(text) and "set lock_timeout = '" not in text] == []
+FUNCTIONS = Path(maintenance_api.__file__).parent / "functions"
+LOCKS = re.compile(r"\b(insert into|update|delete from|for (no key )?(update|share)|for key share|lock table)\b")
+
+
+def locks(name: str, texts: dict[str, str], seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a function, or one that it calls, locks anything."""
+    code = re.sub(r"--.*", "", texts[name])
+    called = {each for each in re.findall(r"\b(\w+)\(", code) if each in texts} - seen - {name}
+    return bool(LOCKS.search(code)) or any(locks(each, texts, seen | {name}) for each in called)
+
+
+@pytest.mark.parametrize("caller", [worker_api, leader_api, maintenance_api])
+def test_every_function_of_a_process_waits_for_a_lock_with_a_bound(caller: ModuleType) -> None:
+    """So a transaction left open stops one task, and neither the process nor its maintenance."""
+    texts = {path.stem: path.read_text() for path in FUNCTIONS.glob("*.sql")}
+    names = set(re.findall(r"wakeboard\.(\w+)\b", Path(caller.__file__ or "").read_text())) & texts.keys()
+    assert len(names) > 5
+    assert [name for name in sorted(names) if "set lock_timeout = '" not in texts[name] and locks(name, texts)] == []
+
+
+@pytest.mark.parametrize(
+    ("table", "call"),
+    [
+        ("workers", "renew(71, 60, '{}', '{}', '{}', '{}')"),
+        ("job_runs", "claim(71, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)"),
+        ("leadership", "acquire_leadership('k8s:one', 'me', '1', 15)"),
+        ("leadership", "require_leadership('k8s:one', 1)"),
+    ],
+)
+def test_a_locked_table_delays_a_process_by_a_bounded_time(
+    worker: SqlClient, holder: SqlClient, table: str, call: str
+) -> None:
+    holder.sql(f"lock table {table}")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        worker.sql(f"select * from {call}")
 
 
 def test_a_worker_starts_while_others_lock_its_rows(worker: SqlClient, holder: SqlClient) -> None:

@@ -14,10 +14,15 @@ set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
+  busy constant bigint[] := lock_backfills(ids, wait => true);
   mine bigint[] := lock_runs(ids);
   waiting bigint[];
 begin
   perform require_read_committed('cancel');
+  if busy <> '{}' then                       -- a running one is only asked to stop
+    mine := array(select run.id from job_runs as run
+                   where run.id = any (mine) and (run.status not in ('queued', 'failed') or run.id <> all (busy)));
+  end if;
   perform audit_runs('cancel', mine, '{queued, failed}', 'cancelled', nullif(reason, 'Cancelled'), actor, source, bulk_action_id);
   perform audit_runs('cancel', mine, '{running}', 'requested', nullif(reason, 'Cancelled'), actor, source, bulk_action_id);
   return query                               -- in a snapshot from after the locks

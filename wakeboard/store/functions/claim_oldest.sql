@@ -14,7 +14,7 @@ create or replace function wakeboard.claim_oldest(
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_sort = off
-set jit = off set plan_cache_mode = force_generic_plan
+set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '1s'
 as $$
 begin
   if array_upper(after_run_at, 1) is distinct from 5 or array_upper(after_id, 1) is distinct from 5 then

@@ -9,7 +9,7 @@ create or replace function wakeboard.claim_quarantined(
   max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set jit = off set lock_timeout = '1s'
 as $$
 declare
   candidate record;

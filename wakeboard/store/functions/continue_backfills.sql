@@ -1,7 +1,8 @@
 -- for: worker, operator
 -- Creates the next runs of the backfills that are neither paused nor finished, whenever 250 runs have ended, so that up to 1,000 runs of each
 -- are unfinished, and marks those as finished whose runs have all ended. A backfill of a removed schedule ends as cancelled. A backfill that
--- another transaction has locked is left to it. Each tick becomes one run, however many processes call this and wherever they crash. Returns
+-- another transaction has locked, or of which it has locked a tick or the limit, is left to a later call: the first of them delays this call
+-- by 200 ms, each other one by a millisecond. Each tick becomes one run, however many processes call this and wherever they crash. Returns
 -- how many runs it has created, at most 20,000.
 -- Example:
 --   select wakeboard.continue_backfills();
@@ -9,7 +10,8 @@
 create or replace function wakeboard.continue_backfills()
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '200ms'
 as $$
 declare
   mine bigint[];
@@ -35,15 +37,19 @@ begin
      where known.id = any (mine)
      order by known.id
   loop
-    if not exists (select from job_definitions where id = job.definition_id and removed_at is null) then
-      perform end_backfill(job.id);
-    elsif job.paused_at is null and job.created = job.total and job.unfinished = 0 then
-      update backfills set finished_at = statement_timestamp() where id = job.id;
-    elsif job.paused_at is null and job.created < job.total and job.unfinished <= 750 and batches < 20 then    -- 750: also in next_due
-      batch := create_backfill_runs(job.id);
-      made := made + batch;
-      batches := batches + (batch > 0)::integer;
-    end if;
+    begin
+      if not exists (select from job_definitions where id = job.definition_id and removed_at is null) then
+        perform end_backfill(job.id);
+      elsif job.paused_at is null and job.created = job.total and job.unfinished = 0 then
+        update backfills set finished_at = statement_timestamp() where id = job.id;
+      elsif job.paused_at is null and job.created < job.total and job.unfinished <= 750 and batches < 20 then    -- 750: also in next_due
+        batch := create_backfill_runs(job.id);
+        made := made + batch;
+        batches := batches + (batch > 0)::integer;
+      end if;
+    exception when lock_not_available then
+      perform set_config('lock_timeout', '1ms', true);
+    end;
   end loop;
   return made;
 end

@@ -11,6 +11,7 @@ create or replace function wakeboard.finish_alert_delivery(
   delay_s real default null, result jsonb default null)
 returns text language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 declare
   refused bigint;

@@ -7,7 +7,8 @@
 --   null               'worker_stopped' if counted[i], else 'snoozed'.
 -- From the fifth counted release on, each costs the attempt, so that a run is not released forever. delays_s[i]: seconds until the run is due
 -- again; 0: its run_at stays. A run with a requested cancellation is cancelled. If `reap` has counted a crash for the lease, 'disconnected'
--- (up to four times) and 'not_started' subtract it again. Returns the ids that were not accepted, as `complete` does. Waits for no lock.
+-- (up to four times) and 'not_started' subtract it again. Returns the ids that were not accepted, as `complete` does. Waits for no
+-- lock: a run is not accepted if another transaction has locked it, or its backfill, which a cancellation changes.
 -- Example:
 --   select wakeboard.release(7, '{1}', '{1}', '{0}', '{true}', '{worker_stopped}');
 
@@ -43,6 +44,7 @@ begin
                 else 'queued' end as decision
       from report join job_runs as run on run.id = report.id
      where run.locked_by = worker and run.lease_epoch = report.epoch
+       and (run.cancel_requested_at is null or run.trigger <> 'backfill' or lock_backfills(array[run.id]) = '{}')
      order by run.id
        for update of run skip locked
   ), recorded as (
@@ -81,9 +83,11 @@ begin
   if accepted is not null then
     perform pg_notify('wakeboard', '');
   end if;
-  delete from job_attempts as past using unnest(ids, epochs) as given (id, epoch)      -- bounds the rows of a run that snoozes for days
-   where past.run_id = given.id and past.lease_epoch < given.epoch - 50 and past.outcome in ('snoozed', 'released')
-     and not past.died;
+  delete from job_attempts where ctid = any (array(                                    -- bounds the rows of a run that snoozes for days
+    select past.ctid
+      from unnest(ids, epochs) as given (id, epoch) join job_attempts as past on past.run_id = given.id
+     where past.lease_epoch < given.epoch - 50 and past.outcome in ('snoozed', 'released') and not past.died
+       for update of past skip locked));
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     accepted := accepted || uncount_crashes(worker, ids, epochs, reasons);
     return query

@@ -6,6 +6,7 @@
 create or replace function wakeboard.release_leadership(source wakeboard.source_name, term wakeboard.leader_term)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 begin
   update leadership as held set expires_at = 'epoch', has_session = false

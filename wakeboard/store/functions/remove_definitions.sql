@@ -2,7 +2,7 @@
 -- Removes schedules of `source` that no sync has written since `synced_before`. Queued and failed runs of them are cancelled, running ones
 -- finish, dead ones stay. The answer for each schedule: 'removed', or 'due' (nothing was done: record the ticks that
 -- `filter_due_definitions` returns as skipped, then call again). A schedule without an answer is locked by another transaction, or one of
--- its waiting runs is: call again.
+-- its waiting runs is, or the backfill of one: call again.
 -- Example:
 --   select * from wakeboard.remove_definitions('file:shop', '{1}');
 
@@ -15,9 +15,11 @@ as $$
 #variable_conflict use_column
 declare
   mine bigint[] := lock_definitions(ids);
-  waiting bigint[] := lock_runs(array(
-    select run.id from job_runs as run where run.definition_id = any (mine) and run.status in ('queued', 'failed')));
+  waiting bigint[] := array(
+    select run.id from job_runs as run where run.definition_id = any (mine) and run.status in ('queued', 'failed'));
+  busy constant bigint[] := lock_backfills(waiting, wait => true);
 begin
+  waiting := array(select id from unnest(lock_runs(waiting)) as run (id) where id <> all (busy));
   perform require_read_committed('remove_definitions');
   mine := array(select def.id from unnest(mine) as def (id)
                  where not exists (select from job_runs as run

@@ -8,7 +8,7 @@
 -- whose container runs in another pod. Every other cause counts as one crash, as in `reap`. A run with a requested cancellation is cancelled.
 --
 -- Reads `slice` runs with ids after `after_id`: call it again with the returned next_id until that is null. Waits for no locked row:
--- `skipped` runs were locked, and a later call or `reap` takes them. A repeated or late call changes no other process's leases. A worker
+-- `skipped` runs were locked, or their backfills, and a later call or `reap` takes them. A repeated or late call changes no other process's leases. A worker
 -- without a row in `workers` has deregistered, or `reap` has taken its leases: nothing is read.
 -- Example:
 --   select * from wakeboard.report_worker_terminated(7, 'OOMKilled', pod => 'worker-1');
@@ -53,6 +53,7 @@ begin
       from job_runs as run
      where run.id = any (scanned.held)
        and run.locked_by = report_worker_terminated.worker
+       and (run.cancel_requested_at is null or run.trigger <> 'backfill' or lock_backfills(array[run.id]) = '{}')
      order by run.id
        for update of run skip locked
   ), recorded as (

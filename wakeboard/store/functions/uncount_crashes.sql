@@ -20,7 +20,7 @@ begin
      where past.locked_by = uncount_crashes.worker and past.outcome = 'crashed'
        and (given.reason = 'not_started' or given.reason = 'disconnected' and run.release_count < 4)
      order by run.id
-       for no key update of run skip locked
+       for no key update of run, past skip locked
   ), recorded as (
     update job_attempts as past
        set outcome = 'released', error_type = null, error = 'the database could not be reached', died = false
