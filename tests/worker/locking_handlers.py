@@ -48,3 +48,41 @@ async def linger(run: wakeboard.Run) -> str:
 async def count(run: wakeboard.Run) -> int:
     """Does nothing."""
     return run.attempt
+
+
+async def _opened() -> None:
+    """Waits until the test has opened the gate."""
+    async with await psycopg.AsyncConnection.connect(os.environ["WAKEBOARD_DSN"], autocommit=True) as conn:
+        while not await (await conn.execute("select 1 from calls where name = 'open'")).fetchone():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+@wakeboard.handler("limited")
+async def limited(run: wakeboard.Run) -> None:
+    """The provider answers 429."""
+    _note(run, "began")
+    await _opened()
+    _note(run, "raises")
+    raise wakeboard.RetryAfter(3600, limit=True)
+
+
+@wakeboard.handler("consume")
+async def consume(run: wakeboard.Run) -> None:
+    """Takes a further unit."""
+    _note(run, "began")
+    await _opened()
+    _note(run, "consumes")
+    await run.consume(1)
+
+
+@wakeboard.handler("step")
+async def step(run: wakeboard.Run) -> None:
+    """Records steps."""
+    for number in range(10):
+        await run.step(f"step {number}", str)
+
+
+@wakeboard.handler("fail")
+async def fail(run: wakeboard.Run) -> None:
+    """Fails."""
+    raise ValueError(run.id)

@@ -1,4 +1,4 @@
-"""A run that another transaction has locked delays no other run and does not keep a worker from exiting."""
+"""A run that another transaction has locked, or another row, delays no other run and keeps no worker from exiting."""
 
 from __future__ import annotations
 
@@ -79,3 +79,100 @@ def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delay
         store.watcher.wait("select exists (select from wakeboard.job_run_history where id = %s)", locked)
     assert executed_once(store)
     assert (store.run(locked)["lease_epoch"], store.run(locked)["result"]) == (1, "lingered")
+
+
+# -- locks of other rows and of tables ---------------------------------------------------------------------------------
+
+DEAD = "select count(*) = %s from wakeboard.job_runs where id = any (%s) and status = 'dead'"
+
+
+def test_a_lock_that_one_outcome_needs_delays_no_other_outcome(store: Store) -> None:
+    """The report of all outcomes meets it."""
+    locked, *free = store.enqueue("fail", count=4, max_attempts=1, run_at="2900-01-01Z")
+    settings = HANDLERS | {"lease_seconds": 60}
+    with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings):
+        administrator.execute(
+            "insert into wakeboard.job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at)"
+            " values (%s, 1, 1, 'failed', 1, now())",
+            (locked,),
+        )
+        store.watcher.do("update wakeboard.job_runs set run_at = now()")
+        store.watcher.wait("select exists (select from pg_stat_activity where wait_event_type = 'Lock')")
+        store.enqueue("count", count=100)
+        store.watcher.wait(COMPLETED, 100)
+        store.watcher.wait(DEAD, 3, free)
+        assert store.watcher.status(locked) == "running"
+        administrator.rollback()
+        store.watcher.wait(DEAD, 4, [locked, *free])
+    assert executed_once(store)
+
+
+def test_sigterm_ends_a_worker_whose_outcomes_need_a_locked_table(store: Store) -> None:
+    settings = HANDLERS | {"lease_seconds": 60, "grace_seconds": 1}
+    with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings) as worker:
+        administrator.execute("lock table wakeboard.job_attempts in share mode")
+        store.enqueue("fail")
+        store.watcher.wait("select exists (select from pg_stat_activity where wait_event_type = 'Lock')")
+        store.enqueue("count", count=100)
+        store.watcher.wait(COMPLETED, 100)
+        worker.send(signal.SIGTERM)
+        asked = time.monotonic()
+        assert worker.exit_code() == 0, worker.log
+        assert time.monotonic() - asked < 30  # seconds are for grace and locks; not a lease
+
+
+def test_a_worker_exits_if_its_outcomes_need_a_locked_table_for_a_lease(store: Store) -> None:
+    settings = HANDLERS | {"lease_seconds": 3, "grace_seconds": 1}
+    with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings) as worker:
+        administrator.execute("lock table wakeboard.job_attempts in share mode")
+        store.enqueue("fail")
+        assert worker.exit_code() == 1, worker.log
+    assert "this worker exits" in worker.log
+
+
+# -- locked limit keys -------------------------------------------------------------------------------------------------
+
+
+def begin_limited(store: Store, job_type: str, count: int) -> None:
+    """Waits until so many runs of the key `api` have begun."""
+    store.watcher.do("select wakeboard.set_limit('api', 100)")
+    store.watcher.do("select wakeboard.set_rate_limit('api', 1000, 1, 1000)")
+    store.enqueue(job_type, count=count, limit_key="api")
+    store.watcher.wait("select count(*) = %s from calls where name like 'began %%'", count)
+
+
+def test_retry_after_pauses_a_locked_limit_key_once_it_is_free_and_delays_no_other_run(store: Store) -> None:
+    settings = HANDLERS | {"lease_seconds": 60}
+    with store.worker("--forever", **settings), psycopg.connect(store.dsn) as administrator:
+        begin_limited(store, "limited", 5)
+        administrator.execute("select from wakeboard.job_limits for update")
+        store.watcher.do("insert into calls values ('open')")
+        store.watcher.wait("select count(*) = 5 from calls where name like 'raises %'")
+        dead = store.enqueue("fail", count=5, max_attempts=1)
+        store.watcher.wait(DEAD, 5, dead)
+        assert store.watcher.ask("select count(*) from wakeboard.job_runs where status = 'running'") == 5
+        administrator.rollback()
+        store.watcher.wait("select count(*) = 5 from wakeboard.job_runs where status = 'failed'")
+    assert store.watcher.ask("select paused_until > now() + interval '1000 s' from wakeboard.job_limits")
+
+
+def test_retry_after_waits_for_a_locked_limit_key_with_a_bound(store: Store) -> None:
+    with store.worker("--forever", **HANDLERS) as worker, psycopg.connect(store.dsn) as administrator:
+        begin_limited(store, "limited", 1)
+        administrator.execute("select from wakeboard.job_limits for update")
+        store.watcher.do("insert into calls values ('open')")
+        store.watcher.wait("select exists (select from wakeboard.job_runs where status = 'failed')")
+    assert "the key may not be paused" in worker.log
+
+
+def test_handlers_that_consume_units_of_a_locked_limit_key_delay_no_step_of_other_runs(store: Store) -> None:
+    with store.worker("--forever", **HANDLERS, concurrency=50), psycopg.connect(store.dsn) as administrator:
+        begin_limited(store, "consume", 20)
+        administrator.execute("select from wakeboard.job_limits for update")
+        store.watcher.do("insert into calls values ('open')")
+        store.watcher.wait("select count(*) = 20 from calls where name like 'consumes %'")
+        store.enqueue("step")
+        store.watcher.wait("select exists (select from wakeboard.job_run_history where job_type = 'step')")
+        assert store.watcher.ask("select count(*) from wakeboard.job_run_history where job_type = 'consume'") == 0
+        administrator.rollback()
+        store.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where job_type = 'consume'")

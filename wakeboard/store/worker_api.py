@@ -7,7 +7,7 @@ the runs that it leased are queued again when their leases expire.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -28,6 +28,7 @@ PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
 LONGEST_TIMEOUT_S: Final = 2_678_400
 MAX_LIMIT_PAUSE_S: Final = 86_400.0
+PAUSE_LIMITS_S: Final = 1.0  # how long the pauses of limits delay the outcomes of a batch
 
 SCAN_START: Final = "-infinity"
 
@@ -330,22 +331,40 @@ class WorkerStore:
         return await self._report(_COMPLETE, self.worker.worker_id, number_array(ids), epoch, results)
 
     async def fail(self, failures: Sequence[Failure]) -> list[int]:
-        """Reports failed attempts: each run is retried, or dead."""
-        for failure in failures:
-            if failure.pauses_limit:  # as long as the lease is held
-                await self._pause_limit(failure)
-        *columns, _ = [list(column) for column in zip(*failures, strict=True)]
-        return await self._report(
+        """Reports failed attempts: each run is retried, or dead.
+
+        An attempt that pauses a limit is not accepted while another transaction has locked that limit.
+        """
+        locked = await self._pause_limits([failure for failure in failures if failure.pauses_limit])
+        reported = [failure for failure in failures if failure.id not in locked]
+        if not reported:
+            return list(locked)
+        *columns, _ = [list(column) for column in zip(*reported, strict=True)]
+        return list(locked) + await self._report(
             "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
             " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[])",
             *(self.worker.worker_id, *columns),
         )
 
-    async def _pause_limit(self, failure: Failure) -> None:
+    async def _pause_limits(self, failures: Sequence[Failure]) -> set[int]:
+        """Pauses the limits of these runs, as long as their leases are held. Returns the runs whose limit is locked.
+
+        After a second, the limits that are left count as locked: they delay no other outcome.
+        """
         query = "select wakeboard.pause_limit(%s, %s, %s, %s)"
-        seconds = min(failure.delay_s or 0.0, MAX_LIMIT_PAUSE_S)
-        with suppress(LeaseLost, Locked):  # its outcome is not accepted; another transaction holds the key
-            await self._rows(query, self.worker.worker_id, failure.id, failure.epoch, seconds)
+        locked, until = set[int](), time.monotonic() + PAUSE_LIMITS_S
+        for failure in failures:
+            seconds = min(failure.delay_s or 0.0, MAX_LIMIT_PAUSE_S)
+            try:
+                if time.monotonic() < until:
+                    await self._rows(query, self.worker.worker_id, failure.id, failure.epoch, seconds)
+                else:
+                    locked.add(failure.id)
+            except Locked:
+                locked.add(failure.id)
+            except LeaseLost:  # its outcome is not accepted
+                pass
+        return locked
 
     async def release(self, releases: Sequence[Release]) -> list[int]:
         """Puts runs back into their queue, and gives their attempt back."""

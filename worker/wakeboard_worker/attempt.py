@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wakeboard.errors import DatabaseUnavailable
+from wakeboard.errors import DatabaseUnavailable, Locked
 from wakeboard.run import Run
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ current_attempt: ContextVar[Attempt] = ContextVar("current_attempt")
 
 FIRST_PAUSE_S: Final = 0.05  # before an operation is retried because the database is unavailable; it doubles
 LONGEST_PAUSE_S: Final = 2.0
+LONGEST_LOCKED_PAUSE_S: Final = 0.5  # while another transaction has locked what the operation needs
 
 
 class Spans(Protocol):
@@ -61,6 +63,7 @@ class AttemptContext:
         self.worker_id = worker_id
         self.worker_store = worker_store
         self.spans = spans
+        self.locked_turn = asyncio.Lock()  # of the operations that met a lock, one at a time uses the connection
 
 
 class Attempt(Run):
@@ -131,15 +134,23 @@ class Attempt(Run):
         return guard(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key)
 
     async def _repeated(self, operation: Callable[[WorkerStore], Awaitable[Any]]) -> Any:
-        """Repeat an idempotent operation until the database answers. Raises LeaseLost."""
-        pause_s = FIRST_PAUSE_S
+        """Repeat an idempotent operation until the database answers. Raises LeaseLost.
+
+        An operation that meets a lock waits here, so that the handlers of other runs can use the connection meanwhile.
+        """
+        pause_s, turn = FIRST_PAUSE_S, nullcontext()
         while True:
-            self._raise_if_lost()
             try:
-                return await operation(await self.context.worker_store())
+                async with turn:
+                    self._raise_if_lost()
+                    return await operation(await self.context.worker_store())
+            except Locked:
+                turn, longest_s = self.context.locked_turn, LONGEST_LOCKED_PAUSE_S
             except DatabaseUnavailable:
-                await asyncio.sleep(pause_s)
-                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+                longest_s = LONGEST_PAUSE_S
+            pause_s = min(longest_s, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
 
     def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.context.loop).result()

@@ -3,20 +3,25 @@
 A report that fails is repeated while the worker's leases are valid. The SQL functions are idempotent, so a repeat is
 harmless. After that the outcomes are dropped, because other workers may have the runs.
 
-An outcome is *blocked* if another transaction has locked its run. It does not delay the others. It is sent again twice
-a second over a second connection, and its lease is renewed meanwhile. The lock is nearly always that of `run.once` in
-an abandoned handler. The completer then closes the handler's connection, and the server rolls the transaction back. If
-the worker does not know the connection and the outcome is still blocked after a whole lease, the worker exits, which
-ends the transaction, too.
+An outcome is *blocked* if another transaction has locked its run, or what its outcome changes besides. It does not
+delay the others. It is sent again twice a second over a second connection, and its lease is renewed meanwhile. The lock
+is nearly always that of `run.once` in an abandoned handler. The completer then closes the handler's connection, and the
+server rolls the transaction back. If the worker does not know the connection and the outcome is still blocked after a
+whole lease, the worker exits, which ends the transaction, too.
+
+If a lock stops a whole statement, all outcomes of it are blocked, and the second connection sends them in ever smaller
+parts, so that only those wait that need the lock. A failure that pauses its limit key (`RetryAfter(limit=True)`) is
+blocked while that key is locked: no run of the key can start then. After ten seconds it is reported without the pause.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 from wakeboard.rules.humanize import counted
 from wakeboard.store.connection import abort
 from wakeboard.store.worker_api import SNOOZED, Failure, Release
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from wakeboard.store.worker_api import WorkerStore
     from wakeboard_worker.attempt import Attempt
     from wakeboard_worker.heartbeat import Heartbeat
-    from wakeboard_worker.in_flight import InFlightBuffer, Outcome
+    from wakeboard_worker.in_flight import BlockedOutcome, InFlightBuffer, Outcome
 
 _Item = TypeVar("_Item", bound="Outcome")
 
@@ -38,6 +43,8 @@ COLLECT_S = 0.02  # how long outcomes wait for others, so that one statement rep
 FULL_BATCH = 500  # succeeded attempts that are reported without this wait
 BATCH_SIZE = 1000  # most outcomes in one statement
 BLOCKED_RETRY_S = 0.5  # between two reports of a blocked outcome
+SPLIT_S = 5.0  # for so long, outcomes that met a lock are sent in smaller parts; then the others have their turn
+PAUSE_WITHIN_S = 10.0  # how long a failure waits for its locked limit key, which it pauses
 HEARTBEAT_DELAY_S = 1.0  # the time in which the heartbeat notices that a lease has expired
 
 
@@ -54,6 +61,7 @@ class Completer:
     ) -> None:
         self._in_flight, self._heartbeat, self._lease_s = in_flight, heartbeat, lease_s
         self._connection, self._blocked_connection = connection, blocked_connection
+        self.ending = False  # the worker waits for nothing but the outcomes
 
     async def run(self) -> None:
         """Report outcomes whenever there are any."""
@@ -104,17 +112,30 @@ class Completer:
         items: Sequence[_Item],
         operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
         results: Mapping[int, str] | None = None,
+        split_until: float | None = None,
     ) -> Sequence[_Item]:
         """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted."""
+        began = time.monotonic()
+        split_until = split_until or began + SPLIT_S
         while self._heartbeat.leases_valid():
             try:
                 store = await connection.store()
                 refused = set(await operation(store, items))
                 still_leased = await self._still_leased(store, items, refused)
                 outages.recovered("outcomes")
+            except Locked as error:
+                outages.lost("blocked outcomes", error)
+                for item in items:
+                    self._in_flight.block(item, (results or {}).get(item.id))
+                if connection is self._connection or len(items) == 1 or time.monotonic() > split_until:
+                    return []
+                halves = items[: len(items) // 2], items[len(items) // 2 :]
+                parts = [await self._report(connection, half, operation, results, split_until) for half in halves]
+                return [item for part in parts for item in part]
             except DatabaseUnavailable as error:
                 outages.lost("outcomes", error)
                 await connection.pause()
+                self._check_unreported_too_long(began)
                 continue
             except WakeboardError:
                 if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
@@ -158,6 +179,14 @@ class Completer:
         for item in items:
             self._in_flight.unblock(item)
 
+    def _check_unreported_too_long(self, began: float) -> None:
+        """Let the worker exit if it renews its leases, but could report nothing for a whole lease."""
+        if began < time.monotonic() - self._lease_s and not self._in_flight.blocked_too_long:
+            self._in_flight.blocked_too_long = True
+            log.error(
+                "no outcome could be reported for %g s, although leases are renewed: this worker exits", self._lease_s
+            )
+
     # -- blocked outcomes ----------------------------------------------------------------------------------------------
 
     async def run_blocked(self) -> None:
@@ -171,16 +200,31 @@ class Completer:
             self._check_blocked_too_long()
             self._in_flight.wakeup.set()
             if not self._in_flight.blocked:
+                outages.recovered("blocked outcomes")
                 await self._blocked_connection.close()
 
     async def _report_blocked(self) -> None:
         blocked = list(self._in_flight.blocked.values())
+        random.shuffle(blocked)  # so that the same ones are not always in the part that meets a lock first
+        for each in blocked:
+            self._give_up_pause(each)
         outcomes = [each.outcome for each in blocked]
         failures = [each for each in outcomes if isinstance(each, Failure)]
         releases = [each for each in outcomes if isinstance(each, Release)]
         succeeded = [each for each in outcomes if not isinstance(each, Failure | Release)]
         results = {each.outcome.id: each.result for each in blocked if each.result is not None}
         await self._report_all(self._blocked_connection, Outcomes(succeeded, failures, releases, results))
+
+    def _give_up_pause(self, blocked: BlockedOutcome) -> None:
+        """Report a failure without the pause of its limit key, if that key is locked for long or the worker ends."""
+        failure = blocked.outcome
+        if not isinstance(failure, Failure) or not failure.pauses_limit:
+            return
+        if self.ending or blocked.since < time.monotonic() - min(PAUSE_WITHIN_S, self._lease_s / 2):
+            blocked.outcome = failure._replace(pauses_limit=False)
+            log.warning(
+                "another transaction kept run %d or its limit key locked: the key may not be paused", failure.id
+            )
 
     def _close_abandoned_connections(self) -> None:
         """Close the connections of attempts that have ended while their handlers still run: they must not commit."""
@@ -204,8 +248,8 @@ class Completer:
             elif not in_flight.blocked_too_long:
                 in_flight.blocked_too_long = True
                 log.error(
-                    "another transaction has kept run %d locked for %g s, probably one that its handler left open;"
-                    " this worker exits, so that the server ends that transaction",
+                    "another transaction has kept run %d locked for %g s, or what its outcome changes: probably"
+                    " one that its handler left open; this worker exits, so that the server ends that transaction",
                     each.outcome.id,
                     self._lease_s,
                 )

@@ -68,7 +68,7 @@ class Outcomes(NamedTuple):
 
 @dataclass(slots=True)
 class BlockedOutcome:
-    """An outcome that was not accepted because another transaction has locked its run, since `since` (monotonic)."""
+    """An outcome that another transaction's lock has kept from being reported, since `since` (monotonic)."""
 
     outcome: Outcome
     result: str | None
@@ -319,7 +319,7 @@ class InFlightBuffer:
         self.reporting = []
 
     def block(self, outcome: Outcome, result: str | None) -> None:
-        """Keep an outcome whose run is locked, to report it again. A second call does not change `since`."""
+        """Keep an outcome that met a lock, to report it again. A second call does not change `since`."""
         self.blocked.setdefault(outcome.id, BlockedOutcome(outcome, result, time.monotonic()))
 
     def unblock(self, outcome: Outcome) -> None:

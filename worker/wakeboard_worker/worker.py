@@ -313,14 +313,16 @@ class _WorkerTasks:
                 await self._stop_running()
                 break
             await self._wait(0.1)
-        blocked_until = time.monotonic() + BLOCKED_S
-        # This loop ends, because outcomes that cannot be reported before the leases expire are dropped.
-        while in_flight.unreported or (
-            in_flight.blocked and not in_flight.blocked_too_long and time.monotonic() < blocked_until
+        self._completer.ending = True
+        began = time.monotonic()
+        while (in_flight.unreported and time.monotonic() < began + self._settings.lease_seconds) or (
+            in_flight.blocked and not in_flight.blocked_too_long and time.monotonic() < began + BLOCKED_S
         ):
             in_flight.flush.set()
             await self._wait(0.05)
-        if in_flight.blocked:  # they are left to expire
+        if in_flight.unreported:
+            log.error("lost: %s could not be reported for a lease", counted(in_flight.unreported, "outcome"))
+        if in_flight.blocked or in_flight.unreported:  # they are left to expire
             in_flight.note_orphaned_leases()
 
     async def _stop_running(self) -> None:
