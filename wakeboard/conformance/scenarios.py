@@ -113,6 +113,29 @@ def delays(harness: Harness) -> None:
     expect(attempts == (1, 0), f"the attempts are {attempts[0]} and {attempts[1]}; a snooze does not count as one")
 
 
+@scenario(
+    "a lock of another transaction that one outcome needs delays no other outcome and keeps no worker from ending",
+    "one session that was left open in psql stops all outcomes of a worker, which SIGTERM does not end",
+)
+def locked_outcome(harness: Harness) -> None:
+    lease_s = 10
+    locked, *others = harness.enqueue("fail", {"how": "error", "times": 9}, max_attempts=1, count=4)
+    succeeding = harness.one("echo", {"n": 1})
+    harness.do(b"begin")
+    harness.do(
+        b"insert into wakeboard.job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at)"
+        b" values (%s, 1, 1, 'failed', 1, now())",
+        locked,
+    )
+    process = harness.start(lease_seconds=lease_s)
+    harness.succeeded(succeeding)
+    for run in others:
+        harness.ended(run, "dead")
+    process.send_signal(signal.SIGTERM)
+    _exit_code(process, GRACE_S + lease_s + SLACK_S)
+    harness.do(b"rollback")
+
+
 # -- under a lease -----------------------------------------------------------------------------------------------------
 
 

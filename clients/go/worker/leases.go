@@ -280,7 +280,7 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 // the functions are idempotent. An outcome that was not reported in the validity of its lease is dropped.
 func (w *Worker) report(batch []outcome) {
 	batch = slices.DeleteFunc(batch, func(settled outcome) bool { return settled.run.ended.Load() })
-	refused, err := w.send(batch)
+	refused, err := w.send(batch, time.Now().Add(splitFor))
 	for _, settled := range batch {
 		locked, missing := refused[settled.ID]
 		switch {
@@ -307,8 +307,9 @@ func (w *Worker) report(batch []outcome) {
 }
 
 // send reports outcomes of one kind. It returns the runs whose outcome was not accepted: true if another transaction has
-// locked the run.
-func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
+// locked the run. If a lock stops the whole statement, it sends the halves, so that only those outcomes wait that need the
+// lock.
+func (w *Worker) send(batch []outcome, until time.Time) (map[int64]bool, error) {
 	if len(batch) == 0 || !w.leasesValid() {
 		return nil, context.DeadlineExceeded
 	}
@@ -321,6 +322,22 @@ func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
 	sql := map[string]string{"succeeded": complete, "failed": fail, "snoozed": release, "released": release}[batch[0].Kind]
 	answers, err := query(w, w.options.Lease/2, pgx.RowToStructByPos[answer[bool]], sql, values)
 	refused := map[int64]bool{}
+	if locked(err) && len(batch) > 1 && time.Now().Before(until) {
+		for _, half := range [][]outcome{batch[:len(batch)/2], batch[len(batch)/2:]} {
+			part, failed := w.send(half, until)
+			if failed != nil {
+				return nil, failed
+			}
+			maps.Copy(refused, part)
+		}
+		return refused, nil
+	}
+	if locked(err) {
+		for _, settled := range batch {
+			refused[settled.ID] = true
+		}
+		return refused, nil
+	}
 	for _, answer := range answers {
 		refused[answer.ID] = answer.Value
 	}

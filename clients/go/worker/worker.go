@@ -34,6 +34,7 @@ import (
 
 const (
 	busyRetry    = 500 * time.Millisecond // for runs that another transaction has locked
+	splitFor     = 3 * time.Second        // so long, outcomes that met a lock are sent in smaller parts; then others have their turn
 	tick         = 20 * time.Millisecond
 	keysPerClaim = 200
 	batchSize    = 1000   // outcomes in one statement
@@ -176,7 +177,8 @@ func (w *Worker) drain() {
 		run.cancel(ErrShutdown)
 		time.AfterFunc(2*time.Second, func() { w.settle(run, outcomeOf(nil, ErrShutdown, ErrShutdown)) }) // it is left behind
 	}
-	for len(w.heldRuns()) > 0 && w.leasesValid() {
+	until := time.Now().Add(2*time.Second + w.options.Lease) // what is locked for longer is left to expire
+	for len(w.heldRuns()) > 0 && w.leasesValid() && time.Now().Before(until) {
 		time.Sleep(tick)
 	}
 }
@@ -232,4 +234,9 @@ var unavailableCodes = regexp.MustCompile(`^(08|25006|25P0[34]|40|53|55P03|57|58
 func unavailable(err error) bool {
 	refused, answered := errors.AsType[*pgconn.PgError](err)
 	return !answered || unavailableCodes.MatchString(refused.Code)
+}
+
+func locked(err error) bool {
+	refused, answered := errors.AsType[*pgconn.PgError](err)
+	return answered && refused.Code == "55P03"
 }

@@ -6,6 +6,9 @@ import pg from "pg";
 /** The database cannot be reached at the moment. */
 export class DatabaseUnavailable extends Error {}
 
+/** Another transaction has locked what the statement needs. */
+export class Locked extends DatabaseUnavailable {}
+
 /** Another worker may have the run: stop, and roll back what is not committed. */
 export class LeaseLost extends Error {}
 
@@ -48,7 +51,7 @@ export class Connection {
     private readonly onNotification: (() => void) | null = null,
   ) {}
 
-  /** Execute one statement. Throws DatabaseUnavailable, LeaseLost, or the database's error. */
+  /** Execute one statement. Throws DatabaseUnavailable, Locked, LeaseLost, or the database's error. */
   async rows<Row>(text: string, values: unknown[]): Promise<Row[]> {
     const opened = (this.client ??= this.open());
     try {
@@ -59,7 +62,8 @@ export class Connection {
       const code = error instanceof pg.DatabaseError ? (error.code ?? "") : null;
       if (code === "WB001") throw new LeaseLost((error as Error).message);
       if (code !== null && !UNAVAILABLE.test(code)) throw error;
-      if (code !== "55P03") this.discard(opened);
+      if (code === "55P03") throw new Locked((error as Error).message);
+      this.discard(opened);
       throw new DatabaseUnavailable(error instanceof Error ? error.message : String(error));
     }
   }

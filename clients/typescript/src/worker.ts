@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { checkDsn, Connection, DatabaseUnavailable, InvalidOption, LeaseLost } from "./connection.js";
+import { checkDsn, Connection, DatabaseUnavailable, InvalidOption, LeaseLost, Locked } from "./connection.js";
 import { failure, type Outcome, readable, type StopReason, storableOutcome, success } from "./outcome.js";
 import { type ClaimedRow, Run } from "./run.js";
 import { Scan } from "./scan.js";
@@ -57,6 +57,7 @@ export async function runWorker(handlers: WorkerOptions["handlers"]): Promise<ne
 const VALID_SHARE = 0.75; // of a lease, after its last heartbeat was sent
 const BATCH = 1000; // outcomes in one statement
 const REGISTER_EVERY_S = 180;
+const SPLIT_S = 3; // for so long, outcomes that met a lock are sent in smaller parts; then others have their turn
 const BUSY_RETRY_MS = 500; // for runs that another transaction has locked
 const STOP_GRACE_MS = 2000; // for a handler that was asked to stop
 const KEYS = 200; // limit keys of one claim
@@ -125,7 +126,7 @@ export class Worker {
     this.ended.abort();
     this.flush();
     await Promise.all(background);
-    if (!this.orphans.length) { // otherwise it stays registered, so that the reaper finds the leases sooner
+    if (!this.orphans.length && !this.held.size) { // otherwise it stays registered, so that the reaper finds the leases sooner
       const left = this.db.claims.rows("select wakeboard.deregister_worker($1)", [this.id]);
       await left.catch((error) => this.options.log(`could not deregister: ${error}`));
     }
@@ -402,11 +403,26 @@ export class Worker {
     }
   }
 
-  /** Returns the runs whose outcome was refused, and those of them that another transaction has locked. */
-  private async send(group: Attempt[]): Promise<{ refused: Set<string>; locked: Set<string> }> {
+  /**
+   * Returns the runs whose outcome was refused, and those of them that another transaction has locked. If a lock stops the
+   * whole statement, it sends the halves, so that only those outcomes wait that need the lock.
+   */
+  private async send(group: Attempt[], until = clock() + SPLIT_S): Promise<{ refused: Set<string>; locked: Set<string> }> {
     const ids = async (...[sql, values]: [string, unknown[]]) =>
       new Set((await this.db.outcomes.rows<{ id: string }>(sql, values)).map(({ id }) => id));
-    const refused = await ids(...this.call(group));
+    const refused = await ids(...this.call(group)).catch((error) => {
+      if (!(error instanceof Locked)) throw error;
+      return null;
+    });
+    if (!refused && (group.length === 1 || clock() > until)) {
+      const all = new Set(group.map(({ row }) => row.id));
+      return { refused: all, locked: all };
+    }
+    if (!refused) {
+      const middle = group.length >> 1;
+      const [one, other] = [await this.send(group.slice(0, middle), until), await this.send(group.slice(middle), until)];
+      return { refused: new Set([...one.refused, ...other.refused]), locked: new Set([...one.locked, ...other.locked]) };
+    }
     const leases = [this.id, group.map(({ row }) => row.id), group.map(({ row }) => row.lease_epoch)];
     return { refused, locked: refused.size ? await ids("select wakeboard.still_leased($1, $2, $3) as id", leases) : refused };
   }
@@ -442,6 +458,7 @@ export class Worker {
     const until = clock() + this.options.graceSeconds;
     while (this.running && clock() < until && this.signals < 2) await sleep(20);
     for (const attempt of this.held.values()) this.stopAttempt(attempt, "shutdown");
-    while (this.held.size || this.outbox.length) await sleep(20); // bounded by the validity of the leases
+    const reported = clock() + STOP_GRACE_MS / 1000 + this.options.leaseSeconds; // what is locked for longer is left to expire
+    while ((this.held.size || this.outbox.length) && clock() < reported) await sleep(20);
   }
 }
