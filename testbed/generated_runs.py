@@ -55,6 +55,7 @@ _LIVE: LiteralString = """
 insert into wakeboard.job_runs (
   id, run_at, created_at, scheduled_for, status, locked_by, locked_until, lease_epoch, started_at, attempts, job_type,
   payload, failed_at, dead_at, error_type, last_error)
+overriding system value
 select %(history)s + n, due, due, due,
        case when n <= 20 then 'running' when n %% 100 = 1 then 'dead' when n %% 100 = 2 then 'failed'
             else 'queued' end::wakeboard.run_status,

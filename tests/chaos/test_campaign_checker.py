@@ -105,7 +105,7 @@ def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:
         ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 5", "no tick twice"),
         ("update wakeboard.job_definitions set next_run_at = now()", "the cursor is at the next tick"),
         (
-            "insert into wakeboard.job_runs (id, job_type, payload) values (99, 'quick', '{\"tag\": \"a\"}')",
+            "insert into wakeboard.job_runs (id, job_type, payload) overriding system value values (99, 'quick', '{\"tag\": \"a\"}')",  # noqa: E501
             "an enqueue happens at most once",
         ),
         (

@@ -53,6 +53,7 @@ select n, gen_random_uuid(), due, due, due, case when status = 'skipped' then 'e
 # Attempts of finished runs, and of live ones that are dead or will be retried.
 _ATTEMPTS: Final = """
 insert into job_runs (id, job_type, queue)
+overriding system value
 select -n, 'type' || n % 7, 'queue' || n % 3 from generate_series(1, 200) as n;
 insert into job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at, ended_at, died)
 select id, n, n, (array['failed', 'timed_out', 'crashed', 'snoozed', 'released'])[1 + n % 5], 1, ended, ended,

@@ -211,24 +211,59 @@ def test_a_priority_is_1_to_5(conn: psycopg.Connection[Any], priority: int) -> N
         wakeboard.enqueue_many(conn, [Job("ping", priority=priority)])
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "sentence"),
-    [
-        ("idempotency_key", "'k'", "call wakeboard.enqueue"),
-        ("limit_key", "'k'", "call wakeboard.enqueue"),
-        ("limit_key", "'schedule:4'", "call wakeboard.enqueue"),
-        ("status", "'dead'", "leave the other columns out"),
-        ("trigger", "'tick'", "leave the other columns out"),
-        ("definition_id", "1", "leave the other columns out"),
-        ("dead_at", "now()", "leave the other columns out"),
-    ],
-)
-def test_a_plain_insert_cannot_set_what_only_a_function_may(
-    conn: psycopg.Connection[Any], column: str, value: str, sentence: str
-) -> None:
-    """Not even the owner, who may insert all columns: a key would guard nothing, a dead run would be executed."""
-    insert = f"insert into wakeboard.job_runs (job_type, {column}) values ('ping', {value})"
-    assert sentence in refused(conn, insert)
+MAY_INSERT = {"job_type", "payload", "queue", "priority", "run_at", "max_attempts"}  # a client, too
+OWNER_MAY_INSERT = {
+    "uuid",
+    "timeout_s",
+    "backoff_strategy",
+    "backoff_base_s",
+    "backoff_cap_s",
+}  # bounded by their types
+VALUES = {  # other than the defaults
+    "bigint": "9223372036854775807",
+    "integer": "2147483647",
+    "boolean": "true",
+    "real": "0.5",
+    "text": "'schedule:4'",
+    "wakeboard.limit_key_name": "'k'",
+    "timestamp with time zone": "'infinity'",
+    "wakeboard.run_status": "'dead'",
+    "wakeboard.run_trigger": "'tick'",
+}
+
+
+def test_a_plain_insert_cannot_set_what_only_a_function_may(conn: psycopg.Connection[Any]) -> None:
+    """Not even the owner, who may insert all columns: one such row stops workers, or breaks the lists of runs."""
+    columns = conn.execute(
+        "select attname, format_type(atttypid, null) from pg_attribute"
+        " where attrelid = 'wakeboard.job_runs'::regclass and attnum > 0 and not attisdropped"
+    ).fetchall()
+    internal = {str(name): str(type_) for name, type_ in columns if name not in MAY_INSERT | OWNER_MAY_INSERT}
+    assert len(internal) == len(columns) - len(MAY_INSERT | OWNER_MAY_INSERT)
+    others = {("limit_key", "'schedule:4'"), ("created_at", "'2031-01-01'"), ("attempts", "-1"), ("lease_epoch", "1")}
+    for column, value in [*((name, VALUES[type_]) for name, type_ in internal.items()), *sorted(others)]:
+        insert = f"insert into wakeboard.job_runs (job_type, {column}) values ('ping', {value})"
+        if column == "id":
+            with pytest.raises(
+                psycopg.errors.GeneratedAlways, match='cannot insert a non-DEFAULT value into column "id"'
+            ):
+                conn.execute(insert.encode())
+        else:
+            has_function = column in {"idempotency_key", "limit_key"}
+            assert ("call wakeboard.enqueue" if has_function else "leave the other columns out") in refused(
+                conn, insert
+            )
+    assert conn.execute("select count(*) from wakeboard.job_runs").fetchone() == (0,)
+
+
+def test_a_plain_insert_may_set_what_describes_the_run(conn: psycopg.Connection[Any]) -> None:
+    columns = sorted(MAY_INSERT | OWNER_MAY_INSERT)
+    texts = {"job_type": "ping", "payload": "[]", "queue": "mail", "run_at": "2031-01-01Z", "backoff_strategy": "fixed"}
+    given = {**texts, "uuid": "51076088-0000-4000-8000-000000000000"}
+    insert = f"insert into wakeboard.job_runs ({', '.join(columns)}) values ({', '.join(['%s'] * len(columns))})"
+    conn.execute(insert.encode(), [given.get(column, 4) for column in columns])
+    conn.execute("insert into wakeboard.job_runs (job_type) select 'ping' from generate_series(1, 3)")
+    assert conn.execute("select count(*) from wakeboard.job_runs").fetchone() == (4,)
 
 
 def test_many_runs_of_one_type_have_a_uuid_each(conn: psycopg.Connection[Any]) -> None:

@@ -34,6 +34,7 @@ begin
     insert into job_runs (
       id, scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
       payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, has_dependents)
+    overriding system value
     select id, tick, 'backfill', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, 1, def.queue,
            def.job_type, def.payload, def.id, def.generation, job.schedule,
            case def.concurrency_policy when 'Allow' then 'backfill:' || job.id else 'schedule:' || def.id end, def.limit_key, def.has_dependents

@@ -90,11 +90,12 @@ begin
   end if;
   insert into job_runs (
     id, uuid, scheduled_for, run_at, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue,
-    job_type, payload, limit_key, idempotency_key)
+    job_type, payload, limit_key, idempotency_key, locked_until)
+  overriding system value
   values (
     new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
     coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
-    checked_type, checked_payload, checked_key, enqueue.idempotency_key);
+    checked_type, checked_payload, checked_key, enqueue.idempotency_key, '1969-12-31 00:00+00');   -- the mark of refuse_insert
   if traceparent is not null then
     perform record_trace_context(array[new_id], traceparent, tracestate);
   end if;

@@ -15,6 +15,7 @@ begin
       id, scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority,
       queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before,
       has_dependents)
+    overriding system value
     select tick.run_id, tick.scheduled_for, statement_timestamp() + random() * make_interval(secs => jitter_s), 'tick', backoff_strategy,
            backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type, payload, def.id, generation,
            namespace || '/' || name,

@@ -115,7 +115,7 @@ _MORE: LiteralString = """
 """
 _LIVE_RUN: LiteralString = f"""
 select {LIVE_COLUMNS}, {_MORE}, null::jsonb as result, run.start_before,
-       nullif(run.locked_until, 'epoch') as locked_until, run.last_stack as stack
+       case when run.locked_by <> 0 then run.locked_until end as locked_until, run.last_stack as stack
   from wakeboard.job_runs as run
  where run.id = %(id)s
 """

@@ -137,7 +137,8 @@ _MORE: LiteralString = """
 """
 _LIVE_RUN: LiteralString = f"""
 select {LIVE_COLUMNS}, {_MORE}, null::text as result, run.start_before, run.locked_by <> 0 as has_lease,
-       nullif(run.locked_until, 'epoch') as locked_until, run.last_stack as stack, run.cancel_reason
+       case when run.locked_by <> 0 then run.locked_until end as locked_until, run.last_stack as stack,
+       run.cancel_reason
   from wakeboard.job_runs as run
  where run.id = %(id)s
 """

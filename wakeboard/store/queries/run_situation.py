@@ -36,7 +36,8 @@ _ACTED: LiteralString = """
 """
 _LIVE: LiteralString = f"""
 select {_BOTH}, run.status::text, run.start_before, run.dead_at, null::timestamptz as finished_at,
-       nullif(run.locked_until, 'epoch') as locked_until, run.cancel_requested_at, null::text as reason,
+       case when run.locked_by <> 0 then run.locked_until end as locked_until, run.cancel_requested_at,
+       null::text as reason,
        (select name from wakeboard.workers where worker_id = run.locked_by) as worker,
        null::timestamptz as skipped_until, null::bigint as skipped_count
   from wakeboard.job_runs as run
