@@ -108,3 +108,17 @@ def test_an_empty_list_names_the_next_command(cli: Cli):
     assert cli("limit").out == "no limit keys are in use.\n"
     assert cli("pause").out == "nothing is paused.\n"
     assert cli("runs", "--json").json == []
+
+
+def test_runs_with_times_that_no_clock_shows_are_listed(cli: Cli, sample: SampleStore):
+    """The functions store no such times; an owner of the database could."""
+    live, past = sample.enqueue(), sample.enqueue()
+    sample.succeed(past)
+    for table in ("job_runs", "job_run_history"):
+        sample.sql(f"update wakeboard.{table} set scheduled_for = '-infinity', created_at = 'infinity'")
+    sample.sql("update wakeboard.job_runs set cancel_requested_at = 'infinity', start_before = '4000-01-01 BC'")
+
+    assert {run["id"] for run in cli("runs", "--json").json} == {live, past}
+    for command in (["runs"], ["run", live], ["run", past], ["explain", live], ["explain", past]):
+        result = cli(*map(str, command))
+        assert (result.code, result.err) == (0, "")

@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, SchemaMismatch
 from wakeboard.store.database_errors import translated, without_quotes
+from wakeboard.store.infinite_times import bound_times
 from wakeboard.store.statements import execute
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ async def connect(
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None  # its text may quote a part of the password
     conn.reply_s = reply_s
+    bound_times(conn)
     try:
         await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # the task may be cancelled here
     except BaseException:
@@ -118,6 +120,7 @@ def connect_blocking(
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None
     conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    bound_times(conn)
     return conn
 
 
