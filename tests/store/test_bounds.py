@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import psycopg
@@ -11,7 +12,7 @@ import pytest
 
 import wakeboard
 from wakeboard import Job
-from wakeboard.errors import InvalidSchedule, WakeboardError
+from wakeboard.errors import InvalidSchedule, InvalidValue, WakeboardError
 from wakeboard.rules.canonical_json import canonical_payload, check_payload
 from wakeboard.rules.job_schedule import load_job_schedule
 
@@ -209,6 +210,58 @@ def test_a_priority_is_1_to_5(conn: psycopg.Connection[Any], priority: int) -> N
         wakeboard.enqueue(conn, "ping", priority=priority)
     with pytest.raises(WakeboardError, match=sentence):
         wakeboard.enqueue_many(conn, [Job("ping", priority=priority)])
+
+
+SECONDS = r"a number of seconds from 1 to 2678400 \(31 days\)"
+
+
+@pytest.mark.parametrize(
+    ("argument", "values", "wanted"),
+    [
+        ("priority", [2**40, 2**70, True, -1], "a whole number from 1 to 5, of which 5 goes first"),
+        ("max_attempts", [2**40, 2**70, True, 0, 1001], "a whole number from 1 to 1000"),
+        ("timeout_s", [2**40, 2**70, True, 0, 2_678_401], SECONDS),
+        ("backoff_base_s", [2**40, 2**70, True, 0, 2_678_401], SECONDS),
+        ("backoff_cap_s", [2**40, 2**70, True, 0, 2_678_401], SECONDS),
+        ("unique_for", [2**40, 2**70, True, 0, 2_678_401], SECONDS),
+        ("after", [2**63, 10**30, True, 0], r"the ids of runs, such as \[12, 13\]"),
+        ("run_at", [datetime(9999, 1, 1, tzinfo=UTC), datetime(1969, 1, 1, tzinfo=UTC)], "a time from 1970 to 2999"),
+    ],
+)
+def test_a_number_or_time_beyond_its_bounds_is_named(
+    conn: psycopg.Connection[Any], argument: str, values: list[Any], wanted: str
+) -> None:
+    for value in values:
+        given: dict[str, Any] = {argument: [value] if argument == "after" else value}
+        sentence = f"^{argument} is {re.escape(str(value))}; write {wanted}$"
+        with pytest.raises(InvalidValue, match=sentence):
+            wakeboard.enqueue(conn, "ping", **given)
+        if argument in {"priority", "run_at", "after"}:
+            with pytest.raises(InvalidValue, match=sentence):
+                wakeboard.enqueue_many(conn, [Job("ping", **given)])
+        elif not argument.startswith("backoff"):
+            with pytest.raises(InvalidValue, match=sentence):
+                wakeboard.enqueue_many(conn, [Job("ping")], **given)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "sentence"),
+    [
+        ("max_attempts", "0", "max_attempts is 0; write a whole number from 1 to 1000"),
+        ("timeout_s", "0", "timeout_s is 0; write a number of seconds from 1 to 2678400 (31 days)"),
+        ("backoff_base_s", "-1", "backoff_base_s is -1; write a number of seconds from 1 to 2678400 (31 days)"),
+        ("backoff_cap_s", "2678401", "backoff_cap_s is 2678401; write a number of seconds from 1 to 2678400 (31 days)"),
+        ("run_at", "'infinity'", 'run_at is "infinity"; write a time from 1970 to 2999'),
+        ("run_at", "'-infinity'", 'run_at is "-infinity"; write a time from 1970 to 2999'),
+    ],
+)
+def test_an_sql_client_gets_the_same_sentences(
+    conn: psycopg.Connection[Any], argument: str, value: str, sentence: str
+) -> None:
+    assert refused(conn, f"select wakeboard.enqueue('ping', {argument} => {value})") == sentence
+    if not argument.startswith("backoff"):
+        given = f"run_ats => array[{value}]::timestamptz[]" if argument == "run_at" else f"{argument} => {value}"
+        assert refused(conn, f"select wakeboard.enqueue_many('{{ping}}', array['{{}}'::jsonb], {given})") == sentence
 
 
 MAY_INSERT = {"job_type", "payload", "queue", "priority", "run_at", "max_attempts"}  # a client, too

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import attrgetter, index
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, overload
 
@@ -19,6 +19,7 @@ from psycopg.rows import tuple_row
 from wakeboard.enqueue_span import start_enqueue_span
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
+from wakeboard.rules.object_ids import LARGEST_ID
 from wakeboard.store.statements import checked_call, translating
 
 if TYPE_CHECKING:
@@ -57,6 +58,18 @@ _ENQUEUE_MANY_UNIQUE = checked_call(_CALL_MANY + _UNIQUE + ")")
 _ENQUEUE_MANY_TRACED = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ")")
 _ENQUEUE_MANY_AFTER = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ", %s::pg_catalog.jsonb)")
 _STATUS = checked_call("select status from wakeboard.get_run(%s, %s)")
+_SECONDS = (1, 2_678_400, "a number of seconds from 1 to 2678400 (31 days)")
+_BOUNDS: Final[dict[str, tuple[int, int, str]]] = {
+    "priority": (1, 5, "a whole number from 1 to 5, of which 5 goes first"),
+    "max_attempts": (1, 1000, "a whole number from 1 to 1000"),
+    "timeout_s": _SECONDS,
+    "backoff_base_s": _SECONDS,
+    "backoff_cap_s": _SECONDS,
+    "unique_for": _SECONDS,
+    "after": (1, LARGEST_ID, "the ids of runs, such as [12, 13]"),
+}
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TOO_LATE: Final = datetime(3000, 1, 1, tzinfo=UTC)
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -407,12 +420,16 @@ def _check_column(name: str, texts: Iterable[object]) -> None:
 
 
 def _check_numbers(**numbers: Iterable[Any]) -> None:
+    """Raises InvalidValue for what is no whole number within its bounds. The SQL functions have the same bounds."""
     for name, column in numbers.items():
+        least, greatest, wanted = _BOUNDS[name]
         for number in column:
             try:
-                index(number)
+                whole = index(number)
             except TypeError:
                 raise InvalidValue(f"{name} is {number!r}; write a whole number") from None
+            if isinstance(number, bool) or not least <= whole <= greatest:
+                raise InvalidValue(f"{name} is {number!r}; write {wanted}")
 
 
 def _check_moment(moment: object) -> None:
@@ -420,7 +437,11 @@ def _check_moment(moment: object) -> None:
         raise InvalidValue(
             f"run_at is {moment!r}, which is no datetime; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
         )
-    if moment is not None and moment.utcoffset() is None:
+    if moment is None:
+        return
+    if moment.utcoffset() is None:
         raise InvalidValue(
             f"run_at is {moment}, which has no time zone; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
         )
+    if not _EARLIEST <= moment < _TOO_LATE:
+        raise InvalidValue(f"run_at is {moment}; write a time from 1970 to 2999")

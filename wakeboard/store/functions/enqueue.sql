@@ -35,12 +35,12 @@ declare
   known job_keys;
   -- Assignments check the values with casts that the session caches. The INSERT then need not check them in each call.
   checked_type job_type_name; checked_payload run_payload; checked_queue queue_name; checked_key limit_key_name;
-  checked_priority run_priority; checked_attempts attempt_limit := coalesce(max_attempts, 5);
-  checked_timeout duration_s := coalesce(timeout_s, 600);
-  checked_base duration_s := coalesce(backoff_base_s, 10); checked_cap duration_s := coalesce(backoff_cap_s, 3600);
+  checked_priority run_priority; checked_attempts attempt_limit; checked_timeout duration_s; checked_base duration_s; checked_cap duration_s;
 begin
   if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
      or unique_for is not null or unique_by is not null or if_exists <> 'keep'
+     or max_attempts not between 1 and 1000 or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
+     or least(timeout_s, backoff_base_s, backoff_cap_s) < 1 or enqueue.run_at < 'epoch' or enqueue.run_at >= '3000-01-01 00:00+00'
      or after is not null then         -- one condition: each costs a microsecond
     if after is not null then
       return query
@@ -55,6 +55,12 @@ begin
     perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
     perform refuse_value('backoff', backoff) where backoff not in ('exponential', 'fixed');
+    perform refuse_argument('max_attempts', max_attempts::text, 'a whole number from 1 to 1000') where max_attempts not between 1 and 1000;
+    perform refuse_argument(given.name, given.value::text, 'a number of seconds from 1 to 2678400 (31 days)')
+       from (values ('timeout_s', timeout_s), ('backoff_base_s', backoff_base_s), ('backoff_cap_s', backoff_cap_s)) as given (name, value)
+      where given.value not between 1 and 2678400;
+    perform refuse_argument('run_at', enqueue.run_at::text, 'a time from 1970 to 2999')
+      where enqueue.run_at < 'epoch' or enqueue.run_at >= '3000-01-01 00:00+00';
     perform check_unique(unique_for, unique_by, if_exists, enqueue.idempotency_key is not null)
       where unique_for is not null or unique_by is not null or if_exists <> 'keep';
     perform queue::queue_name, limit_key::limit_key_name;     -- also if the run exists
@@ -67,7 +73,8 @@ begin
     end if;
   end if;
   checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := coalesce(queue, 'default'); checked_key := limit_key;
-  checked_priority := coalesce(priority, 3);
+  checked_priority := coalesce(priority, 3); checked_attempts := coalesce(max_attempts, 5); checked_timeout := coalesce(timeout_s, 600);
+  checked_base := coalesce(backoff_base_s, 10); checked_cap := coalesce(backoff_cap_s, 3600);
   if enqueue.idempotency_key is not null then
     hash := md5(checked_payload::text);
     loop

@@ -23,8 +23,8 @@ declare
   -- Random once, and from there by a hash: some servers take a microsecond for each random uuid.
   seed constant text := gen_random_uuid()::text;
   -- What is the same for all runs is checked once.
-  checked_attempts attempt_limit := coalesce(max_attempts, 5);
-  checked_timeout duration_s := coalesce(timeout_s, 600);
+  checked_attempts attempt_limit;
+  checked_timeout duration_s;
   checked_type job_type_name;
   base duration_s := 10;
   cap duration_s := 3600;
@@ -76,6 +76,13 @@ begin
   end if;
   perform refuse_value('limit_key', key) from unnest(limit_keys) as key where key like '%:%';     -- the keys of schedules
   perform refuse_value('priority', priority::text) from unnest(priorities) as priority where priority not between 1 and 5;
+  perform refuse_argument('run_at', moment::text, 'a time from 1970 to 2999') from unnest(run_ats) as moment
+    where moment < 'epoch' or moment >= '3000-01-01 00:00+00';
+  perform refuse_argument('max_attempts', max_attempts::text, 'a whole number from 1 to 1000') where max_attempts not between 1 and 1000;
+  perform refuse_argument('timeout_s', timeout_s::text, 'a number of seconds from 1 to 2678400 (31 days)')
+    where timeout_s not between 1 and 2678400;
+  checked_attempts := coalesce(max_attempts, 5);
+  checked_timeout := coalesce(timeout_s, 600);
   if unique_for is not null or unique_by is not null or if_exists <> 'keep' then
     perform check_unique(unique_for, unique_by, if_exists, num_nonnulls(variadic idempotency_keys) > 0);
     keys := array(select unique_key(coalesce(job.payload, '{}')::run_payload, unique_by)
