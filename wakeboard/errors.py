@@ -23,6 +23,11 @@ RequestedOutcome        what a handler raises to request an outcome
 └── Snooze              back to the queue; the attempt does not count
 """
 
+import math
+from typing import Final
+
+MIN_SNOOZE_S: Final = 0.1
+
 
 class WakeboardError(Exception):
     """Base class. The message is one sentence for the user."""
@@ -119,10 +124,11 @@ class RetryAfter(RequestedOutcome):
 
     `limit`: until then, at most for a day, no other run with the run's limit key starts either. Use it for a provider
     that answers 429 to all callers of one account. A run without a limitKey pauses none.
+    Raises InvalidValue, which fails the attempt, if `seconds` is NaN or infinite.
     """
 
     def __init__(self, seconds: float, reason: str = "", *, limit: bool = False) -> None:
-        self.seconds = seconds
+        self.seconds = _finite(seconds, "RetryAfter")
         self.limit = limit
         super().__init__(reason or f"retry after {seconds:g} s")
 
@@ -132,8 +138,18 @@ class TimedOut(RequestedOutcome):
 
 
 class Snooze(RequestedOutcome):
-    """The run is due again after `seconds`. The attempt does not count."""
+    """The run is due again after `seconds`, at least 0.1 s. The attempt does not count.
+
+    Nothing else bounds how often a run snoozes, so without the minimum it could keep a worker busy without end.
+    Raises InvalidValue, which fails the attempt, if `seconds` is NaN or infinite.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(f"snooze for {seconds:g} s")
+        self.seconds = max(MIN_SNOOZE_S, _finite(seconds, "Snooze"))
+        super().__init__(f"snooze for {self.seconds:g} s")
+
+
+def _finite(seconds: float, name: str) -> float:
+    if not math.isfinite(seconds):
+        raise InvalidValue(f"{name} is given {seconds} as its seconds; write a number, such as {name}(60)")
+    return seconds

@@ -62,6 +62,8 @@ async def raises(run: wakeboard.Run) -> object:  # noqa: C901, PLR0912 - one cas
             raise wakeboard.RetryAfter(3600, limit=True)
         case "snooze":
             raise wakeboard.Snooze(3600)
+        case "no number":
+            raise wakeboard.Snooze(float("nan"))
         case "long":
             raise ValueError("x" * 5_000_000)
         case "binary":

@@ -38,6 +38,7 @@ OUTCOMES = {
     "discard": ("dead", 1, "it makes no sense", True),
     "retry": ("failed", 1, "", False),
     "snooze": ("queued", 0, "", False),
+    "no number": ("failed", 1, "Snooze is given nan as its seconds", True),
     "long": ("failed", 1, "xxx", True),
     "binary": ("failed", 1, "a", True),
     "cancelled": ("failed", 1, "", True),

@@ -109,6 +109,7 @@ RAISED = [
     (wakeboard.Discard("it makes no sense"), "discarded", True, None),
     (wakeboard.RetryAfter(60), "failed", False, 60.0),
     (wakeboard.Snooze(30), "snoozed", False, 30.0),
+    (wakeboard.Snooze(0), "snoozed", False, 0.1),
     (SystemExit(3), "failed", False, None),
     (asyncio.CancelledError(), "failed", False, None),
     (wakeboard.LeaseLost("gone"), "lease lost", False, None),
@@ -130,6 +131,20 @@ async def test_what_a_handler_raises_decides_the_outcome(
     assert (outcome.status, outcome.dead, outcome.delay_s, outcome.error) == (status, dead, delay_s, error)
     with pytest.raises(type(error)):
         assert outcome.result
+
+
+@pytest.mark.parametrize("outcome", [wakeboard.Snooze, wakeboard.RetryAfter])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf"])
+async def test_a_delay_that_is_no_finite_number_fails_the_attempt(outcome: Any, seconds: str) -> None:
+    """A snooze uses up no attempt: with a delay of 0 it would run again and again."""
+
+    async def asks(run: wakeboard.Run) -> None:
+        raise outcome(float(seconds))
+
+    found = await run_handler(asks)
+    assert found.status == "failed"
+    with pytest.raises(InvalidValue, match=f"^{outcome.__name__} is given {seconds} as its seconds; write a number"):
+        assert found.result
 
 
 async def test_a_run_is_dead_after_its_last_attempt_fails() -> None:

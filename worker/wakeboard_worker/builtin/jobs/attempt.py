@@ -72,6 +72,17 @@ CONFLICT, NOT_FOUND = 409, 404
 FOREVER: Final = float("inf")
 
 
+class _GivenBack(Snooze):
+    """The run goes back without a delay, which would change run_at, and with it the name of the Job.
+
+    Only a worker that stops or waited for the API server gives it back, so this makes no loop.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.seconds = 0.0
+
+
 class _StopJob(Exception):
     """The Job has to be deleted before the attempt ends with `error`."""
 
@@ -111,7 +122,7 @@ class JobAttempt:
                 raise stop.error from None
         except Released as reason:
             self._run.log.warning("the run is released: %s", reason)
-            raise Snooze(0.0) from None  # a delay would change run_at, and with it the name of the Job
+            raise _GivenBack from None
         except asyncio.CancelledError:
             because = self._run.stopped_because
             if because in (CANCELLED, TIMED_OUT):
@@ -120,7 +131,7 @@ class JobAttempt:
                 if because == TIMED_OUT:
                     raise self._timed_out(text) from None
             if because == SHUTDOWN:
-                raise Snooze(0.0) from None
+                raise _GivenBack from None
             raise
         finally:
             if self._job is not None:
