@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from wakeboard.manifests.bounded_file import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -111,3 +115,20 @@ def test_an_invalid_enqueue_is_refused_with_a_valid_example(cli: Cli, words: lis
     assert result.code == 2
     assert sentence in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("source", ["@/dev/zero", "@pipe", "@.", "-", "@large.json"])
+def test_a_payload_without_an_end_is_refused(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    Path("large.json").write_text(" " * MAX_FILE_BYTES + "{}")
+    with Path("/dev/zero").open() as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        result = cli("enqueue", "ping", source)
+
+    why = "is larger than 4,096 KiB." if source in {"-", "@large.json"} else "is not a regular file but a pipe"
+    assert result.code != 0
+    assert why in result.err
