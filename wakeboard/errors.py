@@ -15,6 +15,7 @@ WakeboardError
 ├── LeadershipLost      another operator is the leader
 ├── LeaseLost           another worker may have the run: stop, write nothing
 ├── StepRepeated        a handler gave two steps one name
+├── EffectRepeated      a handler gave two effects one key
 └── KeyReused           an idempotency key was used with another payload
 RequestedOutcome        what a handler raises to request an outcome
 ├── Discard             dead, without further attempts
@@ -104,6 +105,16 @@ class StepRepeated(WakeboardError):
         super().__init__(
             f"this attempt already has a step {name!r}. The result of a step is stored under its name, so each step of"
             " a run needs its own name (in a loop, put the item into it)."
+        )
+
+
+class EffectRepeated(WakeboardError):
+    """A handler gave two effects of one attempt the same key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"this attempt already had the effect {key!r}. An effect happens once for each key, so each effect of a run"
+            " needs its own key (in a loop, put the item into it)."
         )
 
 

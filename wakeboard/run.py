@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import UUID, uuid5
 
-from wakeboard.errors import InvalidValue, LeaseLost, StepRepeated
+from wakeboard.errors import EffectRepeated, InvalidValue, LeaseLost, StepRepeated
+from wakeboard.rules.name_patterns import check_utf8
 from wakeboard.rules.pg_timestamp import from_pg_timestamp
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Run(ABC):
     """One attempt of a run, as its handler sees it."""
 
     __slots__ = (
+        "_effects",
         "_encoded_payload",
         "_payload",
         "_run_at",
@@ -132,6 +134,7 @@ class Run(ABC):
         self.fraction: float | None = None  # what `progress` reported last
         self.effect_conn: Any = None  # the connection that `once` was called with last
         self._steps: set[str] | None = None  # the names of the steps of this attempt
+        self._effects: set[str] | None = None  # the keys of its effects
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
@@ -224,17 +227,21 @@ class Run(ABC):
         """Guard an effect that happens in the transaction of `conn`, a psycopg connection; await it for an async one.
 
         Returns True if this transaction has to perform the effect, False if an earlier attempt committed it. Raises
-        LeaseLost: roll back.
+        LeaseLost (roll back), and EffectRepeated if this attempt has had an effect of this key already. After a
+        rollback, the key may be used again.
         """
         self._raise_if_lost()
         self.effect_conn = conn
-        return self._record_once(conn, key)
+        answer = self._record_once(conn, key)
+        return self._note_once_later(key, answer) if inspect.isawaitable(answer) else self._note_once(key, answer)
 
     def effect(self, key: str) -> Effect:
         """Record an effect outside the database: `async with run.effect("charge") as effect: …`.
 
-        A plain handler writes `with run.effect(…)`.
+        A plain handler writes `with run.effect(…)`. Its start raises EffectRepeated if this attempt has had an effect
+        of this key already. A key whose block raised may be used again.
         """
+        check_utf8(key)
         return Effect(self, key, self._begin_effect, self._finish_effect, self._wait_for if self.in_thread else None)
 
     # -- records, defined by subclasses --------------------------------------------------------------------------------
@@ -307,6 +314,32 @@ class Run(ABC):
             self._steps.discard(name)
             raise
 
+    async def _note_once_later(self, key: str, answer: Awaitable[bool]) -> bool:
+        return self._note_once(key, await answer)
+
+    def _note_once(self, key: str, is_first: bool) -> bool:  # noqa: FBT001 - what the store answered
+        # The first one again: the transaction of the former call was rolled back.
+        if not is_first:
+            self.begin_key(key)
+        elif self._effects is None:
+            self._effects = {key}
+        else:
+            self._effects.add(key)
+        return is_first
+
+    def begin_key(self, key: str) -> None:
+        """Raise EffectRepeated if this attempt has had an effect of this key, or is in one."""
+        if self._effects is None:
+            self._effects = set()
+        if key in self._effects:
+            raise EffectRepeated(key)
+        self._effects.add(key)
+
+    def free_key(self, key: str) -> None:
+        """Let the attempt use a key again whose effect failed."""
+        if self._effects is not None:
+            self._effects.discard(key)
+
     def _raise_if_lost(self) -> None:
         if self.lost:
             raise LeaseLost(f"the lease of run {self.id} is lost")
@@ -328,6 +361,7 @@ class Effect:
         finish: Callable[[str], Awaitable[Any]],
         wait_for: Callable[[Coroutine[Any, Any, Any]], Any] | None,
     ) -> None:
+        self._attempt = run
         self.key = key
         self.provider_key = str(uuid5(run.uuid, key))
         """The same in every attempt of the run: pass it as the provider's idempotency key."""
@@ -338,14 +372,21 @@ class Effect:
         self._begin, self._finish, self._wait_for = begin, finish, wait_for
 
     async def __aenter__(self) -> Self:
-        known = await self._begin(self.key)
+        self._attempt.begin_key(self.key)
+        try:
+            known = await self._begin(self.key)
+        except BaseException:
+            self._attempt.free_key(self.key)
+            raise
         self.done, self.in_doubt = known == "done", known == "in doubt"
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and not self.done:
+        if kind is not None:
+            self._attempt.free_key(self.key)
+        elif not self.done:
             await self._finish(self.key)
 
     def __enter__(self) -> Self:

@@ -119,6 +119,17 @@ async def says_nul(run: wakeboard.Run) -> None:
         pass
 
 
+@wakeboard.handler("uses-a-key-twice")
+async def uses_a_key_twice(run: wakeboard.Run) -> list[bool]:
+    """Once after a rollback, which is right, and once after a commit."""
+    found: list[bool] = []
+    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
+        for number in range(run.payload["uses"]):
+            async with conn.transaction(force_rollback=number == 0):
+                found.append(await run.once(conn, "book"))
+    return found
+
+
 @wakeboard.handler("swallows")
 async def swallows(run: wakeboard.Run) -> str:
     """Swallows its cancellation."""

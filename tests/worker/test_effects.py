@@ -24,3 +24,12 @@ def test_a_name_that_postgres_cannot_store_fails_at_once_with_a_sentence(store: 
     log = store.wake().log
     assert store.run(run)["status"] == "dead", log
     assert "the character NUL" in store.run(run)["last_error"]
+
+
+def test_a_key_may_be_used_again_after_a_rollback_only(store: Store) -> None:
+    (right,) = store.enqueue("uses-a-key-twice", '{"uses": 2}')
+    (wrong,) = store.enqueue("uses-a-key-twice", '{"uses": 3}', max_attempts=1)
+    store.wake()
+    assert store.run(right)["result"] == [True, True]
+    assert store.run(wrong)["error_type"] == "EffectRepeated"
+    assert "this attempt already had the effect 'book'" in store.run(wrong)["last_error"]

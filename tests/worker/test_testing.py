@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
@@ -13,7 +14,7 @@ from uuid import UUID, uuid5
 import pytest
 
 import wakeboard
-from wakeboard.errors import BrokenHandlers, InvalidValue, StepRepeated, WakeboardError
+from wakeboard.errors import BrokenHandlers, EffectRepeated, InvalidValue, StepRepeated, WakeboardError
 from wakeboard.testing import FakeRun, run_handler, run_handler_blocking
 
 if TYPE_CHECKING:
@@ -325,22 +326,68 @@ async def test_a_step_result_that_is_not_json_is_a_type_error() -> None:
 @pytest.mark.parametrize("conn", [AsyncConnection(), None])
 async def test_once_is_once_for_async_handlers(conn: object) -> None:
     async def charges(run: wakeboard.Run) -> list[bool]:
-        return [await run.once(conn, "charge"), await run.once(conn, "charge"), await run.once(conn, "mail")]
+        return [await run.once(conn, "charge"), await run.once(conn, "mail")]
 
     run = FakeRun()
     first = await run_handler(charges, run)
-    assert (first.result, first.happened) == ([True, False, True], ["charge", "mail"])
+    assert (first.result, first.happened) == ([True, True], ["charge", "mail"])
     run.effects.pop("charge")  # its transaction was rolled back
     second = await run_handler(charges, run)
-    assert (second.result, second.happened) == ([True, False, False], ["charge"])
+    assert (second.result, second.happened) == ([True, False], ["charge"])
 
 
 @pytest.mark.parametrize("conn", [Connection(), None])
 async def test_once_is_once_for_plain_handlers(conn: object) -> None:
     def charges(run: wakeboard.Run) -> list[bool]:
-        return [run.once(conn, "charge"), run.once(conn, "charge")]
+        return [run.once(conn, "charge"), run.once(conn, "mail")]
 
-    assert (await run_handler(charges)).result == [True, False]
+    run = FakeRun()
+    assert (await run_handler(charges, run)).result == [True, True]
+    assert (await run_handler(charges, run)).result == [False, False]
+
+
+@pytest.mark.parametrize("second", ["effect", "once"])
+@pytest.mark.parametrize("first", ["effect", "once"])
+async def test_an_effect_whose_key_is_used_twice_is_refused_in_each_attempt(first: str, second: str) -> None:
+    """Otherwise the second effect would be skipped, and nobody would notice."""
+
+    async def sends(run: wakeboard.Run) -> None:
+        for way in (first, second):
+            if way == "once":
+                await run.once(None, "mail")
+            else:
+                async with run.effect("mail"):
+                    pass
+
+    def sends_plainly(run: wakeboard.Run) -> None:
+        for way in (first, second):
+            if way == "once":
+                run.once(None, "mail")
+            else:
+                with run.effect("mail"):
+                    pass
+
+    for handler in (sends, sends_plainly):
+        run = FakeRun()
+        for _ in range(2):
+            outcome = await run_handler(handler, run)
+            assert isinstance(outcome.error, EffectRepeated)
+            assert "put the item into it" in str(outcome.error)
+
+
+async def test_an_effect_that_raised_may_be_tried_again_in_the_same_attempt() -> None:
+    async def pays(run: wakeboard.Run) -> list[bool]:
+        found: list[bool] = []
+        for number in range(3):
+            with suppress(ConnectionError):
+                async with run.effect("pay") as effect:
+                    found += [effect.done, effect.in_doubt]
+                    if number < 2:
+                        raise ConnectionError
+        return found
+
+    outcome = await run_handler(pays)
+    assert (outcome.result, outcome.happened) == ([False] * 6, ["pay"])
 
 
 async def test_once_is_awaited_or_not_as_the_connection_is() -> None:
@@ -465,6 +512,9 @@ REFUSED: list[tuple[Callable[[wakeboard.Run], object], str]] = [
     (lambda run: run.step("a", "x".__mul__, 70_000), "a step result is at most 64 KiB"),
     (lambda run: run.once(None, "k" * 257), "effect key is"),
     (lambda run: run.effect("\0").__enter__(), "effect key is"),
+    (lambda run: run.step("a\ud800", list), "a text cannot be stored as UTF-8: surrogates not allowed"),
+    (lambda run: run.once(None, "a\ud800"), "a text cannot be stored as UTF-8: surrogates not allowed"),
+    (lambda run: run.effect("a\ud800").__enter__(), "a text cannot be stored as UTF-8: surrogates not allowed"),
 ]
 
 

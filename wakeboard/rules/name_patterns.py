@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 
 LABEL: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"  # DNS-1123
 SUBDOMAIN: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"  # DNS-1123
@@ -23,8 +23,17 @@ IN_WORDS: Final = {
 LONGEST_KEY: Final = 256  # characters
 
 
+def check_utf8(text: str) -> None:
+    """Raises InvalidValue for half of a surrogate pair, which no database stores."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidValue(f"a text cannot be stored as UTF-8: {exc.reason}") from None
+
+
 def check_key(key: str, what: str) -> None:
     """Raises WakeboardError for a key that the database would refuse, with the same message."""
+    check_utf8(key)
     if len(key) > LONGEST_KEY or not re.fullmatch(PRINTABLE, key) or "\0" in key:
         shown = json.dumps(key if len(key) <= 60 else f"{key[:60]}...", ensure_ascii=False)  # noqa: PLR2004
         raise WakeboardError(f"{what} is {shown}; write 1 to 256 characters, no control characters")
