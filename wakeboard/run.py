@@ -134,7 +134,7 @@ class Run(ABC):
         self.fraction: float | None = None  # what `progress` reported last
         self.effect_conn: Any = None  # the connection that `once` was called with last
         self._steps: set[str] | None = None  # the names of the steps of this attempt
-        self._effects: set[str] | None = None  # the keys of its effects
+        self._effects: dict[str, Any] | None = None  # the keys of its effects, with the connection of `once`
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
@@ -227,13 +227,15 @@ class Run(ABC):
         """Guard an effect that happens in the transaction of `conn`, a psycopg connection; await it for an async one.
 
         Returns True if this transaction has to perform the effect, False if an earlier attempt committed it. Raises
-        LeaseLost (roll back), and EffectRepeated if this attempt has had an effect of this key already. After a
-        rollback, the key may be used again.
+        LeaseLost (roll back), and EffectRepeated if this attempt has had an effect of this key already. The key may be
+        used again after a rollback, and after a commit whose connection was lost: the answer then says if it was done.
         """
         self._raise_if_lost()
         self.effect_conn = conn
         answer = self._record_once(conn, key)
-        return self._note_once_later(key, answer) if inspect.isawaitable(answer) else self._note_once(key, answer)
+        if inspect.isawaitable(answer):
+            return self._note_once_later(conn, key, answer)
+        return self._note_once(conn, key, answer)
 
     def effect(self, key: str) -> Effect:
         """Record an effect outside the database: `async with run.effect("charge") as effect: …`.
@@ -314,31 +316,28 @@ class Run(ABC):
             self._steps.discard(name)
             raise
 
-    async def _note_once_later(self, key: str, answer: Awaitable[bool]) -> bool:
-        return self._note_once(key, await answer)
+    async def _note_once_later(self, conn: Any, key: str, answer: Awaitable[bool]) -> bool:
+        return self._note_once(conn, key, await answer)
 
-    def _note_once(self, key: str, is_first: bool) -> bool:  # noqa: FBT001 - what the store answered
+    def _note_once(self, conn: Any, key: str, is_first: bool) -> bool:  # noqa: FBT001 - what the store answered
         # The first one again: the transaction of the former call was rolled back.
-        if not is_first:
-            self.begin_key(key)
-        elif self._effects is None:
-            self._effects = {key}
-        else:
-            self._effects.add(key)
+        if is_first or (self._effects and getattr(self._effects.get(key), "broken", False)):
+            self.free_key(key)
+        self.begin_key(key, conn)
         return is_first
 
-    def begin_key(self, key: str) -> None:
+    def begin_key(self, key: str, conn: Any = None) -> None:
         """Raise EffectRepeated if this attempt has had an effect of this key, or is in one."""
         if self._effects is None:
-            self._effects = set()
+            self._effects = {}
         if key in self._effects:
             raise EffectRepeated(key)
-        self._effects.add(key)
+        self._effects[key] = conn
 
     def free_key(self, key: str) -> None:
         """Let the attempt use a key again whose effect failed."""
         if self._effects is not None:
-            self._effects.discard(key)
+            self._effects.pop(key, None)
 
     def _raise_if_lost(self) -> None:
         if self.lost:

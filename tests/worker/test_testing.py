@@ -35,6 +35,8 @@ class AsyncConnection:
 class Connection:
     """A connection whose `execute` is called."""
 
+    broken = False
+
     def execute(self, query: str) -> None:
         raise NotImplementedError
 
@@ -373,6 +375,20 @@ async def test_an_effect_whose_key_is_used_twice_is_refused_in_each_attempt(firs
             outcome = await run_handler(handler, run)
             assert isinstance(outcome.error, EffectRepeated)
             assert "put the item into it" in str(outcome.error)
+
+
+async def test_once_says_whether_a_commit_without_a_reply_was_done() -> None:
+    lost, other = Connection(), Connection()
+    found: list[bool] = []
+
+    def books(run: wakeboard.Run) -> None:
+        found.append(run.once(lost, "book"))
+        lost.broken = True
+        found.append(run.once(other, "book"))
+        run.once(other, "book")
+
+    assert isinstance((await run_handler(books)).error, EffectRepeated)
+    assert found == [True, False]
 
 
 async def test_an_effect_that_raised_may_be_tried_again_in_the_same_attempt() -> None:
