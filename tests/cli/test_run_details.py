@@ -84,6 +84,22 @@ def test_a_long_payload_is_truncated_except_in_json(cli: Cli, sample: SampleStor
     assert json.loads(cli("run", str(run), "--json").out)["payload"] == payload
 
 
+def test_a_beginning_of_a_uuid_that_is_a_number_is_one_if_no_run_has_this_id(cli: Cli, sample: SampleStore):
+    run, past = sample.enqueue(), sample.enqueue()
+    sample.succeed(past)
+    sample.sql("update wakeboard.job_runs set uuid = '51076088-0000-4000-8000-000000000000'")
+    sample.sql("update wakeboard.job_run_history set uuid = '01234567-0000-4000-8000-000000000000'")
+
+    assert cli("run", "51076088", "--json").json["id"] == cli("explain", "51076088", "--json").json["id"] == run
+    assert cli("run", "01234567", "--json").json["id"] == past
+    assert "there is no run 99999999" in cli("run", "99999999").err
+    sample.sql("update wakeboard.job_run_history set id = 51076088")
+    assert cli("run", "51076088", "--json").json["id"] == 51076088  # an id precedes
+    sample.sql("update wakeboard.job_run_history set id = 2")
+    assert cli("cancel", "51076088").code == 0
+    assert cli("run", str(run), "--json").json["status"] == "cancelled"
+
+
 def test_a_run_is_found_by_the_beginning_of_its_uuid(cli: Cli, sample: SampleStore):
     run, other = sample.enqueue(), sample.enqueue()
     sample.sql("update wakeboard.job_runs set uuid = 'abcdef12-0000-4000-8000-000000000001' where id = %s", run)

@@ -71,12 +71,14 @@ def _moment(at: datetime, now: datetime) -> str:
 
 async def _read(session: Session, text: str) -> RunSituation | ScheduleSituation:
     """What the user named: a run, or a schedule, which may be called like the beginning of a uuid."""
-    from wakeboard.cli.support.lookup import find_runs, find_schedule, no_such_run
+    from wakeboard.cli.support.lookup import UuidRange, find_runs, find_schedule, no_such_run
     from wakeboard.store.queries.run_situation import read_run_situation
     from wakeboard.store.queries.schedule_situation import read_schedule_situation
 
     wanted = _run_in(text)
-    if wanted is None or (not isinstance(wanted, int) and await session.listings.schedule_names(text)):
+    if wanted is None or (
+        isinstance(wanted, UuidRange) and wanted.run_id is None and await session.listings.schedule_names(text)
+    ):
         known = await find_schedule(session.listings, text, include_removed=True)
         schedule = await read_schedule_situation(session.conn, known.id)
         if schedule:

@@ -29,11 +29,12 @@ _UUID_PREFIX = re.compile(r"[0-9a-f-]+…?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class UuidRange:
-    """The uuids that begin with `text`."""
+    """The uuids that begin with `text`. `run_id`: `text` is an id too, and a run that has it precedes them."""
 
     text: str
     first: UUID
     last: UUID
+    run_id: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -79,9 +80,13 @@ async def find_runs(listings: Listings, runs: Sequence[int | UuidRange]) -> list
 
 
 async def _id_of(listings: Listings, uuids: UuidRange, known: Mapping[UUID, int]) -> int:
+    if uuids.run_id is not None and await listings.has_run(uuids.run_id):
+        return uuids.run_id
     if uuids.first in known:
         return known[uuids.first]
     found = [] if uuids.complete else await listings.ids_between(uuids.first, uuids.last)
+    if not found and uuids.run_id is not None:
+        return uuids.run_id  # the caller says that there is no such run, or knows what happened to it
     if not found:
         raise no_such_run(uuids.text)
     if len(found) > 1:
@@ -98,15 +103,16 @@ def no_such_run(text: str) -> WakeboardError:
 def parse_run(text: str) -> int | UuidRange:
     """Parses a run's id, its uuid, or the beginning of its uuid. Raises InvalidValue."""
     run_id = parse_id(text)
-    if run_id is not None:
-        return run_id
     digits = text.rstrip("…").replace("-", "").lower()
-    if text.isdigit() or not (_UUID_PREFIX.fullmatch(text) and MIN_UUID_DIGITS <= len(digits) <= UUID_DIGITS):
+    may_be_uuid = _UUID_PREFIX.fullmatch(text) and MIN_UUID_DIGITS <= len(digits) <= UUID_DIGITS
+    if run_id is not None and not may_be_uuid:
+        return run_id
+    if (text.isdigit() and run_id is None) or not may_be_uuid:
         raise InvalidValue(
             f"{quoted(text)} is not a run: write its id (a whole number), its uuid, or the first 8 characters of its"
             " uuid."
         )
-    return UuidRange(text, UUID(digits.ljust(UUID_DIGITS, "0")), UUID(digits.ljust(UUID_DIGITS, "f")))
+    return UuidRange(text, UUID(digits.ljust(UUID_DIGITS, "0")), UUID(digits.ljust(UUID_DIGITS, "f")), run_id)
 
 
 def _listed(names: Sequence[str]) -> str:

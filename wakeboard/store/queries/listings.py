@@ -410,6 +410,11 @@ class Listings:
         """Up to ten runs whose uuids are between these two. It scans like `ids_of`."""
         return await self._pairs(_IDS_BETWEEN, first=first, last=last)
 
+    async def has_run(self, run_id: int) -> bool:
+        """Whether a run, live or past, has this id."""
+        query: LiteralString = "select true from wakeboard.all_runs where id = %(id)s limit 1"
+        return bool(await self._values(query, id=run_id))
+
     async def pauses(self) -> list[PauseRow]:
         """What is paused."""
         return await self._rows(PauseRow, _PAUSES)
