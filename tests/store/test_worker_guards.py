@@ -295,4 +295,6 @@ def test_a_step_that_could_not_be_read_again_is_refused(admin: SqlClient, worker
     query = "select step(%s, %s, %s, 'a', %s::text::jsonb)"
     with pytest.raises(psycopg.Error, match="more than 32 levels"):
         worker.sql(query, worker.worker_id, *lease, "[" * 200 + "]" * 200)
+    with pytest.raises(psycopg.Error, match=r"takes \d+ bytes, more than 1 MiB \(1048576\); return ids"):
+        worker.sql(query, worker.worker_id, *lease, '"' + "x" * 2_000_000 + '"')
     assert worker.sql(query, worker.worker_id, *lease, "[" * 32 + "]" * 32)

@@ -12,8 +12,10 @@ set lock_timeout = '1s'
 as $$
 begin
   if stored_result(result) <> result then
-    raise exception using errcode = '22023', message =
-      'the result of a step has more than 32 levels, or a number beyond what a double holds; return ids, or texts';
+    raise exception using errcode = '22023', message = case
+      when pg_column_size(result) > 1048576 then
+        format('the result of a step takes %s bytes, more than 1 MiB (1048576); return ids, not blobs', pg_column_size(result))
+      else 'the result of a step has more than 32 levels, or a number beyond what a double holds; return ids, or texts' end;
   end if;
   perform from job_runs as run
     where run.id = step.run_id and run.locked_by = step.worker and run.lease_epoch = step.epoch
