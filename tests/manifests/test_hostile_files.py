@@ -139,3 +139,12 @@ def test_recursion_is_limited(tmp_path: Path) -> None:
         load_folder(tmp_path)
     finally:
         sys.setrecursionlimit(limit)
+
+
+def test_the_name_of_a_file_forges_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "a\nforged.yaml:1: limits were removed\x1b[2K.yaml").write_text("kind: JobSchedule\nspec: 5\n")
+    (tmp_path / "b\nforged.yaml").write_text("kind: Other\n")
+    found = load_folder(tmp_path)
+    assert found.problems
+    assert found.notes
+    assert not {"\n", "\x1b"} & set("".join([*found.problems, *found.notes]))

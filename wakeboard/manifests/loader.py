@@ -22,6 +22,7 @@ from wakeboard.rules.alert_rules import KIND as ALERT_RULES
 from wakeboard.rules.declared_limits import KIND as LIMITS
 from wakeboard.rules.declared_limits import NO_LIMITS, load_limits
 from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -114,8 +115,8 @@ class _Loader:
         valid = (schedule for key, schedule in self._schedules.items() if key not in self._invalid)
         return Manifests(
             tuple(valid),
-            tuple(self._problems),
-            tuple(self._notes),
+            tuple(map(one_line, self._problems)),  # the name of a file may hold a line break
+            tuple(map(one_line, self._notes)),
             frozenset(self._invalid),
             self._complete,
             self._limits,
