@@ -124,6 +124,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "queues": reports.queues,
         "namespaces": reports.namespaces,
         "recent_events": lambda: live.recent_events(NOW),
+        "counts_since": lambda: live.counts_since(NOW),
         "due_since": lambda: live.due_since(None, ["default"]),
         "running": lambda: live.running(["default"]),
         "unserved": live.unserved,
