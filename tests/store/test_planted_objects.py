@@ -120,6 +120,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "limits_that_differ": lambda: limits_that_differ(conn),
         "declared_limit_rows": lambda: declared_limit_rows(conn, "s"),
         "pauses": reports.pauses,
+        "has_run": lambda: reports.has_run(1),
         "removals": reports.removals,
         "queues": reports.queues,
         "namespaces": reports.namespaces,
