@@ -84,11 +84,20 @@ def test_a_role_loses_its_rights_only_with_revoke_role(bare_cli: Cli, database: 
         conn.execute("create role wb_revoked login")
         try:
             monkeypatch.setenv("WAKEBOARD_VIEWER_ROLE", "wb_revoked")
-            bare_cli("migrate", "--dsn", database)
+            granted = bare_cli("migrate", "--dsn", database)
+            assert granted.out == "granted the rights of the part viewer to the database role wb_revoked.\n"
             monkeypatch.delenv("WAKEBOARD_VIEWER_ROLE")
             assert bare_cli("migrate", "--dsn", database).out.startswith("nothing to do")
             result = bare_cli("migrate", "--revoke-role", "viewer", "--dsn", database)
             assert result.out == "revoked all rights of the database role wb_revoked.\n"
+            monkeypatch.setenv("WAKEBOARD_VIEWER_ROLE", "wb_revoked")
+            monkeypatch.setenv("WAKEBOARD_CLIENT_ROLE", "wb_revoked")
+            both = bare_cli("migrate", "--json", "--dsn", database).json
+            assert both["granted"] == {"client": "wb_revoked", "viewer": "wb_revoked"}
+            monkeypatch.delenv("WAKEBOARD_CLIENT_ROLE")
+            result = bare_cli("migrate", "--revoke-role", "client", "--dsn", database)
+            part = "revoked the rights of the part client from the database role wb_revoked, which keeps others.\n"
+            assert result.out == part
         finally:
             conn.execute("drop owned by wb_revoked; drop role wb_revoked")
 

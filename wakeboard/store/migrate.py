@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -84,13 +84,24 @@ class SqlFunction:
 class Migrated:
     """What a migration did: the migrations applied, whether the functions were rewritten, and the version reached.
 
-    `revoked`: database roles that have lost their rights.
+    `revoked`: database roles that have lost their rights. `granted`: the parts that have another database role now, and
+    the role. `released`: the parts that a database role no longer has, though it has others, and the role.
     """
 
     applied: tuple[str, ...]
     functions_written: bool
     version: int
     revoked: tuple[str, ...] = ()
+    granted: dict[str, str] = field(default_factory=dict[str, str])
+    released: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class _RoleChanges(NamedTuple):
+    """As in Migrated."""
+
+    revoked: tuple[str, ...] = ()
+    granted: dict[str, str] = {}  # noqa: RUF012 - nothing changes it
+    released: dict[str, str] = {}  # noqa: RUF012
 
 
 class _Functions(NamedTuple):
@@ -194,7 +205,7 @@ async def _migrate(
             (migration.version, migration.name, __version__),
         )
     version = max([*done, *(m.version for m in wanted)], default=0)
-    written, revoked = False, ()
+    written, changed = False, _RoleChanges()
     if version >= max(m.version for m in migrations()):
         before = await _functions_in_place(conn)
         newer = before.order > (version_key(__version__), functions_revision())  # then its functions and grants stay
@@ -202,9 +213,9 @@ async def _migrate(
             raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
         if not newer:
             written = await _write_functions(conn, before)
-            revoked = await _grant(conn, roles, revoke, granted)
+            changed = await _grant(conn, roles, revoke, granted)
         await conn.execute("select wakeboard.create_partitions()")
-    return Migrated(tuple(m.name for m in wanted), written, version, revoked)
+    return Migrated(tuple(m.name for m in wanted), written, version, *changed)
 
 
 async def _require_suitable_database(conn: psycopg.AsyncConnection[Any]) -> None:
@@ -302,8 +313,8 @@ async def _grant(
     roles: Roles,
     revoke: Collection[str],
     granted: Collection[tuple[str, str, bool]],
-) -> tuple[str, ...]:
-    """Grants every role exactly its functions. Returns the roles that lost their grants: revoked or replaced.
+) -> _RoleChanges:
+    """Grants every role exactly its functions. Returns whose grants changed.
 
     Other roles keep the functions that an administrator `granted` to them, also those that have new parameters now.
     """
@@ -332,7 +343,12 @@ async def _grant(
                 sql.SQL("grant execute on function wakeboard.{} to {}").format(*function_and_role) + option
             )
     await conn.execute("update wakeboard.installation set roles = %s", (json.dumps(wanted),))
-    return tuple(sorted(had_rights - set(wanted.values())))
+    lost = had_rights - set(wanted.values())
+    return _RoleChanges(
+        tuple(sorted(lost)),
+        {part: name for part, name in sorted(wanted.items()) if former.get(part) != name},
+        {part: name for part, name in sorted(former.items()) if wanted.get(part) != name and name in had_rights - lost},
+    )
 
 
 def _revoke(name: sql.Composable) -> sql.Composed:

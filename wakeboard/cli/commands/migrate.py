@@ -157,7 +157,11 @@ def _print(done: Migrated) -> None:
         print_message(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.")
     elif done.functions_written:
         print_message(f"updated the SQL functions; the schema is at migration {done.version}.")
-    elif not done.revoked:
+    elif not (done.revoked or done.granted or done.released):
         print_message(f"nothing to do: the schema is at migration {done.version}.")
     for name in done.revoked:
         print_message(f"revoked all rights of the database role {name}.")
+    for part, name in done.released.items():
+        print_message(f"revoked the rights of the part {part} from the database role {name}, which keeps others.")
+    for part, name in done.granted.items():
+        print_message(f"granted the rights of the part {part} to the database role {name}.")
