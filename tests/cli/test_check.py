@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.postgres_servers import running_pooler
 
@@ -148,3 +150,14 @@ def test_a_pooler_is_recognised(bare_cli: Cli, sample: SampleStore, pooled: str,
     assert bare_cli("runs", "--dsn", pooled).code == 0
     strict = bare_cli("check", "--strict", "--json", "--dsn", pooled).json
     assert "connection" not in {each["check"] for each in strict if each["level"] != "ok"}
+
+
+def test_a_role_without_rights_is_named(bare_cli: Cli, database: str):
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("create role wb_without_rights login")
+        try:
+            result = bare_cli("check", "--dsn", make_conninfo(database, user="wb_without_rights"))
+        finally:
+            conn.execute("drop role wb_without_rights")
+    assert result.code == 1
+    assert "the database role wb_without_rights may not do this" in " ".join((result.out + result.err).split())

@@ -149,6 +149,7 @@ def test_a_healthy_database_has_no_warnings():
         ("maintenance", {"partitions_until": NOW + timedelta(days=3)}, "warn", "partitions", "until 2026-04-01"),
         ("maintenance", {"oldest_partition_end": NOW - timedelta(days=60)}, "warn", "retention", "is 30 days"),
         ("maintenance", {"oldest_change": AGO["4 h"]}, "warn", "maintenance", "from 4 h ago"),
+        ("maintenance", {"last_reap": None}, "ok", "maintenance", "no full reap of leases has been done yet"),
     ],
 )
 def test_each_problem_has_a_level_a_message_and_a_hint(
@@ -167,7 +168,19 @@ def test_each_problem_has_a_level_a_message_and_a_hint(
         (due(served=False, known=False, oldest=AGO["6 min"]), "warn", "queues", "mail"),
         (due(known=False), "fail", "job types", "handler for send: 4 runs queued, the oldest due 60 min ago"),
         (due(known=False, oldest=AGO["6 min"]), "warn", "job types", "for send: 4 runs queued, the oldest due 6 min"),
-        (due(known=False, paused=True), "ok", "job types", "handlers for all due runs"),
+        (
+            due(known=False, paused=True),
+            "ok",
+            "job types",
+            "no run that may start in a served queue has waited 60 s for",
+        ),
+        (
+            due(known=False, oldest=NOW),
+            "ok",
+            "job types",
+            "no run that may start in a served queue has waited 60 s for",
+        ),
+        (due(served=False, oldest=NOW), "ok", "queues", "no run that may start has waited 60 s in a queue without"),
         (due(more=True), "warn", "due runs", "4+ runs waiting in mail"),
         (due(), "warn", "due runs", "4 runs waiting in mail, the oldest due 60 min ago"),
         (due(longest_timeout_s=7200), "warn", "due runs", "above WAKEBOARD_MAX_TIMEOUT_SECONDS (3600)"),

@@ -214,7 +214,7 @@ async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     except psycopg.errors.UndefinedColumn as exc:
         raise foreign_schema(conn) from exc
     except psycopg.Error as exc:
-        raise translated(exc) from exc
+        raise translated(exc, conn.info.user) from exc
     version, names, min_code = rows[0]
     if version < SCHEMA_VERSION:
         raise SchemaMismatch(

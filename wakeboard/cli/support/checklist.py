@@ -292,7 +292,8 @@ def _queues(facts: HealthFacts) -> Finding:
         severity = "bad" if "bad" in waits.values() else UNSERVED_QUEUE.severity
         hint = "add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule"
         return _reported(severity, "queues", message, hint)
-    return _ok("queues", "all queues are served")
+    # A paused queue is meant to wait, and a worker may be about to start.
+    return _ok("queues", f"no run that may start has waited {lasted(UNSERVED_QUEUE.after)} in a queue without a worker")
 
 
 def _job_types(facts: HealthFacts) -> Finding:
@@ -307,7 +308,8 @@ def _job_types(facts: HealthFacts) -> Finding:
         )
         hint = f"deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --all-queued --type {names[0]}`"
         return _reported(_severity(UNKNOWN_JOB_TYPE, oldest, now), "job types", message, hint)
-    return _ok("job types", "workers have handlers for all due runs")
+    waits = lasted(UNKNOWN_JOB_TYPE.after)
+    return _ok("job types", f"no run that may start in a served queue has waited {waits} for its handler")
 
 
 def _due_runs(facts: HealthFacts, local: LocalFacts) -> Finding:
@@ -388,8 +390,9 @@ def _maintenance(facts: HealthFacts) -> Finding:
     if maintenance.oldest_change is not None and now - maintenance.oldest_change > CHANGE_AFTER:
         message = f"the oldest definition change is from {relative(maintenance.oldest_change, now)}"
         return _warn("maintenance", message, f"no process deletes old rows: {CHECK_PROCESSES}")
-    reaped = relative(maintenance.last_reap, now) if maintenance.last_reap else "never"
-    return _ok("maintenance", f"the last full reap of leases was {reaped}")
+    if not maintenance.last_reap:
+        return _ok("maintenance", "no full reap of leases has been done yet")
+    return _ok("maintenance", f"the last full reap of leases was {relative(maintenance.last_reap, now)}")
 
 
 def _pauses(facts: HealthFacts) -> Finding:
