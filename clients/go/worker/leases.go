@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log"
 	"maps"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -78,9 +76,10 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 		host, _ := os.Hostname()
 		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, pgx.NamedArgs{
 			"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency})
-		if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && (w.registeredAt.IsZero() || !answered || !unavailable(err)) {
+		if err != nil && (w.registeredAt.IsZero() || sqlState(err) == "" || !unavailable(err)) {
 			return 0, err
-		} else if err != nil { // a table is locked, for example: that must not stop the claims
+		}
+		if err != nil { // a table is locked, for example: that must not stop the claims
 			log.Printf("could not register again: %v", err)
 		}
 		w.registered.Store(true)
@@ -245,7 +244,7 @@ func (w *Worker) renew() (pause time.Duration) {
 // settle decides the outcome of a run, once.
 func (w *Worker) settle(run *Run, settled outcome) {
 	if run.settled.CompareAndSwap(false, true) {
-		settled.run, settled.ID, settled.Epoch = run, run.ID, run.Epoch
+		settled.run = run
 		w.outbox <- settled
 	}
 }
@@ -269,7 +268,7 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 				batches[settled.Kind] = append(batches[settled.Kind], settled)
 			}
 			for _, batch := range batches {
-				w.report(batch)
+				w.report(batch, time.Now().Add(splitFor))
 			}
 			notify(w.wake)
 		}
@@ -277,15 +276,21 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 }
 
 // report reports outcomes. What the database did not answer, or what another transaction has locked, is reported again:
-// the functions are idempotent. An outcome that was not reported in the validity of its lease is dropped.
-func (w *Worker) report(batch []outcome) {
+// the functions are idempotent. An outcome that was not reported in the validity of its lease is dropped. If a lock stops
+// the statement, or an outcome that cannot be stored, it reports the halves, so that only those outcomes wait or are lost
+// that must.
+func (w *Worker) report(batch []outcome, splitUntil time.Time) {
 	batch = slices.DeleteFunc(batch, func(settled outcome) bool { return settled.run.ended.Load() })
-	refused, err := w.send(batch, time.Now().Add(splitFor))
+	refused, err := w.send(batch)
+	splits := !unavailable(err) || sqlState(err) == "55P03" && time.Now().Before(splitUntil)
+	if middle := len(batch) / 2; err != nil && splits && middle > 0 {
+		w.report(batch[:middle], splitUntil)
+		w.report(batch[middle:], splitUntil)
+		return
+	}
 	for _, settled := range batch {
-		locked, missing := refused[settled.ID]
+		locked, missing := refused[settled.run.ID]
 		switch {
-		case err != nil && !unavailable(err) && len(batch) > 1: // so that only the outcome that cannot be stored is lost
-			w.report([]outcome{settled})
 		case locked || err != nil && unavailable(err):
 			if !w.leasesValid() {
 				settled.Kind, settled.Word = disconnected.Kind, disconnected.Word
@@ -296,9 +301,9 @@ func (w *Worker) report(batch []outcome) {
 			if settled.Kind != "succeeded" {
 				settled.Kind, settled.Word = "failed", "failed"
 			}
-			w.report([]outcome{settled})
+			w.report([]outcome{settled}, splitUntil)
 		case missing || err != nil:
-			log.Printf("the outcome of run %d is not accepted: %v", settled.ID, cmp.Or(err, ErrLeaseLost))
+			log.Printf("the outcome of run %d is not accepted: %v", settled.run.ID, cmp.Or(err, ErrLeaseLost))
 			w.end(settled.run, "lost")
 		default:
 			w.end(settled.run, settled.Kind)
@@ -307,37 +312,21 @@ func (w *Worker) report(batch []outcome) {
 }
 
 // send reports outcomes of one kind. It returns the runs whose outcome was not accepted: true if another transaction has
-// locked the run. If a lock stops the whole statement, it sends the halves, so that only those outcomes wait that need the
-// lock.
-func (w *Worker) send(batch []outcome, until time.Time) (map[int64]bool, error) {
+// locked the run.
+func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
 	if len(batch) == 0 || !w.leasesValid() {
 		return nil, context.DeadlineExceeded
 	}
 	values := pgx.NamedArgs{
-		"ids": column(batch, func(o outcome) int64 { return o.ID }), "epochs": column(batch, func(o outcome) int64 { return o.Epoch }),
-		"words": column(batch, func(o outcome) string { return o.Word }),
-		"types": column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
+		"ids":    column(batch, func(o outcome) int64 { return o.run.ID }),
+		"epochs": column(batch, func(o outcome) int64 { return o.run.Epoch }),
+		"words":  column(batch, func(o outcome) string { return o.Word }),
+		"types":  column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
 		"delays": column(batch, func(o outcome) *float64 { return o.Delay }), "results": column(batch, func(o outcome) *string { return o.Result }),
 	}
 	sql := map[string]string{"succeeded": complete, "failed": fail, "snoozed": release, "released": release}[batch[0].Kind]
 	answers, err := query(w, w.options.Lease/2, pgx.RowToStructByPos[answer[bool]], sql, values)
 	refused := map[int64]bool{}
-	if locked(err) && len(batch) > 1 && time.Now().Before(until) {
-		for _, half := range [][]outcome{batch[:len(batch)/2], batch[len(batch)/2:]} {
-			part, failed := w.send(half, until)
-			if failed != nil {
-				return nil, failed
-			}
-			maps.Copy(refused, part)
-		}
-		return refused, nil
-	}
-	if locked(err) {
-		for _, settled := range batch {
-			refused[settled.ID] = true
-		}
-		return refused, nil
-	}
 	for _, answer := range answers {
 		refused[answer.ID] = answer.Value
 	}

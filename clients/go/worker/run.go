@@ -130,8 +130,6 @@ type outcome struct {
 	error
 	run    *Run
 	Kind   string // succeeded, failed, snoozed or released
-	ID     int64
-	Epoch  int64
 	Word   string // failed, timed_out or discarded; of a release, its reason
 	Type   string
 	Text   string

@@ -9,6 +9,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,12 +138,10 @@ func invalidDSN(err error) error {
 		{"pool_", "one of its pool settings is invalid"},
 		{"failed to parse as URL", "percent-encode special characters, such as those of the password"},
 		{": invalid port", "its port is no number from 1 to 65535"},
+		{"", "write postgresql://user:password@host:5432/database"}, // any other message
 	}
-	why := "write postgresql://user:password@host:5432/database"
-	if found := slices.IndexFunc(known, func(pair [2]string) bool { return strings.Contains(err.Error(), pair[0]) }); found >= 0 {
-		why = known[found][1]
-	}
-	return fmt.Errorf("WAKEBOARD_DSN is not a valid connection string: %s", why)
+	found := slices.IndexFunc(known, func(pair [2]string) bool { return strings.Contains(err.Error(), pair[0]) })
+	return fmt.Errorf("WAKEBOARD_DSN is not a valid connection string: %s", known[found][1])
 }
 
 func (w *Worker) execute(ctx context.Context, run *Run) {
@@ -226,17 +225,15 @@ func query[Row any](w *Worker, within time.Duration, scan pgx.RowToFunc[Row], sq
 	return pgx.CollectRows(rows, scan)
 }
 
-// Lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements, a locked row,
-// and a lost lease, which the heartbeat ends.
-var unavailableCodes = regexp.MustCompile(`^(08|25006|25P0[34]|40|53|55P03|57|58|WB001)`)
+// sqlState is empty if the database did not answer.
+func sqlState(err error) string {
+	refused, _ := errors.AsType[*pgconn.PgError](err)
+	return cmp.Or(refused, &pgconn.PgError{}).Code
+}
+
+// No answer, lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements,
+// a locked row, and a lost lease, which the heartbeat ends.
+var unavailableStates = regexp.MustCompile(`^($|08|25006|25P0[34]|40|53|55P03|57|58|WB001)`)
 
 // unavailable: the database did not answer, or will answer otherwise.
-func unavailable(err error) bool {
-	refused, answered := errors.AsType[*pgconn.PgError](err)
-	return !answered || unavailableCodes.MatchString(refused.Code)
-}
-
-func locked(err error) bool {
-	refused, answered := errors.AsType[*pgconn.PgError](err)
-	return answered && refused.Code == "55P03"
-}
+func unavailable(err error) bool { return unavailableStates.MatchString(sqlState(err)) }
