@@ -23,7 +23,11 @@ FAULTS = (
         "a registration that fails stops the claims",
         "refused-registration",
         "did not succeed",
-        {"await this.registerAgain()": "await this.register()"},
+        {
+            "this.registeredAt = clock();": "",
+            "[this.id, ...about]);": "[this.id, ...about]);\nthis.registeredAt = clock();",
+            "await this.registerAgain()": "await this.register()",
+        },
     ),
     Fault(
         "no heartbeat",
@@ -41,7 +45,7 @@ FAULTS = (
         "the epoch of the claim is not sent",
         "retry",
         "the run did not succeed",
-        {"ids, epochs[0], object]": 'ids, "1", object]'},
+        {"($3::bigint[])[1]": "1"},
     ),
     Fault(
         "a completion is sent after the lease has expired",
@@ -93,7 +97,7 @@ FAULTS = (
         "a batch that is reported twice counts twice",
         "lost-reply",
         "successes; it executed 15 runs",
-        {"const refused = await": "this.counts.succeeded += group.length;\nconst refused = await"},
+        {"const refused = await this.db": "this.counts.succeeded += group.length;\nconst refused = await this.db"},
     ),
     Fault(
         "a heartbeat makes a run lost whose report is not answered yet",

@@ -3,24 +3,22 @@
 /** Throw it: the run is dead, without further attempts. */
 export class Discard extends Error {}
 
-/** Throw it: the attempt failed, and the next one is due after `seconds`. */
-export class RetryAfter extends Error {
-  constructor(readonly seconds: number, message = `retry after ${seconds} s`) {
+/** What asks for another attempt after `seconds`. */
+class Delay extends Error {
+  constructor(readonly seconds: number, message: string) {
     super(message);
-    checkSeconds(seconds);
+    if (!(seconds >= 0 && seconds <= MAX_DELAY)) throw new TypeError(`'${seconds}' is no number of seconds from 0 to ${MAX_DELAY}`);
   }
+}
+
+/** Throw it: the attempt failed, and the next one is due after `seconds`. */
+export class RetryAfter extends Delay {
+  constructor(seconds: number, message = `retry after ${seconds} s`) { super(seconds, message); }
 }
 
 /** Throw it: the run is due again after `seconds`, and the attempt does not count. */
-export class Snooze extends Error {
-  constructor(readonly seconds: number) {
-    super(`snooze for ${seconds} s`);
-    checkSeconds(seconds);
-  }
-}
-
-function checkSeconds(seconds: number): void {
-  if (!(seconds >= 0 && seconds <= MAX_DELAY)) throw new TypeError(`'${seconds}' is no number of seconds from 0 to ${MAX_DELAY}`);
+export class Snooze extends Delay {
+  constructor(seconds: number) { super(seconds, `snooze for ${seconds} s`); }
 }
 
 const MAX_DELAY = 31_536_000; // seconds: a year
@@ -38,12 +36,11 @@ export type Outcome =
 
 /** The outcome of a handler that returned. Text that Postgres cannot store is replaced; a long result becomes text. */
 export function success(result: unknown): Outcome {
-  if (result === undefined || result === null) return { kind: "complete", result: null };
   const encode = (_: string, value: unknown) =>
     typeof value === "string" ? storable(value) : typeof value === "bigint" ? String(value) : value;
   let text: string | undefined;
   try {
-    text = JSON.stringify(result, encode); // undefined for a function
+    text = JSON.stringify(result ?? undefined, encode); // undefined for no result, and for a function
   } catch (error) {
     text = JSON.stringify(`a result that is not JSON: ${readable(error)}`);
   }
@@ -76,7 +73,7 @@ export function storableOutcome(outcome: Outcome, refusal: unknown): Outcome {
 /** The text of any value that may have been thrown. */
 export function readable(value: unknown): string {
   try {
-    return masked(String(value));
+    return storable(String(value).replace(/:\/\/([^\s:/@]*):[^\s/@]+@/g, "://$1:…@")); // passwords in URLs
   } catch {
     return "a value without a text";
   }
@@ -84,8 +81,4 @@ export function readable(value: unknown): string {
 
 function storable(text: string): string {
   return text.replaceAll("\0", "\ufffd").replace(LONE_SURROGATE, "\ufffd");
-}
-
-function masked(text: string): string {
-  return storable(text.replace(/:\/\/([^\s:/@]*):[^\s/@]+@/g, "://$1:…@")); // passwords in URLs
 }

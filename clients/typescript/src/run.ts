@@ -2,15 +2,12 @@
 
 import { createHash } from "node:crypto";
 
-import { toDate } from "./connection.js";
+import { type Connection, toDate } from "./connection.js";
 import type { Json, Query } from "./enqueue.js";
 import type { Position } from "./scan.js";
 
 /** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
 export type ClaimedRow = Position & { lease_epoch: string; [column: string]: any };
-
-/** Calls an SQL function under the lease of a run, and repeats it while the database is unavailable. */
-export type LeasedCall = <Row>(sql: string, values: unknown[]) => Promise<Row[]>;
 
 /** The state of an effect outside the database. */
 export interface Effect {
@@ -41,7 +38,8 @@ export class Run<Payload = any> {
   private readonly steps = new Set<string>();
   private readonly lease: [worker: string, run: string, epoch: string];
 
-  constructor(private readonly row: ClaimedRow, worker: string, private readonly call: LeasedCall) {
+  /** `call` executes a statement under the lease of the run, and repeats it while the database is unavailable. */
+  constructor(private readonly row: ClaimedRow, worker: string, private readonly call: Connection["rows"]) {
     [this.id, this.uuid, this.jobType, this.payload] = [row.id, row.uuid, row.job_type, row.payload];
     [this.queue, this.attempt, this.maxAttempts] = [row.queue, row.attempts, row.max_attempts];
     [this.epoch, this.schedule] = [Number(row.lease_epoch), row.schedule];

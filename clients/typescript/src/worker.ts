@@ -165,19 +165,16 @@ export class Worker {
     const { pool, queues, concurrency, leaseSeconds } = this.options;
     const sql = "select wakeboard.register_worker($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     const about = [`${hostname()}-${process.pid}`, pool, hostname(), "0.1.0", queues, concurrency, leaseSeconds, this.types];
+    this.registeredAt = clock(); // also if it fails: the next one is due after as long as usual
     await this.db.claims.rows(sql, [this.id, ...about]);
-    this.registeredAt = clock();
   }
 
   /** A registration that fails, because a table is locked for example, must not stop the claims. */
   private async registerAgain(): Promise<void> {
-    try {
-      await this.register();
-    } catch (error) {
+    await this.register().catch((error) => {
       if (!(error instanceof DatabaseUnavailable)) throw error;
       this.options.log(`could not register again: ${error.message}`);
-      this.registeredAt = clock(); // the next one is due after as long as usual
-    }
+    });
   }
 
   /** Claim runs for the free slots. If there are none, wait for a notification, the end of a run, or the next poll. */
@@ -289,16 +286,13 @@ export class Worker {
     if (attempt.stopped === "lost" || attempt.outcome) return;
     attempt.stopped = reason;
     attempt.run.abort(new Error(`the run was stopped: ${reason}`));
-    if (reason === "timed out" || reason === "shutdown") {
-      const outcome = failure(null, reason, attempt.row.timeout_s);
-      setTimeout(() => this.settle(attempt, outcome), STOP_GRACE_MS).unref();
-    }
+    const leave = () => this.settle(attempt, failure(null, reason, attempt.row.timeout_s));
+    if (reason === "timed out" || reason === "shutdown") setTimeout(leave, STOP_GRACE_MS).unref();
   }
 
   private settle(attempt: Attempt, outcome: Outcome): void {
     if (attempt.outcome) return;
     attempt.outcome = outcome;
-    if (attempt.stopped === "lost") return; // nothing is reported
     this.outbox.push(attempt);
     this.flush();
   }
@@ -309,9 +303,8 @@ export class Worker {
 
   private async renewPeriodically(): Promise<void> {
     const interval = (this.options.leaseSeconds / 4) * 1000;
-    for (let pause = interval; ; ) {
-      await sleep(pause, undefined, { signal: this.ended.signal }).catch(() => {});
-      if (this.ended.signal.aborted) return;
+    let pause = interval;
+    while (await sleep(pause, true, { signal: this.ended.signal }).catch(() => false)) { // false: the worker has ended
       if (!this.leasesValid()) this.orphan([...this.held.values()]); // other workers may have the runs
       const allRenewed = await this.renew().catch((error) => this.options.log(`the leases are not renewed: ${error}`));
       pause = allRenewed ? interval : Math.min(BUSY_RETRY_MS, interval);
@@ -344,27 +337,21 @@ export class Worker {
   private lose(attempt: Attempt): void {
     this.counts.lost += 1;
     if (this.held.get(attempt.row.id) === attempt) this.held.delete(attempt.row.id);
-    this.outbox = this.outbox.filter((each) => each !== attempt);
     attempt.stopped = "lost";
     attempt.run.abort(new LeaseLost(`the lease of run ${attempt.row.id} is lost`));
   }
 
   private orphan(attempts: Attempt[]): void {
-    for (const attempt of attempts) {
-      this.lose(attempt);
-      this.orphans.push(attempt.row);
-    }
+    for (const attempt of attempts) this.lose(attempt);
+    this.orphans.push(...attempts.map(({ row }) => row));
   }
 
   // -- outcomes -------------------------------------------------------------------------------------------------------
 
   private async reportOutcomes(): Promise<void> {
     while (!this.ended.signal.aborted || this.outbox.length) {
-      if (!this.outbox.length) {
-        await new Promise<void>((resolve) => (this.flush = resolve));
-        await new Promise(setImmediate); // outcomes of the same moment are reported together
-        continue;
-      }
+      if (!this.outbox.length) await new Promise<void>((resolve) => (this.flush = resolve));
+      await new Promise(setImmediate); // outcomes of the same moment are reported together
       const groups = new Map<string, Attempt[]>();
       for (const each of this.outbox.splice(0, BATCH)) {
         const { kind } = each.outcome!;
@@ -376,15 +363,18 @@ export class Worker {
     }
   }
 
-  /** Report outcomes of one kind, and repeat that while the leases are valid: the functions are idempotent. */
+  /**
+   * Report outcomes of one kind, and repeat that while the leases are valid: the functions are idempotent. Of a lost
+   * lease, nothing is reported.
+   */
   private async report(group: Attempt[]): Promise<void> {
     const kept = () => (group = group.filter(({ stopped }) => stopped !== "lost"));
     try {
-      const answer = await this.persist(() => this.send(group), () => this.leasesValid() && kept().length > 0);
-      if (!answer) return this.orphan(kept());
+      const refused = await this.persist(() => this.send(group), () => this.leasesValid() && kept().length > 0);
+      if (!refused) return this.orphan(kept());
       for (const attempt of group) {
-        if (!answer.refused.has(attempt.row.id)) this.accept(attempt);
-        else if (!answer.locked.has(attempt.row.id)) this.lose(attempt);
+        if (!refused.has(attempt.row.id)) this.accept(attempt);
+        else if (!refused.get(attempt.row.id)) this.lose(attempt);
         else setTimeout(() => (this.outbox.push(attempt), this.flush()), BUSY_RETRY_MS);
       }
     } catch (error: any) {
@@ -392,39 +382,31 @@ export class Worker {
         await this.persist(() => this.db.outcomes.rows("select wakeboard.create_partitions()", []), () => this.leasesValid());
         return this.report(group);
       }
-      const [attempt] = group;
-      if (group.length === 1) this.options.log(`the outcome of run ${attempt!.row.id} cannot be stored: ${error}`);
-      if (group.length === 1 && attempt!.refused) return this.lose(attempt!);
       if (group.length === 1) {
-        Object.assign(attempt!, { refused: true, outcome: storableOutcome(attempt!.outcome!, error) });
-        return this.report(group);
+        const attempt = group[0]!;
+        this.options.log(`the outcome of run ${attempt.row.id} cannot be stored: ${error}`);
+        if (attempt.refused) return this.lose(attempt);
+        Object.assign(attempt, { refused: true, outcome: storableOutcome(attempt.outcome!, error) });
       }
       for (const one of group) await this.report([one]); // so that only the outcome that cannot be stored is lost
     }
   }
 
   /**
-   * Returns the runs whose outcome was refused, and those of them that another transaction has locked. If a lock stops the
+   * Returns the runs whose outcome was refused: true if another transaction has locked the run. If a lock stops the
    * whole statement, it sends the halves, so that only those outcomes wait that need the lock.
    */
-  private async send(group: Attempt[], until = clock() + SPLIT_S): Promise<{ refused: Set<string>; locked: Set<string> }> {
-    const ids = async (...[sql, values]: [string, unknown[]]) =>
-      new Set((await this.db.outcomes.rows<{ id: string }>(sql, values)).map(({ id }) => id));
-    const refused = await ids(...this.call(group)).catch((error) => {
+  private async send(group: Attempt[], until = clock() + SPLIT_S): Promise<Map<string, boolean>> {
+    try {
+      const refused = await this.db.outcomes.rows<{ id: string; locked: boolean }>(...this.call(group));
+      return new Map(refused.map(({ id, locked }) => [id, locked]));
+    } catch (error) {
       if (!(error instanceof Locked)) throw error;
-      return null;
-    });
-    if (!refused && (group.length === 1 || clock() > until)) {
-      const all = new Set(group.map(({ row }) => row.id));
-      return { refused: all, locked: all };
-    }
-    if (!refused) {
+      if (group.length === 1 || clock() > until) return new Map(group.map(({ row }) => [row.id, true]));
       const middle = group.length >> 1;
-      const [one, other] = [await this.send(group.slice(0, middle), until), await this.send(group.slice(middle), until)];
-      return { refused: new Set([...one.refused, ...other.refused]), locked: new Set([...one.locked, ...other.locked]) };
+      const first = await this.send(group.slice(0, middle), until);
+      return new Map([...first, ...(await this.send(group.slice(middle), until))]);
     }
-    const leases = [this.id, group.map(({ row }) => row.id), group.map(({ row }) => row.lease_epoch)];
-    return { refused, locked: refused.size ? await ids("select wakeboard.still_leased($1, $2, $3) as id", leases) : refused };
   }
 
   private accept(attempt: Attempt): void {
@@ -437,20 +419,21 @@ export class Worker {
 
   private call(group: Attempt[]): [sql: string, values: unknown[]] {
     const [ids, epochs] = [group.map(({ row }) => row.id), group.map(({ row }) => row.lease_epoch)];
+    const refused = "select id, id in (select wakeboard.still_leased($1, $2, $3)) as locked from wakeboard.";
     const column = (name: string) => group.map(({ outcome }) => (outcome as any)[name]);
     const { kind } = group[0]!.outcome!;
     if (kind === "complete") {
       const results = column("result").flatMap((text, at) => (text === null ? [] : [`"${ids[at]}":${text}`]));
       const object = results.length ? `{${results.join(",")}}` : null;
-      return ["select wakeboard.complete($1, $2, $3, $4::text::jsonb) as id", [this.id, ids, epochs[0], object]];
+      return [`${refused}complete($1, $2, ($3::bigint[])[1], $4::text::jsonb) as id`, [this.id, ids, epochs, object]];
     }
     if (kind === "fail") {
       const columns = ["outcome", "type", "error", "stack", "delay"].map(column);
-      return ["select wakeboard.fail($1, $2, $3, $4, $5, $6, $7, $8) as id", [this.id, ids, epochs, ...columns]];
+      return [`${refused}fail($1, $2, $3, $4, $5, $6, $7, $8) as id`, [this.id, ids, epochs, ...columns]];
     }
     const counted = column("reason").map((reason) => reason === "worker_stopped" || reason === "disconnected");
-    const values = [this.id, ids, epochs, column("delay"), counted, column("reason")];
-    return ["select wakeboard.release($1, $2, $3, $4, $5, $6) as id", values];
+    const columns = [column("delay"), counted, column("reason")];
+    return [`${refused}release($1, $2, $3, $4, $5, $6) as id`, [this.id, ids, epochs, ...columns]];
   }
 
   /** Give running handlers the grace period, then stop and release them, and wait until all outcomes are reported. */
