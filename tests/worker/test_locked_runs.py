@@ -122,7 +122,7 @@ def test_sigterm_ends_a_worker_whose_outcomes_need_a_locked_table(store: Store) 
 
 
 def test_a_worker_exits_if_its_outcomes_need_a_locked_table_for_a_lease(store: Store) -> None:
-    settings = HANDLERS | {"lease_seconds": 3, "grace_seconds": 1}
+    settings = HANDLERS | {"lease_seconds": 6, "grace_seconds": 1}  # half a lease is more than the lock_timeout
     with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings) as worker:
         administrator.execute("lock table wakeboard.job_attempts in share mode")
         store.enqueue("fail")

@@ -115,8 +115,7 @@ class Completer:
         split_until: float | None = None,
     ) -> Sequence[_Item]:
         """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted."""
-        began = time.monotonic()
-        split_until = split_until or began + SPLIT_S
+        split_until = split_until or time.monotonic() + SPLIT_S
         while self._heartbeat.leases_valid():
             try:
                 store = await connection.store()
@@ -135,7 +134,6 @@ class Completer:
             except DatabaseUnavailable as error:
                 outages.lost("outcomes", error)
                 await connection.pause()
-                self._check_unreported_too_long(began)
                 continue
             except WakeboardError:
                 if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
@@ -178,14 +176,6 @@ class Completer:
     def _unblock(self, items: Sequence[Outcome]) -> None:
         for item in items:
             self._in_flight.unblock(item)
-
-    def _check_unreported_too_long(self, began: float) -> None:
-        """Let the worker exit if it renews its leases, but could report nothing for a whole lease."""
-        if began < time.monotonic() - self._lease_s and not self._in_flight.blocked_too_long:
-            self._in_flight.blocked_too_long = True
-            log.error(
-                "no outcome could be reported for %g s, although leases are renewed: this worker exits", self._lease_s
-            )
 
     # -- blocked outcomes ----------------------------------------------------------------------------------------------
 
