@@ -54,6 +54,10 @@ create table chaos.limit_pauses (       -- each pause of a limit key by a handle
   paused_until timestamptz not null
 );
 
+create table chaos.held (                -- 2n: a session holds locks for the n-th time; 2n + 1: no longer
+  number  integer primary key
+);
+
 create function chaos.record_worker() returns trigger language plpgsql security definer as $$
 begin
   insert into chaos.workers_seen (worker_id, name) values (new.worker_id, new.name) on conflict do nothing;
@@ -116,4 +120,5 @@ create trigger record_changed_run after update on wakeboard.job_runs for each ro
   execute function chaos.record_run();
 
 grant usage on schema chaos to chaos_app, chaos_worker;
+grant select on chaos.held to chaos_app;
 grant select, insert on chaos.effects, chaos.parcels, chaos.orders to chaos_app;

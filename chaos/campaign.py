@@ -21,6 +21,7 @@ from chaos.checker import check, count
 from chaos.environment import Environment
 from chaos.exit_checks import check_exits
 from chaos.faults.catalogue import BY_NAME
+from chaos.held_locks import check_held_locks
 from chaos.plan import PlannedFault, make_plan
 from chaos.recovery import check_every_worker, drain, measure_recovery
 from chaos.results import RESULT, UNDONE, Result, Violation
@@ -73,6 +74,8 @@ class Campaign:
         for planned in self.plan:
             if planned.at_s is None:
                 self._inject_in_isolation(planned)
+        if self.plan and self.plan[-1].at_s is None:  # not in a short campaign
+            self.result.violations += check_held_locks(environment, self.result)
         applications.stop()
         environment.restore()
         self._drain_and_check()

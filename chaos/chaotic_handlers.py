@@ -168,6 +168,28 @@ async def fragile(run: wakeboard.Run) -> None:
         raise wakeboard.Discard("the supplier is away")
 
 
+# -- runs that meet locks: enqueued by held_locks.py -------------------------------------------------------------------
+
+
+@wakeboard.handler("held")
+async def held(run: wakeboard.Run) -> None:
+    """Waits until locks are held, meets them as its payload says, and ends. Or it waits until they are released."""
+    number, part = _payload(run)["number"], _payload(run)["part"]
+    async with await _connect() as conn:
+        await _wait_for(conn, 2 * number + (part == "waits"))
+    if part == "consumes":
+        await run.consume(1)
+    elif part == "pauses" and run.attempt == 1:
+        raise wakeboard.RetryAfter(0.5, limit=True)
+
+
+async def _wait_for(conn: psycopg.AsyncConnection[Any], number: int) -> None:
+    await conn.set_autocommit(True)
+    query = "select from chaos.held where number between %s and %s"
+    while not (await conn.execute(query, (number, number | 1))).rowcount:  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.2)
+
+
 # -- misbehaving: enqueued by faults -----------------------------------------------------------------------------------
 
 

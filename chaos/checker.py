@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chaos.applications import LIMITS, RATES
 from chaos.chaotic_handlers import GOOD
+from chaos.held_locks import LIMITS as HELD_LIMITS
 from chaos.results import Violation, bucket
 from chaos.tick_checker import check_ticks
 
@@ -104,7 +105,7 @@ def _limits_in_audit_log(conn: psycopg.Connection[Any]) -> Iterator[Violation]:
     """The leases of each limit key, counted along the audit log."""
     running: Counter[str] = Counter()
     leased: set[int] = set()
-    limits = {**LIMITS, **dict.fromkeys(RATES, sys.maxsize)}
+    limits = {**LIMITS, **HELD_LIMITS, **dict.fromkeys(RATES, sys.maxsize)}
     limits |= {
         f"backfill:{job}": at_once for job, at_once in conn.execute("select id, at_once from wakeboard.backfills")
     }

@@ -14,6 +14,7 @@ import psycopg
 
 from chaos.applications import LIMITS, RATES
 from chaos.disk import SmallDisk
+from chaos.held_locks import DECLARED, set_up
 from chaos.other_release import find_other_release
 from chaos.postgres_server import ROLES, ChaosServer
 from chaos.processes import Slot, Supervisor
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 AUDIT: Final = Path(__file__).with_name("audit.sql")
 MAIN_THREAD_TIMEOUT_S: Final = 90.0
+ALERTS: Final = "{apiVersion: wakeboard.dev/v1alpha1, kind: AlertRules, spec: {rules: [{name: dead, dead: 1}]}}"
+LIMITS_FILE: Final = f"{{apiVersion: wakeboard.dev/v1alpha1, kind: Limits, limits: {{{DECLARED}: {{atOnce: 2}}}}}}"
 
 
 class Environment:
@@ -61,6 +64,7 @@ class Environment:
                 conn.execute("select wakeboard.set_limit(%s, %s)", (key, limit))
             for key, rate in RATES.items():
                 conn.execute("select wakeboard.set_rate_limit(%s, %s, %s, %s)", (key, *rate))
+            set_up(conn)
         self.direct = pooled = self._start_proxy(self.server.socket)
         if program := find_pgbouncer():
             self.pooler = PgBouncer(program, self.dsn, self.folder, "transaction", options=self._pooler_options())
@@ -109,11 +113,17 @@ class Environment:
             Slot("lingers", (worker, "--linger", "6"), direct, unprepared, restart_delay_s=1.0),
             Slot("drains", (worker, "--drain"), direct, unprepared, restart_delay_s=2.5),
             Slot("pooldrains", (worker, "--drain"), pooled, not_listening, restart_delay_s=3.0),
-            Slot("maintenance", ("chaos.maintenance_process",), operator),
+            Slot("maintenance", ("chaos.maintenance_process",), operator, self._operator_files()),
         ]
         for slot in slots:
             slot.settings = {**slot.settings, "queues": f"default,only-{slot.name}"}
         return slots
+
+    def _operator_files(self) -> dict[str, str]:
+        alerts, limits = self.folder / "alerts.yaml", self.folder / "limits.yaml"
+        alerts.write_text(ALERTS)
+        limits.write_text(LIMITS_FILE)
+        return {"alerts_file": str(alerts), "limits_file": str(limits)}
 
     async def run_in_thread(self, campaign: Callable[[], None]) -> None:
         """In the main thread: runs the campaign in another one, and meanwhile the calls of `own`."""

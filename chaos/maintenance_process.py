@@ -1,34 +1,42 @@
-"""Runs maintenance passes every second, as the operator does, and nothing else."""
+"""Runs the operator's maintenance every second, with its alerts, its limits and its restarts, and nothing else.
+
+It is the code of the operator. Without a cluster there is no leader election, so no statement checks a term.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.errors import WakeboardError
-from wakeboard.maintenance.loop import MaintenanceLoop
-from wakeboard.maintenance.retention import Retention
-from wakeboard.settings import read_settings
-from wakeboard.store.connection import connect
+from wakeboard.manifests.alert_file import AlertFile
 from wakeboard.store.maintenance_api import MaintenanceStore
+from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.operator import Operator, log_problems
+from wakeboard_operator.settings import read_operator_settings
+
+if TYPE_CHECKING:
+    from wakeboard_operator.settings import OperatorSettings
+
+SOURCE: Final = "file:chaos"  # of the declared limits
 
 
-async def run_maintenance(dsn: str, name: str) -> None:
-    """Runs passes until the process is killed. Opens a new connection when one breaks."""
-    settings = read_settings()
-    maintenance = MaintenanceLoop(misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings))
-    while True:
-        try:
-            async with await connect(dsn, name=f"wakeboard maintenance {name}") as conn:
-                while not conn.closed:
-                    await maintenance.run_due(MaintenanceStore(conn), time.monotonic())
-                    await asyncio.sleep(1.0)
-        except WakeboardError as error:
-            sys.stderr.write(f"{error}\n")
-            await asyncio.sleep(0.5)
+class MaintenanceOnly(Operator):
+    """An operator that has one task of a leader."""
+
+    def __init__(self, settings: OperatorSettings) -> None:
+        nothing: Any = None  # neither a cluster, nor leadership, nor health: maintenance reads none of them
+        super().__init__(settings, nothing, SOURCE, nothing, nothing, Metrics(), nothing)
+
+    async def run(self) -> None:
+        """Runs until the process is killed."""
+        alerts = AlertFile(Path(self._settings.alerts_file), partial(log_problems, "alert rules")).alerts
+        maintenance = self._maintenance(alerts)
+        await self._keep_running(
+            "maintenance", lambda conn: self._run_maintenance(cast("Any", MaintenanceStore(conn)), maintenance)
+        )
 
 
 if __name__ == "__main__":
-    asyncio.run(run_maintenance(os.environ["WAKEBOARD_DSN"], os.environ["WAKEBOARD_WORKER_NAME"]))
+    asyncio.run(MaintenanceOnly(read_operator_settings()).run())

@@ -96,6 +96,10 @@ class ManagedProcess:
         return False
 
 
+def _packages(code: Path) -> tuple[Path, ...]:
+    return code, code / "worker", code / "operator"
+
+
 class Supervisor:
     """Keeps a process running in each slot, from a thread of its own. The processes end when that thread ends."""
 
@@ -187,7 +191,7 @@ class Supervisor:
         settings = {"dsn": slot.dsn, "worker_name": name, **SETTINGS, **slot.settings}
         environment = {
             **inherited_environment(),
-            "PYTHONPATH": os.pathsep.join([str(HOOKS), str(slot.code), str(slot.code / "worker"), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join(map(str, (HOOKS, *_packages(slot.code), ROOT))),
             "CHAOS_PARENT": str(os.getpid()),
             "CHAOS_MEMORY": str(MEMORY),
             "CHAOS_CLOCK": str(clock),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from chaos.checker import invariants
 from chaos.faults.catalogue import FAULTS
+from chaos.held_locks import BOUND_S, SLOWER
 from chaos.processes import LEASE_S
 from chaos.results import EDGES_S, UNDONE, Recovery, Result
 from testbed.processes import ROOT
@@ -36,6 +37,7 @@ CHECKED_IN_PYTHON: Final = (
     "a unique window has one run",
     "a circuit affects no requested run",
     "every worker works again",
+    "a held lock stops only what it locks",
     "a process ends only as it should",
 )
 
@@ -56,16 +58,19 @@ run, exactly-once effects through `job_effects`.** This command wrote the page a
 A campaign starts a PostgreSQL server with durable settings on a small disk, PgBouncer in transaction mode in front of
 it, and real processes: workers with `--forever` (one with prepared statements, one through PgBouncer), with `--linger`,
 and with `--drain`, started again and again (one through PgBouncer), with leases of {lease} s; a process that runs only
-maintenance; and applications that enqueue with and without idempotency keys, in unique windows, in their own
-transactions, in bulk, and after other runs. Users create schedules with missed ticks, with circuits and after other
-schedules, run them now, cancel, retry and replay runs, and declare, pause, resume and cancel backfills. Every
-connection goes through a proxy that can cut it, delay it, block it, or drop one reply. Handlers use `run.once`, steps,
-external effects, limits, rate limits, retries, snoozes and timeouts.
+the operator's maintenance, with its alerts and limits; and applications that enqueue with and without idempotency keys,
+in unique windows, in their own transactions, in bulk, and after other runs. Users create schedules with missed ticks,
+with circuits and after other schedules, run them now, cancel, retry and replay runs, and declare, pause, resume and
+cancel backfills. Every connection goes through a proxy that can cut it, delay it, block it, or drop one reply. Handlers
+use `run.once`, steps, external effects, limits, rate limits, retries, snoozes and timeouts.
 
 The seed decides a plan: about three faults per second, many at the same time, then one of each kind in isolation, to
-measure how long recovery takes. After the last fault everything must drain and every worker must work. A checker then
-reads the tables, the effects table, the replies that applications received, and an audit log of each change of a run,
-which a trigger writes in the transaction that makes the change. It checks these invariants:
+measure how long recovery takes. Then one session holds locks of every kind for longer than any timeout (rows of runs,
+workers, limits, backfills and schedules, an open `cancel`, an open `reap`). Runs that need none of these rows must end
+within {bound:g} s meanwhile, or {slower:g} times as long as without the locks on a busy machine. At last everything
+must drain and every worker must work. A checker then reads the tables, the effects table, the replies that
+applications received, and an audit log of each change of a run, which a trigger writes in the transaction that makes
+the change. It checks these invariants:
 
 {invariants}
 
@@ -100,7 +105,8 @@ _LIMITS: Final = """\
 ## What this does not show
 
 - One machine, one server: no replicas, no failover, no lost disk. The guarantees hold on one timeline of commits.
-- A patched clock source in the workers changes the wall clock by up to twelve hours. The kernel's clock stays right.
+- A patched clock source in the workers changes the wall clock by up to twelve hours. The kernel's clock stays right,
+  and so does that of the database: no fault makes it jump (the tests of `tests/store` move leases and ticks instead).
 - `disk full` needs root (a tmpfs of bounded size), and PgBouncer must be installed. Faults that the machine cannot
   inject are counted as skipped.
 - An effect outside the database is at-least-once. Here the provider respects its idempotency key.
@@ -131,7 +137,7 @@ def summary(result: Result, command: str) -> str:
 def page(result: Result, command: str) -> str:
     """docs/reliability.md."""
     listed = "\n".join(f"- {name}" for name in [*(name for _, name, _ in invariants()), *CHECKED_IN_PYTHON])
-    about = _ABOUT.format(command=command, lease=LEASE_S, invariants=listed)
+    about = _ABOUT.format(command=command, lease=LEASE_S, invariants=listed, bound=BOUND_S, slower=SLOWER)
     hit = f"{result.faults:,} faults, of which {sum(result.injected.values()):,} had a target"
     parts = [
         about,

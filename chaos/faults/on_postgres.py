@@ -24,6 +24,7 @@ select pid, application_name from pg_stat_activity
  order by application_name, pid
 """
 REPLY_TIMEOUT_S: Final = 10.0
+LONG_HOLDS_FROM: Final = 0.85  # of Draw.more
 
 
 class _Restart(Fault):
@@ -134,7 +135,7 @@ class RowsLocked(Fault):
 
 
 class TransactionLeftOpen(Fault):
-    """Another session reaps, cancels runs, or locks schedules or workers, and keeps its transaction open."""
+    """Another session reaps, cancels, or locks schedules, workers, limits or backfills; its transaction stays open."""
 
     name = "transaction left open"
     weight = 4
@@ -153,9 +154,13 @@ class TransactionLeftOpen(Fault):
                     "select from wakeboard.job_definitions where random() < 0.3 for update skip locked",
                 ),
                 ("workers", "select from wakeboard.workers for update skip locked"),
+                ("job_limits", "select from wakeboard.job_limits for update skip locked"),
+                ("backfills", "select from wakeboard.backfills where finished_at is null for update skip locked"),
+                ("backfill_ticks", "select from wakeboard.backfill_ticks where random() < 0.3 for update skip locked"),
             ]
         )
-        return target if _hold_open(environment, query, draw.between(0.3, 5.0)) else None
+        longest_s = 5.0 if draw.more < LONG_HOLDS_FROM else 12.0  # longer than every timeout of the product
+        return target if _hold_open(environment, query, draw.between(0.3, longest_s)) else None
 
 
 class DiskFull(Fault):

@@ -44,7 +44,7 @@ def test_nothing_is_lost_or_doubled_in_a_short_campaign_of_random_faults() -> No
 
 
 def test_a_campaign_finds_a_missing_guard_and_prints_how_to_replay_it(tmp_path: Path) -> None:
-    for part in ("chaos", "testbed", "wakeboard", "worker"):
+    for part in ("chaos", "testbed", "wakeboard", "worker", "operator"):
         shutil.copytree(ROOT / part, tmp_path / part)
     enqueue = tmp_path / "wakeboard/store/functions/enqueue.sql"
     assert KEYS in enqueue.read_text()
