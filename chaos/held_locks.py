@@ -3,8 +3,9 @@
 After the isolated faults, a session takes all of LOCKS at once and keeps them for longer than every timeout of the
 product. Each worker that runs forever executes runs that meet these locks (`_OCCUPY`). Meanwhile probes, which have
 nothing to do with the locked rows, must end within a bound, and the operator's maintenance must evaluate its alerts.
-The same probes without locks are the control: a busy machine gets a longer bound, or no verdict. A worker that ends
-meanwhile gets none either. Only what is late twice is reported: then with each lock held alone, which says what did it.
+The same probes without locks are the control: a busy machine gets a longer bound, or no verdict. A worker that was
+killed meanwhile gets none either, and none may end by itself. Only what is late twice is reported: then with each lock
+held alone, which says what did it.
 """
 
 from __future__ import annotations
@@ -181,8 +182,9 @@ class Checks:
                 maintenance.send(signal.SIGKILL)
                 maintenance.wait(KILLED_WITHIN_S)
             found = self.probe(bound_s, runs.get("waits", []))
-        after = self._processes()
-        return [text for who, text in found if who not in before or before[who] is after.get(who)]
+        ended = {slot: process for slot, process in before.items() if process.code() is not None}
+        late = [text for who, text in found if who not in ended]
+        return late + [f"the worker in {slot} ended" for slot, process in ended.items() if not process.signalled]
 
     def _processes(self) -> dict[str, ManagedProcess]:
         return {process.slot.name: process for process in self._environment.supervisor.running()}
