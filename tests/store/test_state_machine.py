@@ -43,6 +43,9 @@ RATES: Final = ("enqueue", "set_rate", "claim_limited", "complete")
 CIRCUITS: Final = ("claim", "claim_limited", "fail", "hours_pass_and_ticks_are_scheduled", "update_circuits")
 TICKS: Final = ("hours_pass_and_ticks_are_scheduled", "cancel", "pass_on")
 REAPS: Final = ("enqueue", "claim", "a_lease_expires_and_is_reaped")
+EPOCHS: Final = ("enqueue", "claim", "release", "renew_an_older_epoch")
+LEVELS: Final = ("call_in_another_isolation_level",)
+FORGED: Final = ("enqueue_a_forged_plan",)
 RUNS: Final = ("enqueue", "enqueue_after", "claim", "complete", "pass_on")
 
 # The function, a condition, its replacement, and the operations that can show the difference (none: all).
@@ -76,6 +79,14 @@ WRONG: Final = (
     ("enqueue_ready_ticks", "edge.outcome = 'Ended' and past.outcome is not null", "past.outcome is not null", TICKS),
     ("enqueue_dependents", "where edge.run_id = run.id and not edge.succeeded)", "where false)", RUNS),
     ("renew", "run.locked_until > statement_timestamp() as holds", "true as holds", RENEWALS),
+    (
+        "renew",
+        "where run.locked_by = worker and run.lease_epoch = held.epoch\n",
+        "where run.locked_by = worker\n",
+        EPOCHS,
+    ),
+    ("enqueue_due_ticks", "perform require_read_committed('enqueue_due_ticks');", "", LEVELS),
+    ("enqueue_due_ticks", "> statement_timestamp() + interval '1 minute' then", "> 'infinity' then", FORGED),
 )
 
 

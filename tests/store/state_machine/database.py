@@ -100,11 +100,13 @@ class StoreHarness:
         self.workers = {worker_id: SqlClient(dsn, worker_id) for worker_id in QUEUES}
         self.store = MaintenanceStore(self.do(connect(dsn)))
         for client in (self.user, *self.workers.values()):
-            client.sql(
-                f"set statement_timeout = '{STATEMENT_TIMEOUT_S} s'"
-            )  # no call may wait for the handler's open transaction
+            self.restore_statement_timeout(client)  # no call may wait for the handler's open transaction
         self.user.sql("create table bank (run bigint, key text)")
         self.steps, self.first, self.hours = 0, self.user.value("select now()"), 0
+
+    def restore_statement_timeout(self, client: SqlClient) -> None:
+        """The bound of any call."""
+        client.sql(f"set statement_timeout = '{STATEMENT_TIMEOUT_S} s'")
 
     def do(self, call: Coroutine[Any, Any, Any]) -> Any:
         """Runs a coroutine."""

@@ -12,7 +12,8 @@ import pytest
 from hypothesis.stateful import initialize, invariant
 
 from tests.store.sql_clients import Lease
-from tests.store.state_machine.machine import MAX_LIVE_RUNS, StoreMachine
+from tests.store.state_machine.hostile_calls import HostileCalls
+from tests.store.state_machine.machine import MAX_LIVE_RUNS
 from tests.store.state_machine.model import QUEUES, TYPES
 from tests.store.state_machine.model_rows import ModelRate, ModelRun
 from tests.store.state_machine.operations import AFTER
@@ -27,7 +28,7 @@ PAUSE_S = 86_400
 MOST_BACKFILL_TICKS = 6  # in all, so that few runs are live
 
 
-class FullMachine(StoreMachine):
+class FullMachine(HostileCalls):
     """One example."""
 
     @initialize(specs=AFTER)

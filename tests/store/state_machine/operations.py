@@ -145,6 +145,21 @@ _OPERATIONS: list[Operation] = [
     *weighted(1, "resume_backfill", pick=PICK),
     *weighted(1, "cancel_backfill", pick=PICK),
     *weighted(4, "pass_on"),
+    *weighted(
+        3,
+        "report_beside_an_open_transaction",
+        action=st.sampled_from(["cancel", "retry", "discard", "set_limit", "run_now", "reap"]),
+        outcome=st.sampled_from(["complete", "fail", "release", "renew"]),
+        pick=PICK,
+    ),
+    *weighted(1, "renew_an_older_epoch", pick=PICK),
+    *weighted(1, "enqueue_a_forged_plan", pick=PICK, future=BOOLEAN),
+    *weighted(
+        1,
+        "call_in_another_isolation_level",
+        name=st.sampled_from(["cancel", "retry", "discard", "run_now", "claim_limited", "enqueue_due_ticks"]),
+        level=st.sampled_from(["repeatable read", "serializable"]),
+    ),
     *weighted(1, "declare", name=st.just("w"), spec=AFTER_Z),
     *weighted(2, "declare", name=st.just("z"), spec=AFTER),  # an edit of the graph
     *weighted(1, "declare", name=st.sampled_from(["y", "z"]), spec=AFTER_X),  # x and y: acyclic
