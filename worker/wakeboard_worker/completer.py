@@ -7,7 +7,8 @@ An outcome is *blocked* if another transaction has locked its run, or what its o
 delay the others. It is sent again twice a second over a second connection, and its lease is renewed meanwhile. The lock
 is nearly always that of `run.once` in an abandoned handler. The completer then closes the handler's connection, and the
 server rolls the transaction back. If the worker does not know the connection and the outcome is still blocked after a
-whole lease, the worker exits, which ends the transaction, too.
+whole lease, the worker exits, which ends the transaction, too. It does not exit if none of its handlers can hold the
+lock.
 
 If a lock stops a whole statement, all outcomes of it are blocked, and the second connection sends them in ever smaller
 parts, so that only those wait that need the lock. A failure that pauses its limit key (`RetryAfter(limit=True)`) is
@@ -226,7 +227,10 @@ class Completer:
                     abort(conn)
 
     def _check_blocked_too_long(self) -> None:
-        """Drop outcomes that were blocked until their lease expired. If a lease is still renewed, the worker exits."""
+        """Drop outcomes that were blocked until their lease expired.
+
+        If a lease is still renewed, and a handler may hold the lock, the worker exits.
+        """
         in_flight, expired = self._in_flight, time.monotonic() - self._lease_s - HEARTBEAT_DELAY_S
         for each in [each for each in in_flight.blocked.values() if each.since < expired]:
             if each.lease_lost:  # the lock also prevents renewals, so it is not that of a handler's `run.once`
@@ -235,14 +239,23 @@ class Completer:
                 in_flight.note_orphaned_leases()
                 run = each.outcome.id
                 log.warning("lost: another transaction kept run %d locked until its lease had expired", run)
-            elif not in_flight.blocked_too_long:
+            elif self._handler_may_hold_lock(each.outcome) and not in_flight.blocked_too_long:
                 in_flight.blocked_too_long = True
                 log.error(
-                    "another transaction has kept run %d locked for %g s, or what its outcome changes: probably"
-                    " one that its handler left open; this worker exits, so that the server ends that transaction",
+                    "another transaction has kept run %d locked for %g s, probably one that its handler left open;"
+                    " this worker exits, so that the server ends that transaction",
                     each.outcome.id,
                     self._lease_s,
                 )
+
+    def _handler_may_hold_lock(self, outcome: Outcome) -> bool:
+        """Whether a handler does not stop, or returned, perhaps without ending its transaction. An error rolls back."""
+        if not isinstance(outcome, Failure | Release):
+            return True
+        return any(
+            executor.abandoned or any(attempt.has_outcome for attempt in executor.running.values())
+            for executor in self._in_flight.executors
+        )
 
 
 def _json_object(results: Mapping[int, str], ids: Sequence[int]) -> str | None:
