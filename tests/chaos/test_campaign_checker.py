@@ -103,7 +103,10 @@ def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:
         ("update wakeboard.job_runs set lease_epoch = 5", "the lease epoch counts claims and reaps"),
         ("delete from wakeboard.job_run_history where id = 5", "no tick is lost"),
         ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 5", "no tick twice"),
-        ("update wakeboard.job_definitions set next_run_at = now()", "the cursor is at the next tick"),
+        (
+            "update wakeboard.job_definitions set next_run_at = next_run_at + interval '1 s'",
+            "the cursor is at the next tick",
+        ),
         (
             "insert into wakeboard.job_runs (id, job_type, payload) overriding system value values (99, 'quick', '{\"tag\": \"a\"}')",  # noqa: E501
             "an enqueue happens at most once",
