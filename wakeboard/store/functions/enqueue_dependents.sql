@@ -1,11 +1,12 @@
 -- for: worker, operator
 -- Creates the runs of schedules whose dependencies have ended, and lets runs start whose parents have succeeded. It consumes up to
--- `count` rows of `ended_runs`. If another transaction has locked one of the schedules or runs that wait for such a row, the row stays
--- for the next call, which does only what is left: the others that wait for it are not held up, and neither are other rows. Of a tick, a
--- schedule gets one run, whatever is retried, replayed or edited; its concurrencyPolicy applies, and its circuit (suspend_after_dead).
--- While a schedule is paused, its ticks wait; those whose parents end while it is suspended get no run. It waits for no lock. Returns
--- the numbers of rows consumed, of runs created, of ticks skipped (Forbidden, Replaced or CircuitOpen) and of runs that may start now;
--- and whether ticks of schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
+-- `count` rows of `ended_runs`. If another transaction has locked one of the schedules or runs that wait for such a row, or what is recorded
+-- of them (schedule_ticks, run_dependencies), the row stays for the next call, which does only what is left: the others that wait for it
+-- are not held up, and neither are other rows. Of a tick, a schedule gets one run, whatever is retried, replayed or edited; its
+-- concurrencyPolicy applies, and its circuit (suspend_after_dead). While a schedule is paused, its ticks wait; those whose parents end while
+-- it is suspended get no run. It waits for no locked row; while another transaction is inserting one of the ticks, a call takes 0.2 s longer.
+-- Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbidden, Replaced or CircuitOpen) and of runs that may start
+-- now; and whether ticks of schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
 -- Example:
 --   select * from wakeboard.enqueue_dependents();
 
@@ -23,16 +24,23 @@ declare
   dependents bigint[];                 -- runs
   mine bigint[];
   my_runs bigint[];
+  succeeded_ids bigint[];
   busy bigint[];                       -- schedules, and runs, that other transactions have locked
   busy_runs bigint[];
   left_schedules bigint[];             -- parents of these
   left_runs bigint[];
+  left_rows tid[];
+  free_rows tid[];                     -- of run_dependencies or schedule_ticks
+  held_definitions bigint[];           -- ticks that other transactions have locked or are inserting
+  held_ticks timestamptz[];
+  again boolean;
   ids bigint[]; definitions bigint[]; ticks timestamptz[]; outcomes text[];
   found_count integer;
   ended_count integer := 0;
   freed_now integer;
   freed integer := 0;
   made integer := 0;
+  made_now integer;
   at_once integer;                     -- runs that `enqueue_ready_ticks` may create
 begin
   perform require_read_committed('enqueue_dependents');
@@ -55,9 +63,14 @@ begin
     busy_runs := array(select run.id from job_runs as run where run.id = any (dependents) and run.id <> all (my_runs));
 
     -- Runs that wait for runs.
-    update run_dependencies set succeeded = true
-     where not succeeded and run_id <> all (busy_runs)
-       and parent_id = any (array(select id from unnest(ids, outcomes) as end_of (id, outcome) where outcome = 'succeeded'));
+    succeeded_ids := array(select id from unnest(ids, outcomes) as end_of (id, outcome) where outcome = 'succeeded');
+    free_rows := array(
+      select edge.ctid from run_dependencies as edge
+       where not edge.succeeded and edge.run_id <> all (busy_runs) and edge.parent_id = any (succeeded_ids)
+         for no key update skip locked);
+    update run_dependencies set succeeded = true where ctid = any (free_rows);
+    busy_runs := busy_runs || array(
+      select edge.run_id from run_dependencies as edge where not edge.succeeded and edge.parent_id = any (succeeded_ids));
     update job_runs as run set run_at = greatest(run.scheduled_for, statement_timestamp())
      where run.id = any (my_runs) and run.run_at = '2999-12-31 00:00+00'
        and not exists (select from run_dependencies as edge where edge.run_id = run.id and not edge.succeeded);
@@ -67,25 +80,87 @@ begin
       perform pg_notify('wakeboard', '');
     end if;
 
-    -- Schedules.
+    -- Schedules. Ticks that are recorded, and that another transaction has locked, are left out; so are those that it is inserting, after
+    -- a first try.
+    free_rows := array(
+      select known.ctid from schedule_ticks as known
+       where known.ctid = any (array(
+         select (select past.ctid from schedule_ticks as past
+                  where past.definition_id = end_of.definition_id and past.scheduled_for = end_of.tick
+                    and past.outcome is distinct from 'succeeded')
+           from unnest(definitions, ticks) as end_of (definition_id, tick)))
+         for no key update skip locked);
+    select array_agg(known.definition_id), array_agg(known.scheduled_for) into held_definitions, held_ticks
+      from unnest(definitions, ticks) as end_of (definition_id, tick)
+     cross join lateral (
+       select ctid as place, definition_id, scheduled_for from schedule_ticks as past
+        where past.definition_id = end_of.definition_id and past.scheduled_for = end_of.tick
+          and past.outcome is distinct from 'succeeded' limit 1) as known
+     where known.place <> all (free_rows);
+    again := false;
+  <<tries>>
+  loop
+  begin
+    perform set_config('lock_timeout', case when again then '2s' else '100ms' end, true);
     insert into schedule_ticks as known (definition_id, scheduled_for, run_id, outcome)
     select distinct on (definition_id, tick) definition_id, tick, id, outcome
       from unnest(ids, definitions, ticks, outcomes) as end_of (id, definition_id, tick, outcome)
      where definition_id is not null
+       and not exists (select from unnest(held_definitions, held_ticks) as held (id, at)
+                        where held.id = end_of.definition_id and held.at = end_of.tick)
      order by definition_id, tick, outcome = 'succeeded' desc, id desc
     on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
      where known.outcome is distinct from 'succeeded';
 
-    select made + enqueue_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick), at_once - made, false) into made
+    select enqueue_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick), at_once - made, false) into made_now
       from unnest(definitions, ticks) as end_of (definition_id, tick)
      cross join lateral (                -- offset here, and a list that is nearly always empty: one index scan for each end
        select definition_id from schedule_dependencies where parent_id = end_of.definition_id and ticks = 'Same' offset 0) as edge
-     where edge.definition_id <> all (busy);
-    update schedule_ticks as known set waits_for = 'check'
-      from schedule_dependencies as edge
-     where edge.parent_id = any (definitions) and edge.ticks = 'All' and edge.definition_id = any (mine)
-       and known.definition_id = edge.definition_id and known.waits_for = 'ticks';
+     where edge.definition_id <> all (busy)
+       and not exists (select from unnest(held_definitions, held_ticks) as held (id, at)
+                        where held.id = edge.definition_id and held.at = end_of.tick);
+    exit tries;
+  exception when lock_not_available then -- a second try, without these ticks
+    if again then
+      raise;
+    end if;
+    again := true;
+    select held_definitions || array_agg(blocked.definition_id), held_ticks || array_agg(blocked.scheduled_for)
+      into held_definitions, held_ticks
+      from (select array_agg(definition_id) as ids, array_agg(tick) as ticks
+              from (select * from unnest(definitions, ticks) as end_of (definition_id, tick) where definition_id is not null
+                    union
+                    select edge.definition_id, end_of.tick
+                      from unnest(definitions, ticks) as end_of (definition_id, tick)
+                      join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
+                     where edge.definition_id = any (mine)) as all_ticks) as given
+     cross join lateral blocked_ticks(given.ids, given.ticks) as blocked;
+  end;
+  end loop;
+    perform set_config('lock_timeout', '2s', true);
+    made := made + made_now;
 
+    free_rows := array(
+      select known.ctid from schedule_ticks as known
+       where known.waits_for = 'ticks'
+         and known.definition_id = any (array(
+           select edge.definition_id from schedule_dependencies as edge
+            where edge.parent_id = any (definitions) and edge.ticks = 'All' and edge.definition_id = any (mine)))
+         for no key update skip locked);
+    update schedule_ticks set waits_for = 'check' where ctid = any (free_rows) and waits_for = 'ticks';
+    busy := busy || array(
+      select distinct known.definition_id
+        from schedule_ticks as known join schedule_dependencies as edge on edge.definition_id = known.definition_id
+       where known.waits_for = 'ticks' and known.definition_id = any (mine)
+         and edge.parent_id = any (definitions) and edge.ticks = 'All');
+
+    left_rows := array(
+      select end_of.place
+        from unnest(held_definitions, held_ticks) as held (definition_id, tick)
+        join unnest(rows, definitions, ticks) as end_of (place, definition_id, tick) on end_of.tick = held.tick
+       where end_of.definition_id = held.definition_id
+          or exists (select from schedule_dependencies as edge
+                      where edge.definition_id = held.definition_id and edge.parent_id = end_of.definition_id and edge.ticks = 'Same'));
     left_schedules := array(
       select distinct edge.parent_id from schedule_dependencies as edge
        where edge.definition_id = any (busy) and edge.parent_id = any (definitions));
@@ -94,7 +169,7 @@ begin
        where edge.run_id = any (busy_runs) and edge.parent_id = any (ids) and not edge.succeeded);
     with gone as (
       delete from ended_runs as row
-       where row.ctid = any (rows) and row.run_id <> all (left_runs)
+       where row.ctid = any (rows) and row.ctid <> all (left_rows) and row.run_id <> all (left_runs)
          and (row.definition_id is null or row.definition_id <> all (left_schedules))
       returning definition_id
     ), noted as (

@@ -32,6 +32,8 @@ begin
                    and (past.outcome = 'succeeded' or edge.outcome = 'Ended' and past.outcome is not null))) as all_ended
          from schedule_dependencies as edge where edge.definition_id = def.id) as entries
      where entries.has_same and entries.all_ended
+       and not exists (                -- an insert would wait for a transaction that is changing it
+         select from schedule_ticks as known where known.definition_id = candidate.definition_id and known.scheduled_for = candidate.tick)
      order by candidate.definition_id, candidate.tick
   ), recorded as (
     insert into schedule_ticks (definition_id, scheduled_for, run_id, waits_for)
