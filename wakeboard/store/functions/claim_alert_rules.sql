@@ -5,7 +5,8 @@
 --
 -- A rule that differs from the one that was evaluated last is kept as its other_definition: processes have different files.
 --
--- It also removes rules that no process has claimed for an hour, and resolves their alerts ('rule removed').
+-- It also removes rules that no process has claimed for an hour, and resolves their alerts ('rule removed'). A rule whose alert another
+-- transaction has locked is removed by a later call.
 -- Example:
 --   select * from wakeboard.claim_alert_rules('[{"name": "dead", "severity": "warning", "interval_s": 15, "definition": {"dead": 1}}]');
 
@@ -18,6 +19,7 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   claimed text[];
+  removed text[];
 begin
   perform require_read_committed('claim_alert_rules');
   if jsonb_typeof(rules) = 'array' is not true or exists (
@@ -65,14 +67,17 @@ begin
         for no key update of other skip locked))
      and known.name = rule.name and known.definition <> rule.definition;
 
-  with removed as (
-    delete from alert_rules where name in (
+  if claimed <> '{}' then
+    removed := array(
       select known.name from alert_rules as known
-       where known.evaluated_at < present - interval '1 hour' and claimed <> '{}'
-         for update skip locked)
-    returning name)
-  update alerts set resolved_at = present, resolution = 'rule removed'
-   where rule in (select removed.name from removed) and resolved_at is null;
+       where known.evaluated_at < present - interval '1 hour'
+       order by known.name for update skip locked);
+    update alerts set resolved_at = present, resolution = 'rule removed'
+     where id = any (array(
+       select id from alerts where rule = any (removed) and resolved_at is null order by id for no key update skip locked));
+    delete from alert_rules as known         -- those whose alert another transaction has locked stay for a later call
+     where known.name = any (removed) and not exists (select from alerts where rule = known.name and resolved_at is null);
+  end if;
 
   return query
   select known.name::text, known.evaluated_at, alerts.id, alerts.seen_at, alerts.notified_at
