@@ -82,6 +82,35 @@ async def step(run: wakeboard.Run) -> None:
         await run.step(f"step {number}", str)
 
 
+_turn = asyncio.Lock()  # so that many handlers do not open many connections
+
+
+async def _opened_in_turn() -> None:
+    async with _turn:
+        await _opened()
+
+
+@wakeboard.handler("long_step")
+async def long_step(run: wakeboard.Run) -> None:
+    """Is in a step until the gate is open."""
+
+    async def work() -> None:
+        _note(run, "began")
+        await _opened_in_turn()
+        _note(run, "finishes")
+
+    await run.step("long", work)
+
+
+@wakeboard.handler("long_effect")
+async def long_effect(run: wakeboard.Run) -> None:
+    """Is in an effect until the gate is open."""
+    async with run.effect("long"):
+        _note(run, "began")
+        await _opened_in_turn()
+        _note(run, "finishes")
+
+
 @wakeboard.handler("fail")
 async def fail(run: wakeboard.Run) -> None:
     """Fails."""

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -181,3 +182,24 @@ def test_handlers_that_consume_units_of_a_locked_limit_key_delay_no_step_of_othe
         assert store.watcher.ask("select count(*) from wakeboard.job_run_history where job_type = 'consume'") == 0
         administrator.rollback()
         store.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where job_type = 'consume'")
+
+
+# -- locked steps and effects ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("table", "job_type"), [("job_steps", "long_step"), ("job_effects", "long_effect")])
+def test_locked_steps_and_effects_delay_no_step_of_other_runs(store: Store, table: str, job_type: str) -> None:
+    """As many handlers meet a lock as could keep the connection that they share for longer than the test may take."""
+    settings = HANDLERS | {"lease_seconds": 60, "concurrency": 70}
+    finished = f"select count(*) from wakeboard.job_run_history where job_type = '{job_type}'"
+    with store.worker("--forever", **settings), psycopg.connect(store.dsn) as administrator:
+        store.enqueue(job_type, count=60)
+        store.watcher.wait("select count(*) = 60 from calls where name like 'began %%'")
+        administrator.execute(f"select from wakeboard.{table} for update".encode())
+        store.watcher.do("insert into calls values ('open')")
+        store.watcher.wait("select count(*) = 60 from calls where name like 'finishes %%'")
+        store.enqueue("step")
+        store.watcher.wait("select exists (select from wakeboard.job_run_history where job_type = 'step')")
+        assert store.watcher.ask(finished) == 0
+        administrator.rollback()
+        store.watcher.wait(f"{finished.replace('count(*)', 'count(*) = 60')}")

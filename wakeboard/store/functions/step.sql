@@ -1,14 +1,14 @@
 -- for: worker
 -- Records a named step of a run. Without `result` the step starts: returns whether an attempt has finished it, and its stored result. With
--- `result` (JSON null for nothing) it is finished. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run:
--- try again soon.
+-- `result` (JSON null for nothing) it is finished. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run or
+-- the step: at once if it has locked a row, after 100 ms if it has inserted the step and is still open. Try again soon.
 
 create or replace function wakeboard.step(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, name wakeboard.step_name,
   result jsonb default null)
 returns table (done boolean, stored jsonb) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set lock_timeout = '1s'
+set lock_timeout = '100ms'
 as $$
 begin
   if stored_result(result) <> result then
@@ -23,6 +23,8 @@ begin
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', step.run_id);
   end if;
+  perform from job_steps as past where past.run_id = step.run_id and past.name = step.name
+      for no key update nowait;     -- the caller waits, not the connection, which other runs use, too
   return query
   insert into job_steps as past (run_id, name, lease_epoch, finished_at, result)
   values (step.run_id, step.name, step.epoch, case when step.result is not null then statement_timestamp() end, step.result)
