@@ -37,6 +37,10 @@ OUTCOMES = {
 }
 
 
+def command(language: str) -> list[str]:
+    return typescript_command(typescript_worker()) if language == "TypeScript" else [str(go_worker())]
+
+
 @pytest.mark.parametrize("language", OUTCOMES)
 def test_odd_outcomes_are_stored_and_hurt_no_other_run(language: str, suite: Suite) -> None:
     found: dict[str, tuple[str, str | None]] = {}
@@ -53,7 +57,27 @@ def test_odd_outcomes_are_stored_and_hurt_no_other_run(language: str, suite: Sui
         for row in [*rows.values(), harness.run(other)]:
             assert (row["attempts"], row["crash_count"], row["lease_epoch"]) == (1, 0, 1)
 
-    command = typescript_command(typescript_worker()) if language == "TypeScript" else [str(go_worker())]
-    (result,) = suite.run(command, [Scenario(f"odd-{language.lower()}", "", "", odd)])
+    (result,) = suite.run(command(language), [Scenario(f"odd-{language.lower()}", "", "", odd)])
     assert result.held, "\n".join([result.found, *result.output])
     assert found == OUTCOMES[language]
+
+
+@pytest.mark.parametrize("language", OUTCOMES)
+def test_a_snooze_of_no_time_lasts_a_tenth_of_a_second(language: str, suite: Suite) -> None:
+    """Nothing else bounds how often a run snoozes."""
+    found: list[tuple[float]] = []
+
+    def snooze(harness: Harness) -> None:
+        harness.start()
+        run = harness.one("fail", {"how": "snooze", "times": 1, "seconds": 0})
+        harness.succeeded(run)
+        query = (
+            b"select extract(epoch from run.run_at - past.ended_at)::float"
+            b"  from wakeboard.all_runs as run join wakeboard.job_attempts as past on past.run_id = run.id"
+            b" where id = %s"
+        )
+        found.extend(harness.rows(query, run))
+
+    (result,) = suite.run(command(language), [Scenario(f"snooze-{language.lower()}", "", "", snooze)])
+    assert result.held, "\n".join([result.found, *result.output])
+    assert found == [(0.1,)]

@@ -145,9 +145,10 @@ func RetryAfter(delay time.Duration, reason error) error {
 	return outcome{error: reason, Kind: "failed", Word: "failed", Delay: new(delay.Seconds())}
 }
 
-// Snooze makes the run due again after the delay. The attempt does not count.
+// Snooze makes the run due again after the delay, at least 0.1 s. The attempt does not count, so nothing else bounds how
+// often a run snoozes.
 func Snooze(delay time.Duration) error {
-	return outcome{error: fmt.Errorf("snooze for %s", delay), Kind: "snoozed", Word: "snoozed", Delay: new(delay.Seconds())}
+	return outcome{error: fmt.Errorf("snooze for %s", delay), Kind: "snoozed", Word: "snoozed", Delay: new(max(0.1, delay.Seconds()))}
 }
 
 func (o outcome) Unwrap() error { return o.error }

@@ -16,12 +16,13 @@ export class RetryAfter extends Delay {
   constructor(seconds: number, message = `retry after ${seconds} s`) { super(seconds, message); }
 }
 
-/** Throw it: the run is due again after `seconds`, and the attempt does not count. */
+/** Throw it: the run is due again after `seconds`, at least 0.1 s. The attempt does not count, so nothing else bounds how
+ * often a run snoozes. */
 export class Snooze extends Delay {
   constructor(seconds: number) { super(seconds, `snooze for ${seconds} s`); }
 }
 
-const MAX_DELAY = 31_536_000; // seconds: a year
+const [MIN_SNOOZE, MAX_DELAY] = [0.1, 31_536_000]; // seconds; a year
 const MAX_RESULT = 16_384; // characters of JSON
 const [MAX_ERROR, MAX_STACK] = [2_000, 16_000]; // characters
 const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
@@ -50,7 +51,7 @@ export function success(result: unknown): Outcome {
 
 /** The outcome of a handler that threw, possibly because it was stopped. */
 export function failure(error: unknown, stopped: StopReason | null, timeoutS: number): Outcome {
-  if (error instanceof Snooze) return { kind: "release", delay: error.seconds, reason: "snoozed" };
+  if (error instanceof Snooze) return { kind: "release", delay: Math.max(MIN_SNOOZE, error.seconds), reason: "snoozed" };
   const requested = error instanceof Discard || error instanceof RetryAfter;
   if (stopped === "shutdown" && !requested) return { kind: "release", delay: 0, reason: "worker_stopped" };
   if (stopped === "timed out" && !requested) {
