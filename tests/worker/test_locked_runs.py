@@ -66,6 +66,8 @@ def test_sigterm_ends_a_worker_whose_outcome_is_blocked(store: Store) -> None:
         asked = time.monotonic()
         assert worker.exit_code() == 0, worker.log
         assert time.monotonic() - asked < 2 + 2 + 2 + 2  # grace, unwinding, what is blocked, and leaving
+    assert f"kept 1 outcome from being stored: run {hung} will be executed again" in worker.log
+    assert "1 succeeded, 1 lost" in worker.log
 
 
 def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delays_no_other(store: Store) -> None:
@@ -112,7 +114,7 @@ def test_sigterm_ends_a_worker_whose_outcomes_need_a_locked_table(store: Store) 
     settings = HANDLERS | {"lease_seconds": 60, "grace_seconds": 1}
     with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings) as worker:
         administrator.execute("lock table wakeboard.job_attempts in share mode")
-        store.enqueue("fail")
+        failed = store.enqueue("fail", count=12)
         store.watcher.wait("select exists (select from pg_stat_activity where wait_event_type = 'Lock')")
         store.enqueue("count", count=100)
         store.watcher.wait(COMPLETED, 100)
@@ -120,6 +122,9 @@ def test_sigterm_ends_a_worker_whose_outcomes_need_a_locked_table(store: Store) 
         asked = time.monotonic()
         assert worker.exit_code() == 0, worker.log
         assert time.monotonic() - asked < 30  # seconds are for grace and locks; not a lease
+    named = ", ".join(map(str, failed[:10]))
+    assert f"kept 12 outcomes from being stored: runs {named} and 2 more will be executed again" in worker.log
+    assert "12 lost" in worker.log
 
 
 def test_an_outcome_that_needs_a_locked_table_is_kept_for_longer_than_a_lease(store: Store) -> None:

@@ -61,6 +61,7 @@ ENDED = "ended"  # the payload of a notification
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
 BLOCKED_S = 2.0  # how long the shutdown waits for outcomes whose runs are locked
 MAX_LABEL = 256  # characters
+MAX_NAMED = 10  # runs in a line of the log
 FLUSH_S = 3.0  # how long the end of the worker waits until spans and metrics are sent
 MIN_CLAIM_REPLY_S = 10.0  # maintenance uses the connection of claims, too
 LATE_STATEMENT_S = 1.0  # the database may execute a statement this long after the worker stopped waiting for the reply
@@ -320,9 +321,24 @@ class _WorkerTasks:
         ):
             in_flight.flush.set()
             await self._wait(0.05)
-        if in_flight.unreported:
-            log.error("lost: %s could not be reported for a lease", counted(in_flight.unreported, "outcome"))
-        if in_flight.blocked or in_flight.unreported:  # they are left to expire
+        self._note_lost()
+
+    def _note_lost(self) -> None:
+        """Log and count the outcomes that are not stored when the worker ends. Their leases are left to expire."""
+        in_flight = self._in_flight
+        blocked = sorted(in_flight.blocked)
+        unreported = in_flight.unreported - sum(each.id in in_flight.blocked for each in in_flight.reporting)
+        if unreported:
+            log.error("lost: %s could not be reported for a lease", counted(unreported, "outcome"))
+        if blocked:
+            log.error(
+                "lost: a lock of another transaction kept %s from being stored: %s%s will be executed again",
+                counted(len(blocked), "outcome"),
+                f"{'run' if len(blocked) == 1 else 'runs'} {', '.join(map(str, blocked[:MAX_NAMED]))}",
+                f" and {len(blocked) - MAX_NAMED} more" if len(blocked) > MAX_NAMED else "",
+            )
+        if blocked or unreported:
+            in_flight.counts.lost += len(blocked) + unreported
             in_flight.note_orphaned_leases()
 
     async def _stop_running(self) -> None:
