@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def suite(_postgres_servers: PostgresServers) -> Suite:
-    server = _postgres_servers.get(EMBEDDED)
-    return Suite(server.dsn, f"conformance_{os.getpid()}")
+def server_dsn(_postgres_servers: PostgresServers) -> str:
+    return _postgres_servers.get(EMBEDDED).dsn
+
+
+@pytest.fixture(scope="session")
+def suite(server_dsn: str) -> Suite:
+    return Suite(server_dsn, f"conformance_{os.getpid()}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from testbed.clients import go_worker, typescript_command, typescript_worker
 from wakeboard.conformance.scenario import Scenario
@@ -81,3 +85,25 @@ def test_a_snooze_of_no_time_lasts_a_tenth_of_a_second(language: str, suite: Sui
     (result,) = suite.run(command(language), [Scenario(f"snooze-{language.lower()}", "", "", snooze)])
     assert result.held, "\n".join([result.found, *result.output])
     assert found == [(0.1,)]
+
+
+@pytest.mark.parametrize("language", OUTCOMES)
+def test_the_log_names_a_run_whose_outcome_is_locked_when_the_worker_ends(
+    language: str, suite: Suite, server_dsn: str
+) -> None:
+    found: list[re.Match[str] | None] = []
+
+    def end_while_locked(harness: Harness) -> None:
+        process = harness.start_and_wait()
+        run = harness.one("wait", {"seconds": 60})
+        harness.noted(run, "started")
+        ((name,),) = harness.rows(b"select current_database()")
+        with psycopg.connect(make_conninfo(server_dsn, dbname=name)) as administrator:
+            administrator.execute("select from wakeboard.job_runs where id = %s for update", (run,))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            found.append(re.search(rf"lost: the outcomes of 1 runs are not stored.*: \[?{run}\b", harness.output()))
+
+    (result,) = suite.run(command(language), [Scenario(f"locked-{language.lower()}", "", "", end_while_locked)])
+    assert result.held, "\n".join([result.found, *result.output])
+    assert found[0]

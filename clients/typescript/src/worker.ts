@@ -126,6 +126,9 @@ export class Worker {
     this.ended.abort();
     this.flush();
     await Promise.all(background);
+    const lost = [...this.held.keys()];
+    this.counts.lost += lost.length;
+    if (lost.length) this.options.log(`lost: the outcomes of ${lost.length} runs are not stored; they will be executed again: ${lost.slice(0, 10)}`);
     if (!this.orphans.length && !this.held.size) { // otherwise it stays registered, so that the reaper finds the leases sooner
       const left = this.db.claims.rows("select wakeboard.deregister_worker($1)", [this.id]);
       await left.catch((error) => this.options.log(`could not deregister: ${error}`));
