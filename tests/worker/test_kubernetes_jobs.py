@@ -73,14 +73,14 @@ def test_a_termination_message_that_is_not_json_gives_the_log(message: str, resu
 
 
 async def test_a_caller_that_is_cancelled_takes_no_turn_of_the_creation_rate() -> None:
-    rate = CreationRate(10)
+    rate = CreationRate(2)
     began = time.monotonic()
     callers = [asyncio.create_task(rate.turn()) for _ in range(50)]
     await callers[0]
     for each in callers[1:-1]:
         each.cancel()
     await callers[-1]
-    assert 0.1 <= time.monotonic() - began < 4  # the second turn, not the fiftieth
+    assert 0.5 <= time.monotonic() - began < 20  # the second turn, not the fiftieth
 
 
 async def test_the_age_of_a_job_is_measured_by_the_clock_of_the_api_server() -> None:

@@ -27,14 +27,14 @@ def begins(store: Store, run: int) -> None:
 
 
 def test_a_handler_that_hangs_behind_once_delays_no_other_run_and_times_out(store: Store) -> None:
-    with store.worker("--forever", **HANDLERS):
+    with store.worker("--forever", **HANDLERS | {"lease_seconds": 60}):
         (hung,) = store.enqueue("hang_behind_once", timeout_s=2, max_attempts=1)
         begins(store, hung)
         began = time.monotonic()
         store.enqueue("count", count=1000)
         store.watcher.wait(COMPLETED, 1000)
         store.watcher.wait("select exists (select from wakeboard.job_runs where id = %s and status = 'dead')", hung)
-        assert time.monotonic() - began < 10  # timeout, timeout_s, and the next try after the cut; not a lease
+        assert time.monotonic() - began < 40  # seconds are for the timeouts and the next try after the cut; not a lease
         store.enqueue("count", count=100)
         store.watcher.wait(COMPLETED, 1100)
     assert executed_once(store)
@@ -57,7 +57,8 @@ def test_a_worker_exits_if_its_handler_keeps_a_run_locked_for_a_lease(store: Sto
 
 
 def test_sigterm_ends_a_worker_whose_outcome_is_blocked(store: Store) -> None:
-    with store.worker("--forever", **HANDLERS, grace_seconds=2) as worker:
+    settings = HANDLERS | {"lease_seconds": 60, "grace_seconds": 2}
+    with store.worker("--forever", **settings) as worker:
         (hung,) = store.enqueue("hang_behind_its_own_lock", timeout_s=1, max_attempts=1)
         begins(store, hung)
         store.enqueue("count")
@@ -65,7 +66,7 @@ def test_sigterm_ends_a_worker_whose_outcome_is_blocked(store: Store) -> None:
         worker.send(signal.SIGTERM)
         asked = time.monotonic()
         assert worker.exit_code() == 0, worker.log
-        assert time.monotonic() - asked < 2 + 2 + 2 + 2  # grace, unwinding, what is blocked, and leaving
+        assert time.monotonic() - asked < 40  # seconds are for grace, unwinding and what is blocked; not a lease
     assert f"kept 1 outcome from being stored: run {hung} will be executed again" in worker.log
     assert "1 succeeded, 1 lost" in worker.log
 
@@ -121,7 +122,7 @@ def test_sigterm_ends_a_worker_whose_outcomes_need_a_locked_table(store: Store) 
         worker.send(signal.SIGTERM)
         asked = time.monotonic()
         assert worker.exit_code() == 0, worker.log
-        assert time.monotonic() - asked < 30  # seconds are for grace and locks; not a lease
+        assert time.monotonic() - asked < 40  # seconds are for grace and locks; not a lease
     named = ", ".join(map(str, failed[:10]))
     assert f"kept 12 outcomes from being stored: runs {named} and 2 more will be executed again" in worker.log
     assert "12 lost" in worker.log
