@@ -74,7 +74,7 @@ def test_nothing_is_wrong_when_all_is_well():
         (
             replace(WELL, definitions=replace(DEFINITIONS, without_tick=1, without_tick_example="a/b")),
             "bad",
-            "1 schedule without a next tick, for example a/b",
+            "1 schedule whose next tick is missing or too far away, for example a/b",
             "",
         ),
         (

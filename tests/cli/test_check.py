@@ -44,7 +44,9 @@ def test_a_schedule_without_a_next_tick_fails(cli: Cli, sample: SampleStore):
     result = cli("check")
 
     assert result.code == 1
-    assert "1 schedule without a next tick, for example billing/weekly-report" in "\n".join(result.cells)
+    assert "1 schedule whose next tick is missing or too far away, for example billing/weekly-report" in "\n".join(
+        result.cells
+    )
 
 
 def test_problems_are_reported_with_hints(cli: Cli, sample: SampleStore):

@@ -112,7 +112,7 @@ def test_a_healthy_database_has_no_warnings():
             {"without_tick": 2, "without_tick_example": "a/b"},
             "fail",
             "ticks",
-            "2 schedules without a next tick, for example a/b",
+            "2 schedules whose next tick is missing or too far away, for example a/b",
         ),
         ("definitions", {"late": 2, "oldest_late": AGO["1 h"]}, "fail", "ticks", "the oldest was due 60 min ago"),
         ("definitions", {"tzdata_versions": ["2025b", "2026a"]}, "warn", "time zones", "2025b; this release has 2026a"),

@@ -69,6 +69,18 @@ async def test_a_schedule_without_a_cron_expression_runs_only_on_demand(store: M
     assert await definition(store, "a", "schedule, cron_fields, next_run_at") == (None, None, None)
 
 
+@pytest.mark.parametrize("next_run_at", ["null", "now() + interval '10 years'"])
+async def test_a_schedule_whose_next_tick_was_moved_gets_it_back(store: MaintenanceStore, next_run_at: str):
+    schedules = [declared("moved"), declared("kept"), declared("suspended", suspend=True)]
+    await put(store, *schedules)
+    tick = await definition(store, "moved", "next_run_at")
+    await rows(store, f"update job_definitions set next_run_at = {next_run_at} where name = 'moved' returning id")
+    again = await put(store, *schedules)
+    assert (again.updated, again.unchanged) == (["team/moved"], ["team/kept", "team/suspended"])
+    assert await definition(store, "moved", "next_run_at") == tick
+    assert not (await put(store, *schedules)).changed
+
+
 @pytest.mark.parametrize("error", [None, "x"])
 async def test_a_schedule_without_a_next_tick_gets_one(store: MaintenanceStore, error: str | None):
     schedules = [

@@ -123,7 +123,8 @@ def _schedules(situation: Situation) -> Iterator[Problem]:
     if known.without_tick:
         example = one_line(known.without_tick_example or "")
         text = (
-            f"{counted(known.without_tick, 'schedule')} without a next tick, for example {example}. Apply them again."
+            f"{counted(known.without_tick, 'schedule')} whose next tick is missing or too far away, for example"
+            f" {example}. Apply them again."
         )
         yield Problem(severity=LOST_TICK.severity, text=text, path="/schedules")
     if known.late:

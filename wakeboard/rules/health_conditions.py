@@ -44,7 +44,7 @@ NO_WORKER: Final = Condition(severity="bad", after=3 * MINUTE)  # since the last
 NEVER_A_WORKER: Final = Condition(severity="bad")  # while there are schedules or due runs
 NOT_NEEDED_WORKER: Final = Condition(severity="warn")  # never a worker, and nothing to run
 STALLED_SCHEDULE: Final = Condition(severity="bad")
-LOST_TICK: Final = Condition(severity="bad")  # active, with a cron expression, and no next tick
+LOST_TICK: Final = Condition(severity="bad")  # active, and its next tick is missing or too far away
 OPEN_CIRCUIT: Final = Condition(severity="warn")
 DEPENDENCY_CYCLE: Final = Condition(severity="bad")
 MISSING_PARENT: Final = Condition(severity="warn")  # of a schedule that runs after it

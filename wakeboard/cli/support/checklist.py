@@ -244,8 +244,10 @@ def _ticks(facts: HealthFacts) -> Finding:
         return _reported(STALLED_SCHEDULE.severity, "ticks", message, "correct the schedule and apply it again")
     if known.without_tick:
         example = one_line(known.without_tick_example or "")
-        message = f"{counted(known.without_tick, 'schedule')} without a next tick, for example {example}"
-        return _reported(LOST_TICK.severity, "ticks", message, "apply the schedules again to compute their next ticks")
+        what = f"{counted(known.without_tick, 'schedule')} whose next tick is missing or too far away"
+        return _reported(
+            LOST_TICK.severity, "ticks", f"{what}, for example {example}", "apply the schedules again to compute them"
+        )
     if known.late:
         message = f"{counted(known.late, 'schedule')} overdue, the oldest was due {relative(known.oldest_late, now)}"
         hint = "workers and the operator enqueue due ticks: check that they run"

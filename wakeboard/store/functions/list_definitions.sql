@@ -1,6 +1,6 @@
 -- for: operator
--- Returns the stored schedules of a source, removed ones too, so that a sync sends only what has changed. `stalled`: its ticks could not be
--- computed, or it has a cron expression, is not suspended, and has no next tick.
+-- Returns the stored schedules of a source, removed ones too, so that a sync sends only what has changed. `stalled`: a sync must send it
+-- again, because its ticks could not be computed, or because it lacks its next tick.
 -- Example:
 --   select * from wakeboard.list_definitions('file:shop');
 
@@ -13,7 +13,7 @@ language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, last_synced_at, removed_at is not null,
-         schedule_error is not null or (cron_fields is not null and not suspended and removed_at is null and next_run_at is null),
+         schedule_error is not null or (not suspended and removed_at is null and lacks_tick(cron_fields, next_run_at)),
          statement_timestamp(), origin, labels
     from job_definitions
    where job_definitions.source = list_definitions.source

@@ -5,8 +5,8 @@
 -- generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done: handle those that `filter_due_definitions`
 -- returns, then call again). A row has no answer if another transaction has locked what it must change: the schedule, runs that need other
 -- limit keys, or a new parent in `after` and its runs. Then call again. A removed schedule that is declared again keeps its row. A schedule
--- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. One that has lost its next
--- tick, declared again unchanged, continues at `next_run_at`. A repeat changes nothing.
+-- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. One that lacks its next
+-- tick (lacks_tick), declared again unchanged, continues at `next_run_at`. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
@@ -68,7 +68,9 @@ begin
              when def.removed_at is null and def.uid = wanted.uid and def.generation = wanted.generation
                   and def.spec_hash = wanted.spec_hash and def.tzdata_version = wanted.tzdata_version
                   and def.origin = coalesce(wanted.origin, '') and def.labels = coalesce(wanted.labels, '{}')
-                  then case when def.schedule_error is null and (def.next_run_at is not null or wanted.next_run_at is null)
+                  then case when def.schedule_error is null
+                                 and (wanted.next_run_at is null or not lacks_tick(def.cron_fields, def.next_run_at)
+                                      or def.next_run_at <= wanted.next_run_at)
                             then 'unchanged' else 'updated' end
              when def.removed_at is null and not def.suspended and def.schedule_error is null
                   and def.next_run_at <= statement_timestamp() then 'due'

@@ -268,7 +268,7 @@ select count(*) as schedules,
            not suspended and schedule_error is null and next_run_at < statement_timestamp() - %(overdue)s::interval
              and not exists (select from wakeboard.pauses
                               where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) as late,
-           not suspended and schedule_error is null and cron_fields is not null and next_run_at is null as tickless,
+           not suspended and schedule_error is null and wakeboard.lacks_tick(cron_fields, next_run_at) as tickless,
            exists (select from wakeboard.worker_types as known
                     where known.queue = def.queue
                       and known.last_known_at > statement_timestamp() - interval '10 minutes') as served
