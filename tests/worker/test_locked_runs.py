@@ -49,7 +49,7 @@ def test_a_worker_exits_if_its_handler_keeps_a_run_locked_for_a_lease(store: Sto
         store.enqueue("count", count=100)
         store.watcher.wait(COMPLETED, 100)
         assert worker.exit_code() == 1, worker.log
-    assert "kept run" in worker.log
+    assert f"kept the outcome of run {hung} from being stored for 3 s" in worker.log
     store.enqueue("count", count=100)
     store.wake(**settings)
     store.watcher.wait(COMPLETED, 200)
@@ -87,6 +87,10 @@ def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delay
 
 # -- locks of other rows and of tables ---------------------------------------------------------------------------------
 
+HOLD_ATTEMPT = """
+insert into wakeboard.job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at)
+values (%s, 1, 1, 'failed', 1, now())
+"""
 DEAD = "select count(*) = %s from wakeboard.job_runs where id = any (%s) and status = 'dead'"
 
 
@@ -95,11 +99,7 @@ def test_a_lock_that_one_outcome_needs_delays_no_other_outcome(store: Store) -> 
     locked, *free = store.enqueue("fail", count=4, max_attempts=1, run_at="2900-01-01Z")
     settings = HANDLERS | {"lease_seconds": 60}
     with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings):
-        administrator.execute(
-            "insert into wakeboard.job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at)"
-            " values (%s, 1, 1, 'failed', 1, now())",
-            (locked,),
-        )
+        administrator.execute(HOLD_ATTEMPT, (locked,))
         store.watcher.do("update wakeboard.job_runs set run_at = now()")
         store.watcher.wait("select exists (select from pg_stat_activity where wait_event_type = 'Lock')")
         store.enqueue("count", count=100)
@@ -109,6 +109,14 @@ def test_a_lock_that_one_outcome_needs_delays_no_other_outcome(store: Store) -> 
         administrator.rollback()
         store.watcher.wait(DEAD, 4, [locked, *free])
     assert executed_once(store)
+
+
+def test_a_worker_at_the_end_of_its_life_waits_for_a_lock_for_a_lease_at_most(store: Store) -> None:
+    (locked,) = store.enqueue("fail", max_attempts=1)
+    with psycopg.connect(store.dsn) as administrator:
+        administrator.execute(HOLD_ATTEMPT, (locked,))
+        worker = store.wake(**HANDLERS | {"lease_seconds": 6, "max_lifetime_seconds": 5})
+    assert f"kept 1 outcome from being stored: run {locked} will be executed again" in worker.log
 
 
 def test_sigterm_ends_a_worker_whose_outcomes_need_a_locked_table(store: Store) -> None:
@@ -174,7 +182,7 @@ def test_retry_after_waits_for_a_locked_limit_key_with_a_bound(store: Store) -> 
         administrator.execute("select from wakeboard.job_limits for update")
         store.watcher.do("insert into calls values ('open')")
         store.watcher.wait("select exists (select from wakeboard.job_runs where status = 'failed')")
-    assert "the key may not be paused" in worker.log
+    assert "its failure is reported without the pause" in worker.log
 
 
 def test_handlers_that_consume_units_of_a_locked_limit_key_delay_no_step_of_other_runs(store: Store) -> None:

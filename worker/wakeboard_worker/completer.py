@@ -44,7 +44,7 @@ COLLECT_S = 0.02  # how long outcomes wait for others, so that one statement rep
 FULL_BATCH = 500  # succeeded attempts that are reported without this wait
 BATCH_SIZE = 1000  # most outcomes in one statement
 BLOCKED_RETRY_S = 0.5  # between two reports of a blocked outcome
-SPLIT_S = 5.0  # for so long, outcomes that met a lock are sent in smaller parts; then the others have their turn
+SPLIT_S = 5.0  # for so long, blocked outcomes of one kind are sent in smaller parts; then the others have their turn
 PAUSE_WITHIN_S = 10.0  # how long a failure waits for its locked limit key, which it pauses
 HEARTBEAT_DELAY_S = 1.0  # the time in which the heartbeat notices that a lease has expired
 
@@ -83,13 +83,16 @@ class Completer:
         by_epoch: dict[int, list[Attempt]] = {}  # nearly always one: first attempts have epoch 1
         for attempt in outcomes.succeeded:
             by_epoch.setdefault(attempt.epoch, []).append(attempt)
+        until = _split_until()
         for epoch, attempts in by_epoch.items():
             for batch in _batches(attempts):
-                counts.succeeded += len(await self._complete(connection, batch, epoch, outcomes.results))
+                counts.succeeded += len(await self._complete(connection, batch, epoch, until, outcomes.results))
+        until = _split_until()
         for batch in _batches(outcomes.failures):
-            counts.failed += len(await self._report(connection, batch, lambda store, items: store.fail(items)))
+            counts.failed += len(await self._report(connection, batch, lambda store, items: store.fail(items), until))
+        until = _split_until()
         for batch in _batches(outcomes.releases):
-            released = await self._report(connection, batch, lambda store, items: store.release(items))
+            released = await self._report(connection, batch, lambda store, items: store.release(items), until)
             snoozed = sum(release.reason == SNOOZED for release in released)
             counts.snoozed += snoozed
             counts.released += len(released) - snoozed
@@ -99,24 +102,27 @@ class Completer:
         connection: ReconnectingConnection[WorkerStore],
         attempts: Sequence[Attempt],
         epoch: int,
+        split_until: float,
         results: Mapping[int, str],
     ) -> Sequence[Attempt]:
         async def complete(store: WorkerStore, items: Sequence[Attempt]) -> list[int]:
             ids = [attempt.id for attempt in items]
             return await store.complete(ids, epoch, _json_object(results, ids))
 
-        return await self._report(connection, attempts, complete, results)
+        return await self._report(connection, attempts, complete, split_until, results)
 
     async def _report(
         self,
         connection: ReconnectingConnection[WorkerStore],
         items: Sequence[_Item],
         operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
+        split_until: float,
         results: Mapping[int, str] | None = None,
-        split_until: float | None = None,
     ) -> Sequence[_Item]:
-        """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted."""
-        split_until = split_until or time.monotonic() + SPLIT_S
+        """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted.
+
+        If they are blocked, the second connection sends them in smaller parts until `split_until` (monotonic).
+        """
         while self._heartbeat.leases_valid():
             try:
                 store = await connection.store()
@@ -130,7 +136,7 @@ class Completer:
                 if connection is self._connection or len(items) == 1 or time.monotonic() > split_until:
                     return []
                 halves = items[: len(items) // 2], items[len(items) // 2 :]
-                parts = [await self._report(connection, half, operation, results, split_until) for half in halves]
+                parts = [await self._report(connection, half, operation, split_until, results) for half in halves]
                 return [item for part in parts for item in part]
             except DatabaseUnavailable as error:
                 outages.lost("outcomes", error)
@@ -138,7 +144,11 @@ class Completer:
                 continue
             except WakeboardError:
                 if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
-                    return [one for item in items for one in await self._report(connection, [item], operation, results)]
+                    return [
+                        one
+                        for item in items
+                        for one in await self._report(connection, [item], operation, split_until, results)
+                    ]
                 log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
                 break
             if refused:
@@ -214,7 +224,8 @@ class Completer:
         if self.ending or blocked.since < time.monotonic() - min(PAUSE_WITHIN_S, self._lease_s / 2):
             blocked.outcome = failure._replace(pauses_limit=False)
             log.warning(
-                "another transaction kept run %d or its limit key locked: the key may not be paused", failure.id
+                "another transaction kept run %d or its limit key locked: its failure is reported without the pause",
+                failure.id,
             )
 
     def _close_abandoned_connections(self) -> None:
@@ -238,24 +249,31 @@ class Completer:
                 in_flight.counts.lost += 1
                 in_flight.note_orphaned_leases()
                 run = each.outcome.id
-                log.warning("lost: another transaction kept run %d locked until its lease had expired", run)
+                log.warning("lost: another transaction kept the outcome of run %d from being stored for a lease", run)
             elif self._handler_may_hold_lock(each.outcome) and not in_flight.blocked_too_long:
                 in_flight.blocked_too_long = True
                 log.error(
-                    "another transaction has kept run %d locked for %g s, probably one that its handler left open;"
-                    " this worker exits, so that the server ends that transaction",
+                    "another transaction has kept the outcome of run %d from being stored for %g s, probably one that a"
+                    " handler left open; this worker exits, so that the server ends that transaction",
                     each.outcome.id,
                     self._lease_s,
                 )
 
     def _handler_may_hold_lock(self, outcome: Outcome) -> bool:
-        """Whether a handler does not stop, or returned, perhaps without ending its transaction. An error rolls back."""
+        """Whether a handler may hold the lock: one that does not stop, or one that returned with its transaction open.
+
+        A handler that raised an error has rolled its transaction back, so a failure alone is no sign.
+        """
         if not isinstance(outcome, Failure | Release):
             return True
         return any(
             executor.abandoned or any(attempt.has_outcome for attempt in executor.running.values())
             for executor in self._in_flight.executors
         )
+
+
+def _split_until() -> float:
+    return time.monotonic() + SPLIT_S
 
 
 def _json_object(results: Mapping[int, str], ids: Sequence[int]) -> str | None:

@@ -136,10 +136,10 @@ class Fetcher:
         """Run maintenance, claim, and wait if nothing was claimed. Returns False if nothing is due now or soon."""
         in_flight = self._in_flight
         in_flight.wakeup.clear()
-        await self._unless_refused(self._register_again(store), store, "registration")
+        await self._log_failures_of(self._register_again(store), store, "registration")
         # Even while every slot is busy, because due ticks and expired leases must not wait for a free slot.
         at_once, self._maintain_at_once = self._maintain_at_once, False
-        await self._unless_refused(self._maintain(store.conn, at_once), store, "maintenance")
+        await self._log_failures_of(self._maintain(store.conn, at_once), store, "maintenance")
         if store.conn.closed:
             await self._connection.pause()
             return True
@@ -159,7 +159,7 @@ class Fetcher:
             return True
         return await self._idle(store, all_free=all_free)
 
-    async def _unless_refused(self, task: Awaitable[None], store: WorkerStore, what: str) -> None:
+    async def _log_failures_of(self, task: Awaitable[None], store: WorkerStore, what: str) -> None:
         """Do what a fetch does besides claims. A table that is locked, or the like, must not stop the claims.
 
         Raises DatabaseUnavailable if the connection was lost.

@@ -59,7 +59,7 @@ CHECK_EVERY_S = 0.5
 MAINTAIN_EVERY_S = 1.0
 ENDED = "ended"  # the payload of a notification
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
-BLOCKED_S = 2.0  # how long the shutdown waits for outcomes whose runs are locked
+BLOCKED_S = 2.0  # how long the shutdown waits for blocked outcomes
 MAX_LABEL = 256  # characters
 MAX_NAMED = 10  # runs in a line of the log
 FLUSH_S = 3.0  # how long the end of the worker waits until spans and metrics are sent
@@ -305,7 +305,7 @@ class _WorkerTasks:
         """
         in_flight = self._in_flight
         stop_at = float("inf")
-        while in_flight.running or in_flight.waiting or (in_flight.blocked and not in_flight.blocked_too_long):
+        while in_flight.running or in_flight.waiting or (self._blocked_lately() and not in_flight.blocked_too_long):
             if (self._stop_signal.count or in_flight.blocked_too_long) and stop_at == float("inf"):
                 stop_at = time.monotonic() + self._settings.grace_seconds
                 in_flight.release_waiting()
@@ -323,13 +323,21 @@ class _WorkerTasks:
             await self._wait(0.05)
         self._note_lost()
 
+    def _blocked_lately(self) -> bool:
+        """Whether an outcome has been blocked for less than a lease: a worker does not wait longer to end."""
+        since = time.monotonic() - self._settings.lease_seconds - BLOCKED_S  # the completer exits first, if it must
+        return any(each.since > since for each in self._in_flight.blocked.values())
+
     def _note_lost(self) -> None:
         """Log and count the outcomes that are not stored when the worker ends. Their leases are left to expire."""
         in_flight = self._in_flight
         blocked = sorted(in_flight.blocked)
         unreported = in_flight.unreported - sum(each.id in in_flight.blocked for each in in_flight.reporting)
         if unreported:
-            log.error("lost: %s could not be reported for a lease", counted(unreported, "outcome"))
+            log.error(
+                "lost: %s could not be sent within a lease; their runs will be executed again",
+                counted(unreported, "outcome"),
+            )
         if blocked:
             log.error(
                 "lost: a lock of another transaction kept %s from being stored: %s%s will be executed again",

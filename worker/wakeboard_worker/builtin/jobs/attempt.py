@@ -73,9 +73,9 @@ FOREVER: Final = float("inf")
 
 
 class _GivenBack(Snooze):
-    """The run goes back without a delay, which would change run_at, and with it the name of the Job.
+    """A snooze without a delay. A delay would change run_at, and with it the name of the Job.
 
-    Only a worker that stops or waited for the API server gives it back, so this makes no loop.
+    Only a worker that stops, or that has waited for the API server, raises it, so runs are not given back in a loop.
     """
 
     def __init__(self) -> None:
