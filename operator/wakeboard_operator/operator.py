@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import DatabaseUnavailable, LeadershipLost, Locked, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.manifests.alert_file import AlertFile
@@ -378,16 +378,15 @@ class Operator:
     async def _run_maintenance(self, store: LeaderStore, maintenance: MaintenanceLoop) -> None:
         """Runs the tasks that are due. A task that fails has a line in the log and a count in the metrics.
 
-        Raises LeadershipLost, and DatabaseUnavailable if a new connection may help: other tasks have run in that pass.
+        Raises LeadershipLost, and DatabaseUnavailable if the connection was lost: other tasks have run in that pass.
         """
         while True:
             done = await maintenance.run_due(store, time.monotonic())
             self._metrics.record_maintenance(done)
-            lost = [error for error in done.failures.values() if _needs_restart(error)]
-            if not lost:
-                self._failures.update(maintenance.failing)
-            for error in lost:
-                raise error
+            for error in done.failures.values():
+                if isinstance(error, LeadershipLost) or (isinstance(error, DatabaseUnavailable) and store.conn.closed):
+                    raise error
+            self._failures.update(maintenance.failing)
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
 
     def _declared_limits(self) -> Callable[[], Limits | None]:
@@ -456,11 +455,6 @@ class Operator:
                 if str(error) != logged:
                     log.warning("wake cleanup: %s", error)
                 logged = str(error)
-
-
-def _needs_restart(error: Exception) -> bool:
-    """Whether the term may be over, or a new connection may help."""
-    return isinstance(error, LeadershipLost | DatabaseUnavailable) and not isinstance(error, Locked)
 
 
 def log_problems(what: str, problems: Sequence[str]) -> None:

@@ -87,7 +87,7 @@ class Reconciler:
         self.missing = MissingSchedules()
         self._deletions = deletions
         self._misfire_grace = settings.misfire_grace
-        self._done_tokens: set[Requested] = set()  # annotation tokens that this term has handled
+        self._done: set[Requested] = set()  # annotation tokens that this term has handled
         self._record_only: set[Requested] = set()  # those that schedules had when they were created
         self.refused_actions: dict[Requested, float] = {}  # time.monotonic(); those that were locked, and are not done
         self._actions_left = False
@@ -174,6 +174,7 @@ class Reconciler:
 
     async def apply_changes(self, store: LeaderStore, batch: Mapping[Key, Resource | Deleted]) -> bool:
         """Syncs changes from the watch. Returns True if a resync is needed soon: for a deletion or locked schedules."""
+        self._actions_left = False
         resources = [each for each in batch.values() if not isinstance(each, Deleted)]
         found = [each for each in resources if not self.observe_status_only(each)]
         declared, changed = self._observe(found)
@@ -271,23 +272,23 @@ class Reconciler:
         is left for a resync soon, which begins with those that were not locked before.
         """
         waited_s, self._actions_left = 0.0, False
-        for token, definition_id, each in self._requested_actions(found, created):
+        for request, definition_id, each in self._requested_actions(found, created):
             if waited_s > MAX_LOCK_WAIT_S:
                 self._actions_left = True
                 break
             began = time.monotonic()
-            _, action, value = token
+            _, action, value = request
             try:
                 acted = await self._run_action(
-                    store, definition_id, each, action, value, record_only=token in self._record_only
+                    store, definition_id, each, action, value, record_only=request in self._record_only
                 )
             except (Locked, InvalidValue) as error:  # the next resync tries again; the others do not wait
                 log.warning("%s %s of %s: %s", action, value, each.full_name, error)
-                self.refused_actions[token] = time.monotonic()
+                self.refused_actions[request] = time.monotonic()
                 waited_s += time.monotonic() - began
                 continue
-            self._done_tokens.add(token)
-            self.refused_actions.pop(token, None)
+            self._done.add(request)
+            self.refused_actions.pop(request, None)
             if acted.new:
                 log.info("%s %s of %s: %s", action, value, each.full_name, acted.result)
                 self.mark_pending([each.key])
@@ -302,12 +303,12 @@ class Reconciler:
             if known is None or known.definition_id is None or known.problem is not None:
                 continue
             for action in ACTIONS:
-                token = each.key, action, each.annotations.get(action, "")[:253]
-                if token[2] and token not in self._done_tokens:
-                    requested.append((token, known.definition_id, each))
+                request = each.key, action, each.annotations.get(action, "")[:253]
+                if request[2] and request not in self._done:
+                    requested.append((request, known.definition_id, each))
                     if each.key in created:  # also if it is locked now
-                        self._record_only.add(token)
-        return sorted(requested, key=lambda request: self.refused_actions.get(request[0], 0.0))
+                        self._record_only.add(request)
+        return sorted(requested, key=lambda each: self.refused_actions.get(each[0], 0.0))
 
     async def _run_action(
         self, store: LeaderStore, definition_id: int, found: Resource, action: str, token: str, *, record_only: bool
