@@ -276,9 +276,9 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 }
 
 // report reports outcomes. What the database did not answer, or what another transaction has locked, is reported again:
-// the functions are idempotent. An outcome that was not reported in the validity of its lease is dropped. If a lock stops
-// the statement, or an outcome that cannot be stored, it reports the halves, so that only those outcomes wait or are lost
-// that must.
+// the functions are idempotent. An outcome that was not reported in the validity of its lease is dropped. If the
+// statement fails because of a lock, or because an outcome cannot be stored, it reports the halves. In the end, only the
+// outcomes that cause this wait or are lost.
 func (w *Worker) report(batch []outcome, splitUntil time.Time) {
 	batch = slices.DeleteFunc(batch, func(settled outcome) bool { return settled.run.ended.Load() })
 	refused, err := w.send(batch)

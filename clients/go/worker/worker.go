@@ -126,8 +126,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if lost := slices.Sorted(maps.Keys(w.heldRuns())); len(lost) > 0 {
 		w.counts["lost"] += len(lost)
 		log.Printf("lost: the outcomes of %d runs are not stored; they will be executed again: %v", len(lost), lost[:min(len(lost), 10)])
+	} else { // otherwise it stays registered, so that the reaper finds the leases sooner
+		_, _ = query(w, min(w.options.Lease, 5*time.Second), pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
 	}
-	_, _ = query(w, min(w.options.Lease, 5*time.Second), pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
 	log.Printf("worker finished after %.1f s: %d succeeded of %v", time.Since(began).Seconds(), w.counts["succeeded"], w.counts)
 	return err
 }

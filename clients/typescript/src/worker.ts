@@ -168,7 +168,7 @@ export class Worker {
     const { pool, queues, concurrency, leaseSeconds } = this.options;
     const sql = "select wakeboard.register_worker($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     const about = [`${hostname()}-${process.pid}`, pool, hostname(), "0.1.0", queues, concurrency, leaseSeconds, this.types];
-    this.registeredAt = clock(); // also if it fails: the next one is due after as long as usual
+    this.registeredAt = clock(); // before the call: after a failure, the next one is due at the usual time
     await this.db.claims.rows(sql, [this.id, ...about]);
   }
 
@@ -422,21 +422,21 @@ export class Worker {
 
   private call(group: Attempt[]): [sql: string, values: unknown[]] {
     const [ids, epochs] = [group.map(({ row }) => row.id), group.map(({ row }) => row.lease_epoch)];
-    const refused = "select id, id in (select wakeboard.still_leased($1, $2, $3)) as locked from wakeboard.";
+    const selectRefused = "select id, id in (select wakeboard.still_leased($1, $2, $3)) as locked from wakeboard.";
     const column = (name: string) => group.map(({ outcome }) => (outcome as any)[name]);
     const { kind } = group[0]!.outcome!;
     if (kind === "complete") {
       const results = column("result").flatMap((text, at) => (text === null ? [] : [`"${ids[at]}":${text}`]));
       const object = results.length ? `{${results.join(",")}}` : null;
-      return [`${refused}complete($1, $2, ($3::bigint[])[1], $4::text::jsonb) as id`, [this.id, ids, epochs, object]];
+      return [`${selectRefused}complete($1, $2, ($3::bigint[])[1], $4::text::jsonb) as id`, [this.id, ids, epochs, object]];
     }
     if (kind === "fail") {
       const columns = ["outcome", "type", "error", "stack", "delay"].map(column);
-      return [`${refused}fail($1, $2, $3, $4, $5, $6, $7, $8) as id`, [this.id, ids, epochs, ...columns]];
+      return [`${selectRefused}fail($1, $2, $3, $4, $5, $6, $7, $8) as id`, [this.id, ids, epochs, ...columns]];
     }
     const counted = column("reason").map((reason) => reason === "worker_stopped" || reason === "disconnected");
     const columns = [column("delay"), counted, column("reason")];
-    return [`${refused}release($1, $2, $3, $4, $5, $6) as id`, [this.id, ids, epochs, ...columns]];
+    return [`${selectRefused}release($1, $2, $3, $4, $5, $6) as id`, [this.id, ids, epochs, ...columns]];
   }
 
   /** Give running handlers the grace period, then stop and release them, and wait until all outcomes are reported. */
