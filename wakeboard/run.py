@@ -320,7 +320,7 @@ class Run(ABC):
         return self._note_once(conn, key, await answer)
 
     def _note_once(self, conn: Any, key: str, is_first: bool) -> bool:  # noqa: FBT001 - what the store answered
-        # The first one again: the transaction of the former call was rolled back.
+        # The key is free if this is the first call (a former one was rolled back), or the former connection broke.
         if is_first or (self._effects and getattr(self._effects.get(key), "broken", False)):
             self.free_key(key)
         self.begin_key(key, conn)

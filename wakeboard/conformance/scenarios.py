@@ -114,7 +114,7 @@ def delays(harness: Harness) -> None:
 
 
 @scenario(
-    "a lock of another transaction that one outcome needs delays no other outcome and keeps no worker from ending",
+    "a lock that one outcome needs delays no other outcome, and the worker can still end",
     "one session that was left open in psql stops all outcomes of a worker, which SIGTERM does not end",
 )
 def locked_outcome(harness: Harness) -> None:

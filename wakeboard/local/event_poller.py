@@ -98,7 +98,7 @@ class EventPoller:
         return await EventQueries((await self._connection.store()).conn).counts_since(self._began)
 
     def _lasting(self, unserved: Sequence[Unserved], now: datetime) -> list[Unserved]:
-        """Those that have been unserved in all polls of the last seconds."""
+        """Returns those that have been unserved in every poll for UNSERVED_FOR."""
         since = {(each.job_type, each.queue): now for each in unserved}
         self._unserved_since = since | {key: at for key, at in self._unserved_since.items() if key in since}
         return [each for each in unserved if now - self._unserved_since[each.job_type, each.queue] >= UNSERVED_FOR]

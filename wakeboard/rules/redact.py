@@ -48,7 +48,8 @@ _WORD: Final = r"[A-Za-z]{1,15}\W{0,2}"
 _COUNT: Final = r"[0-9]{1,5}(?:[./][0-9]{1,5})?%?\W?"
 _SHORT_WORD: Final = rf"{_COUNT}|[A-Za-z]{{1,5}}\W{{0,2}}"
 _MORE_WORDS: Final = r" {1,3}\(?[A-Za-z]"
-# Words and versions joined by "-", "_" or "." are the name of a user.
+# The user of a URL is a token if one of its parts, joined by "-", "_" or ".", is this long and has letters and digits.
+# Words and versions are a name.
 _LONG_PART: Final = r"[A-Za-z0-9+=%~]{16,255}"
 _UUID: Final = r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _LOOKS_RANDOM: Final = r"(?s)[^A-Za-z].*[A-Za-z0-9]|[A-Za-z]{20}|[A-Za-z].*[0-9]"

@@ -102,7 +102,7 @@ begin
   values (
     new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
     coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
-    checked_type, checked_payload, checked_key, enqueue.idempotency_key, '1969-12-31 00:00+00');   -- the mark of refuse_insert
+    checked_type, checked_payload, checked_key, enqueue.idempotency_key, '1969-12-31 00:00+00');   -- see refuse_insert
   if traceparent is not null then
     perform record_trace_context(array[new_id], traceparent, tracestate);
   end if;

@@ -98,45 +98,46 @@ begin
           and past.outcome is distinct from 'succeeded' limit 1) as known
      where known.place <> all (free_rows);
     again := false;
-  <<tries>>
-  loop
-  begin
-    perform set_config('lock_timeout', case when again then '2s' else '100ms' end, true);
-    insert into schedule_ticks as known (definition_id, scheduled_for, run_id, outcome)
-    select distinct on (definition_id, tick) definition_id, tick, id, outcome
-      from unnest(ids, definitions, ticks, outcomes) as end_of (id, definition_id, tick, outcome)
-     where definition_id is not null
-       and not exists (select from unnest(held_definitions, held_ticks) as held (id, at)
-                        where held.id = end_of.definition_id and held.at = end_of.tick)
-     order by definition_id, tick, outcome = 'succeeded' desc, id desc
-    on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
-     where known.outcome is distinct from 'succeeded';
+    -- First with a short lock_timeout. If that fails: again, without the ticks that another transaction is inserting.
+    <<tries>>
+    loop
+    begin
+      perform set_config('lock_timeout', case when again then '2s' else '100ms' end, true);
+      insert into schedule_ticks as known (definition_id, scheduled_for, run_id, outcome)
+      select distinct on (definition_id, tick) definition_id, tick, id, outcome
+        from unnest(ids, definitions, ticks, outcomes) as end_of (id, definition_id, tick, outcome)
+       where definition_id is not null
+         and not exists (select from unnest(held_definitions, held_ticks) as held (id, at)
+                          where held.id = end_of.definition_id and held.at = end_of.tick)
+       order by definition_id, tick, outcome = 'succeeded' desc, id desc
+      on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
+       where known.outcome is distinct from 'succeeded';
 
-    select enqueue_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick), at_once - made, false) into made_now
-      from unnest(definitions, ticks) as end_of (definition_id, tick)
-     cross join lateral (                -- offset here, and a list that is nearly always empty: one index scan for each end
-       select definition_id from schedule_dependencies where parent_id = end_of.definition_id and ticks = 'Same' offset 0) as edge
-     where edge.definition_id <> all (busy)
-       and not exists (select from unnest(held_definitions, held_ticks) as held (id, at)
-                        where held.id = edge.definition_id and held.at = end_of.tick);
-    exit tries;
-  exception when lock_not_available then -- a second try, without these ticks
-    if again then
-      raise;
-    end if;
-    again := true;
-    select held_definitions || array_agg(blocked.definition_id), held_ticks || array_agg(blocked.scheduled_for)
-      into held_definitions, held_ticks
-      from (select array_agg(definition_id) as ids, array_agg(tick) as ticks
-              from (select * from unnest(definitions, ticks) as end_of (definition_id, tick) where definition_id is not null
-                    union
-                    select edge.definition_id, end_of.tick
-                      from unnest(definitions, ticks) as end_of (definition_id, tick)
-                      join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
-                     where edge.definition_id = any (mine)) as all_ticks) as given
-     cross join lateral blocked_ticks(given.ids, given.ticks) as blocked;
-  end;
-  end loop;
+      select enqueue_ready_ticks(array_agg(edge.definition_id), array_agg(end_of.tick), at_once - made, false) into made_now
+        from unnest(definitions, ticks) as end_of (definition_id, tick)
+       cross join lateral (                -- offset here, and a list that is nearly always empty: one index scan for each end
+         select definition_id from schedule_dependencies where parent_id = end_of.definition_id and ticks = 'Same' offset 0) as edge
+       where edge.definition_id <> all (busy)
+         and not exists (select from unnest(held_definitions, held_ticks) as held (id, at)
+                          where held.id = edge.definition_id and held.at = end_of.tick);
+      exit tries;
+    exception when lock_not_available then
+      if again then
+        raise;
+      end if;
+      again := true;
+      select held_definitions || array_agg(blocked.definition_id), held_ticks || array_agg(blocked.scheduled_for)
+        into held_definitions, held_ticks
+        from (select array_agg(definition_id) as ids, array_agg(tick) as ticks
+                from (select * from unnest(definitions, ticks) as end_of (definition_id, tick) where definition_id is not null
+                      union
+                      select edge.definition_id, end_of.tick
+                        from unnest(definitions, ticks) as end_of (definition_id, tick)
+                        join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
+                       where edge.definition_id = any (mine)) as all_ticks) as given
+       cross join lateral blocked_ticks(given.ids, given.ticks) as blocked;
+    end;
+    end loop;
     perform set_config('lock_timeout', '2s', true);
     made := made + made_now;
 

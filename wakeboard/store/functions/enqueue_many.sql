@@ -30,7 +30,7 @@ declare
   cap duration_s := 3600;
   normal run_priority := 3;
   default_queue queue_name := 'default';
-  mark constant timestamptz := '1969-12-31 00:00+00';              -- of refuse_insert: a function made the row
+  mark constant timestamptz := '1969-12-31 00:00+00';              -- see refuse_insert
 begin
   if after is not null then
     if (jsonb_typeof(after) = 'array' and jsonb_array_length(after) = cardinality(job_types)

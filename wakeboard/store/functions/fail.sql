@@ -2,8 +2,8 @@
 -- Reports attempts that failed. outcomes[i]: 'failed' or 'timed_out' (the run is retried, or dead if its attempts are used up), or
 -- 'discarded' (dead now). delays_s[i]: seconds until the next attempt, at most 31 days; null: the run's backoff.
 -- A run with a requested cancellation is cancelled instead. Error type, error and stack are cut to 200, 2,000 and 16,000 characters.
--- Returns the ids that were not accepted, as `complete` does. Waits for no
--- lock: a run is not accepted if another transaction has locked it, or its backfill, which a cancellation changes.
+-- Returns the ids that were not accepted, as `complete` does. Waits for no locked row: a run is not accepted if another transaction has
+-- locked it, or its backfill, which a cancellation changes.
 -- Example:
 --   select wakeboard.fail(7, '{1}', '{1}', '{failed}', '{ValueError}', '{no such customer}', '{""}', '{null}');
 

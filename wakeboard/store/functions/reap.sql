@@ -1,9 +1,10 @@
 -- for: worker, operator
 -- Revokes expired leases, in slices of `slice` runs with ids after `after_id`. Call it again with the returned next_id until that is null.
 -- A scan begins (after_id = 0) once a minute. It begins sooner if a worker has sent no heartbeat for longer than its lease, but at most once
--- a second, however many processes call. A scan that was interrupted, or that skipped an expired lease (its row is locked, or its cancelled
--- backfill, or the next heartbeat decides), is repeated after four seconds. It waits for no locked row. While the row with the scans' times is locked, one call in
--- ten scans without it. `always`: begin now. At its end, a scan deletes workers without a heartbeat for two leases.
+-- a second, however many processes call. A scan that was interrupted, or that skipped an expired lease (its row is locked, or the
+-- backfill of a cancelled run is, or the next heartbeat decides), is repeated after four seconds. It waits for no locked row. While the row
+-- with the scans' times is locked, one call in ten scans without it. `always`: begin now. At its end, a scan deletes workers without a
+-- heartbeat for two leases.
 --
 -- A run with an expired lease is queued again, gets its attempt back and one crash more. The second crash quarantines it
 -- (`claim_quarantined`); the third makes it dead (WorkerCrashed). No crash is counted for a lease that its worker does not know because the

@@ -1,13 +1,14 @@
 -- internal (trigger of job_runs)
 -- Rejects a plain INSERT into job_runs that sets columns which only the SQL functions may set, and names the function to call. The SQL
 -- functions are recognized by their search_path, so this one must not set one, and no name in it may depend on one. `enqueue` and
--- `enqueue_many`, which must be fast, mark their rows in locked_until instead: for them the trigger does not call this function.
+-- `enqueue_many`, which must be fast, set locked_until to 1969-12-31 instead: the trigger's condition excludes such rows. An owner who sets
+-- that value bypasses this function.
 
 create or replace function wakeboard.refuse_insert()
 returns trigger language plpgsql
 as $$
 begin
-  -- Every column but id, which Postgres refuses, uuid, whose default is random, and those that an INSERT may set.
+  -- All internal columns have their defaults. Not tested: id (Postgres refuses it), uuid (its default is random), what an INSERT may set.
   if pg_catalog.num_nonnulls(
        new.idempotency_key, new.limit_key, new.shared_limit_key, new.definition_id, new.definition_generation, new.schedule, new.start_before,
        new.cancel_requested_at, new.cancel_reason, new.failed_at, new.dead_at, new.progress, new.error_type, new.last_error, new.last_stack,

@@ -39,10 +39,10 @@ begin
   on conflict do nothing;
   if not found then
     update workers set last_seen = statement_timestamp(), heartbeats_since = statement_timestamp()
-     where workers.worker_id = (                             -- registering again is not a heartbeat: see `reap`
+     where workers.worker_id = (
        select known.worker_id from workers as known
         where known.worker_id = register_worker.worker_id
-          and known.last_seen < statement_timestamp() - make_interval(secs => register_worker.lease_s)
+          and known.last_seen < statement_timestamp() - make_interval(secs => register_worker.lease_s)   -- registering again is no heartbeat
           for no key update skip locked);
   end if;
   begin
