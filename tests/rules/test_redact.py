@@ -61,6 +61,21 @@ MASKED = [
     ("https://xy_a1b2c3d4e5f6a7b8c9d0@github.com/a/b", "https://***@github.com/a/b"),
     ("https://3f2504e0-4f89-11d3-9a0c-0305e82c3301@dev.azure.com/x", "https://***@dev.azure.com/x"),
     ("password={$secret:name,token=hunter2}", "password={$secret:name,token=***"),
+    ("X-Vault-Token: hvs.CAESIJ3kq", "X-Vault-Token: ***"),
+    ("hvs.CAESIJ3kqabcdefghijklmnop is no token", "*** is no token"),
+    ("token: MTk4.Cl2FMQ.Zn", "token: ***"),
+    ("DB_PASSWORD: Summer.Rain42", "DB_PASSWORD: ***"),
+    ("password: Zq9(hunter2", "password: ***"),
+    ("DETAIL:  Key (api_token)=(hunter2) already exists.", "DETAIL:  Key (api_token)=(*** already exists."),
+    ('{"name":"DB_PASSWORD","value":"hunter2"}', '{"name":"DB_PASSWORD","value":***}'),
+    ("[(b'x-api-key', b'hunter2'), (b'a', b'b')]", "[(b'x-api-key', b***), (b'a', b'b')]"),
+    ("(b'Set-Cookie', b'sid=hunter2')", "(b'Set-Cookie', b***)"),
+    ("a password%3Dhunter2%26a%3Db b", "a password%3D*** b"),
+    ("mysql --password hunter2 -h db", "mysql --password *** -h db"),
+    ("<db:password>hunter2</db:password>", "<db:password>***</db:password>"),
+    ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----\nafter", "***\nafter"),
+    ("https://discord.com/api/webhooks/12/XYZ failed", "https://discord.com/api/webhooks/*** failed"),
+    ("https://api.telegram.org/bot12:XYZ/send failed", "https://api.telegram.org/bot*** failed"),
 ]
 
 LEFT_ALONE = [
@@ -105,6 +120,10 @@ LEFT_ALONE = [
     "postgresql://application-2026-reporting@shop-db/shop",
     "https://example.com/a1b2c3d4e5f6a7b8c9d0/@me",
     "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+    "the option --password is missing",
+    "missing: ['password', 'token', 'user']",
+    "Key (order_id)=(42) already exists.",
+    "    token = session.token",
 ]
 
 
@@ -137,6 +156,10 @@ def test_masking_twice_changes_nothing(text: str) -> None:
         "password: ",
         "-----BEGIN PRIVATE KEY-----",
         "Bearer ",
+        "--token ",
+        "<token>",
+        "token','value':",
+        "token)=(",
         "eyJaaaaaaaa.",
         "'",
         "\\",

@@ -15,35 +15,44 @@ if TYPE_CHECKING:
 MASK: Final = "***"
 
 # Each pattern starts with fixed text and has bounded parts, so that matching is linear in the length of the text.
-_PRIVATE_KEY: Final = r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+_PRIVATE_KEY: Final = (
+    r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+)
 _KNOWN_SHAPES: Final = (
     r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}"  # AWS
     r"|gh[oprsu]_[0-9A-Za-z]{20,255}|github_pat_[0-9A-Za-z_]{20,255}|glpat-[0-9A-Za-z_-]{16,255}"
     r"|xox[abeoprs]-[0-9A-Za-z-]{10,255}|(?:sk|rk|pk)_(?:live|test)_[0-9A-Za-z]{10,255}|sk-[0-9A-Za-z_-]{20,255}"
     r"|AIza[0-9A-Za-z_-]{30,60}|SG\.[0-9A-Za-z_-]{16,40}\.[0-9A-Za-z_-]{16,80}|(?:npm|pypi|hf|dop_v1)[_-][0-9A-Za-z_-]{20,255}"
+    r"|hv[sbr]\.[0-9A-Za-z_-]{20,255}"  # Vault
     r"|eyJ[0-9A-Za-z_-]{8,4096}\.[0-9A-Za-z_-]{8,4096}(?:\.[0-9A-Za-z_-]{0,4096})?)"  # a JWT
 )
-_SLACK_HOOK: Final = r"(hooks\.slack\.com/(?:services|workflows|triggers)/)[^\s\"'<>]{1,255}"
+_WEBHOOK: Final = (
+    r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot)"
+    r"[^\s\"'<>]{1,255}"
+)
 # scheme://user:password@host. The password may hold raw "/", "@" or '"'; digits and a "/" are a port and a path.
 _USERINFO: Final = r"(://[^\s:/?#@\[\]]{0,255}:)(?!\d{1,5}(?:[/?#]|\s|$))(?:[^\s\"<>]{1,1024}|[^\s<>]{1,1024})@"
 # scheme://token@host
 _USER: Final = r"(://)([^\s:/?#@\[\]\"'<>]{16,255})@"
 _HEADER: Final = (
-    r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(\\?[\"']?\s{0,3}[:=,]\s{0,3})(?!\s|\*\*\*)"
+    r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(\\?[\"']?\s{0,3}[:=,]\s{0,3}(?:b(?=[\"']))?)(?!\s|b?\*\*\*)"
     r"(?:\\?\"[^\"\r\n]{1,4096}\"?|\\?'[^'\r\n]{1,4096}'?|[^\"'\r\n]{1,4096})"
 )
 _SCHEME: Final = r"(?i)\b(Bearer|Basic|Digest|Token)(\s{1,3})([0-9A-Za-z._~+/=-]{8,4096})"
 # password=…, "token": "…", X-Api-Key: … The name may have anything before it (PGPASSWORD, client_secret). A value
-# {$secret: NAME} is the name of a secret, and is shown.
+# {$secret: NAME} is the name of a secret, and is shown. The name may also be that of a variable of a container
+# ({"name": "TOKEN", "value": "…"}), or of a column in an error of PostgreSQL (Key (token)=(…)).
 _NAMED: Final = (
     r"(?i)(?<!\$)(password|passwd|passphrase|passcode|(?<![a-z])pass|(?-i:(?<=[a-z])Pass)|pwd|secret|token|credentials?|signature"
     r"|\bsig|(?:api|access|private|secret|account|encryption|master|shared|signing|subscription)[_-]?key|access[_-]?key[_-]?id)"
-    r"(\\?[\"']?\]?\s{0,3}(?:=>|[:=])\s{0,3})"
+    r"(\\?[\"']?\]?\s{0,3}(?:=>|[:=]|%3[AD])\s{0,3}|\)=\(|\\?[\"']\s?,\s{0,3}\\?[\"']value\\?[\"']\s?:\s{0,3})"
     r"((?!\*\*\*|\{\\?[\"']?\$secret\b)(?:\\\"[^\"\\\r\n]{0,1024}(?:\\\")?|\"(?:[^\"\\\r\n]|\\.){0,1024}\"?|\\'[^'\\\r\n]{0,1024}(?:\\')?"
     r"|'(?:[^'\\\r\n]|\\.){0,1024}'?|[^\s\"'&][^\s&]{0,1023}))"
 )
+_OPTION: Final = r"(?i)(--(?:[a-z]{1,20}-)?(?:password|passwd|token|secret|api-key))(\s{1,3})([^\s\"']{1,1024})"
+_ELEMENT: Final = r"(?i)(<[\w:.-]{0,40}(?:password|passwd|token|secret)>)[^<]{1,1024}"
 _NOTHING: Final = r"(?i)\W*(?:none|null|nil|true|false|undefined)?\W*"
-_CODE: Final = r"[A-Za-z_][\w.]*[(\[].*|[A-Za-z_]\w*\.[A-Za-z_][\w.]*\W*"
+_CODE: Final = r"[A-Za-z_.]+[(\[][^0-9]*|[A-Za-z_]+\.[A-Za-z_.]+\W*"
 _WORD: Final = r"[A-Za-z]{1,15}\W{0,2}"
 _COUNT: Final = r"[0-9]{1,5}(?:[./][0-9]{1,5})?%?\W?"
 _SHORT_WORD: Final = rf"{_COUNT}|[A-Za-z]{{1,5}}\W{{0,2}}"
@@ -117,7 +126,9 @@ _RULES: Final[tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], 
     (("authorization", "cookie", "x-api-key"), _HEADER, rf"\1\2{MASK}"),
     (("bearer", "basic", "digest", "token"), _SCHEME, _scheme),
     (("pass", "pwd", "secret", "token", "key", "credential", "sig"), _NAMED, _named),
-    (("hooks.slack.com",), _SLACK_HOOK, rf"\1{MASK}"),
+    (("--",), _OPTION, _scheme),
+    (("password>", "passwd>", "token>", "secret>"), _ELEMENT, rf"\1{MASK}"),
+    (("hooks.slack.com", "discord", "telegram"), _WEBHOOK, rf"\1{MASK}"),
     (
         (
             "akia",
@@ -134,6 +145,7 @@ _RULES: Final[tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], 
             "pypi",
             "hf",
             "dop_v1",
+            "hv",
             "eyj",
         ),
         _KNOWN_SHAPES,
