@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from wakeboard.conformance.harness import Harness
 
-SLACK_S: Final = 6.0  # what a busy machine may add to a duration that is checked
+SLACK_S: Final = 10.0  # what a busy machine may add to a duration that is checked
 
 
 @dataclass(frozen=True, slots=True)

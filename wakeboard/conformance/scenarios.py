@@ -465,13 +465,14 @@ def lost_request(harness: Harness) -> None:
 )
 def sigterm(harness: Harness) -> None:
     short, long = harness.one("wait", {"seconds": 1}), harness.one("wait", {"seconds": 60})
-    process = harness.start()
+    grace_s = 3 * GRACE_S  # so that the short run ends in it on a busy machine, too
+    process = harness.start(grace_seconds=grace_s)
     harness.noted(short, "started")
     harness.noted(long, "started")
     process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
     late = harness.one("echo")
-    code = _exit_code(process, GRACE_S + LEASE_S + SLACK_S)
+    code = _exit_code(process, grace_s + LEASE_S + SLACK_S)
     expect(code == 0, f"the exit code is {code} in place of 0")
     rows = {name: harness.run(run) for name, run in (("short", short), ("long", long), ("late", late))}
     expect(rows["late"]["status"] == "queued", "a run that was enqueued after SIGTERM was claimed")
