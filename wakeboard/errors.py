@@ -138,6 +138,10 @@ class RetryAfter(RequestedOutcome):
     Raises InvalidValue, which fails the attempt, if `seconds` is NaN or infinite.
     """
 
+    # Of a subclass whose constructor does not call this one.
+    seconds: float | None = None  # the run's backoff
+    limit: bool = False
+
     def __init__(self, seconds: float, reason: str = "", *, limit: bool = False) -> None:
         self.seconds = _finite(seconds, "RetryAfter")
         self.limit = limit
@@ -154,6 +158,8 @@ class Snooze(RequestedOutcome):
     Nothing else bounds how often a run snoozes, so without the minimum it could keep a worker busy without end.
     Raises InvalidValue, which fails the attempt, if `seconds` is NaN or infinite.
     """
+
+    seconds: float = MIN_SNOOZE_S  # of a subclass whose constructor does not call this one
 
     def __init__(self, seconds: float) -> None:
         self.seconds = max(MIN_SNOOZE_S, _finite(seconds, "Snooze"))

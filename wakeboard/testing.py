@@ -225,13 +225,14 @@ class _FakeAttempt(Run):
         if status != "snoozed":  # a snoozed attempt does not count
             fake.attempt += 1
         last = status == "failed" and self.attempt >= self.max_attempts
+        seconds = error.seconds if isinstance(error, RetryAfter | Snooze) else None
         return Outcome(
             status,
             self.attempt,
             _as_stored(returned),
             error,
             dead=status == "discarded" or last,
-            delay_s=float(error.seconds) if isinstance(error, RetryAfter | Snooze) and not last else None,
+            delay_s=None if last or seconds is None else float(seconds),
             called=self._called,
             happened=self._happened,
             progress=self._progress,

@@ -13,7 +13,15 @@ from datetime import date, time
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.errors import DatabaseUnavailable, Discard, RequestedOutcome, RetryAfter, Snooze, TimedOut
+from wakeboard.errors import (
+    MIN_SNOOZE_S,
+    DatabaseUnavailable,
+    Discard,
+    RequestedOutcome,
+    RetryAfter,
+    Snooze,
+    TimedOut,
+)
 from wakeboard.rules.redact import redact
 from wakeboard.run import SHUTDOWN, TIMED_OUT
 from wakeboard.store.connection import is_connection_loss
@@ -47,7 +55,10 @@ def result_json(value: Any) -> str:
     """
     text = _json_text(value)
     if text is None or _levels(text) > MAX_RESULT_LEVELS:
-        text = _json_text(_to_json_types(value, 1))
+        try:
+            text = _json_text(_to_json_types(value, 1))
+        except BaseException:  # noqa: BLE001 - the methods of a handler's class may raise anything
+            text = None
     return text or json.dumps(storable(_str(value), MAX_RESULT // 2), ensure_ascii=False)
 
 
@@ -56,7 +67,7 @@ def _json_text(value: Any) -> str | None:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode("utf-8")
-    except Exception:  # noqa: BLE001 - the methods of a handler's class may raise anything
+    except BaseException:  # noqa: BLE001 - the methods of a handler's class may raise anything
         return None
     return text if len(text) <= MAX_RESULT and "\\u0000" not in text else None
 
@@ -81,7 +92,17 @@ def _to_json_types(value: Any, depth: int) -> Any:
 
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
-    """Return the outcome of an attempt whose handler raised `error`."""
+    """Return the outcome of an attempt whose handler raised `error`. An error without a valid one fails the attempt."""
+    try:
+        return _outcome(attempt, error)
+    except BaseException as problem:  # noqa: BLE001 - the attributes of a handler's exception may be or raise anything
+        name = type(error).__name__
+        wrong = f"{name} requests no valid outcome: {type(problem).__name__}: {_error_text(problem)}"
+        text = storable(f"{_error_text(error)} ({wrong})", MAX_ERROR)
+        return Failure(attempt.id, attempt.epoch, "failed", storable(name, 200), text, _stack(error))
+
+
+def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
     # A handler that is stopped by a shutdown may raise anything. Only an outcome that it requests explicitly counts.
     if attempt.stopped_because == SHUTDOWN and not isinstance(error, RequestedOutcome):
         return Release(attempt.id, attempt.epoch, reason=WORKER_STOPPED if attempt.started else NOT_STARTED)
@@ -90,10 +111,11 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):
-        return Release(attempt.id, attempt.epoch, _clamped_delay(error.seconds), SNOOZED)
+        return Release(attempt.id, attempt.epoch, _clamped_delay(error.seconds, MIN_SNOOZE_S), SNOOZED)
     # Raised by a step, an effect, or in the transaction of run.once. The outage is not the handler's failure.
     if isinstance(error, DatabaseUnavailable) or is_connection_loss(attempt.effect_conn, error):
         return Release(attempt.id, attempt.epoch, DISCONNECTED_DELAY_S, DISCONNECTED)
+    delay_s = error.seconds if isinstance(error, RetryAfter) else None
     return Failure(
         id=attempt.id,
         epoch=attempt.epoch,
@@ -101,8 +123,8 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
         error_type=storable(type(error).__name__, 200),
         error=_error_text(error),
         stack=_stack(error),
-        delay_s=_clamped_delay(error.seconds) if isinstance(error, RetryAfter) else None,
-        pauses_limit=isinstance(error, RetryAfter) and error.limit,
+        delay_s=_clamped_delay(delay_s) if delay_s is not None else None,
+        pauses_limit=isinstance(error, RetryAfter) and bool(error.limit),
     )
 
 
@@ -119,7 +141,7 @@ def _error_text(error: BaseException) -> str:
 def _stack(error: BaseException) -> str:
     try:
         return _without_credentials("".join(traceback.format_exception(error, limit=30)), MAX_STACK)
-    except Exception:  # noqa: BLE001 - an exception whose __str__ raises must not end the worker
+    except BaseException:  # noqa: BLE001 - an exception whose __str__ raises must not end the worker
         return ""
 
 
@@ -131,10 +153,11 @@ def _without_credentials(text: str, longest: int) -> str:
 def _str(value: Any) -> str:
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - __str__ may raise anything
+    except BaseException:  # noqa: BLE001 - __str__ may raise anything
         return f"<{type(value).__name__} that cannot be shown>"
 
 
-def _clamped_delay(seconds: float) -> float:
+def _clamped_delay(seconds: float, if_nan: float = 0.0) -> float:
+    """Return a delay that the store accepts, in whole milliseconds: a tiny one would be no `real` of SQL."""
     seconds = float(seconds)
-    return 0.0 if math.isnan(seconds) else min(max(0.0, seconds), MAX_DELAY_S)
+    return if_nan if math.isnan(seconds) else round(min(max(0.0, seconds), MAX_DELAY_S), 3)

@@ -1,0 +1,73 @@
+"""An outcome or a result that the worker cannot foresee ends its own attempt, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+import wakeboard
+from tests.worker.odd_outcomes import NotANumber, OddRetry, OddSnooze
+from wakeboard.errors import MIN_SNOOZE_S
+from wakeboard_worker.outcomes import failure
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Store
+
+# What a handler requests, and the status and error of its run after one attempt.
+REQUESTS = {
+    "snooze": ("queued", None, None),
+    "not a number": ("queued", None, None),
+    "retry": ("failed", "OddRetry", "later"),
+    "tiny": ("failed", "RetryAfter", "retry after "),
+    "snooze soon": ("failed", "SnoozeSoon", "later (SnoozeSoon requests no valid outcome: ValueError: "),
+    "retry soon": ("failed", "RetrySoon", "later (RetrySoon requests no valid outcome: ValueError: "),
+    "no seconds": ("failed", "NoSeconds", "later (NoSeconds requests no valid outcome: TypeError: "),
+    "object": ("failed", "ObjectAsSeconds", "later (ObjectAsSeconds requests no valid outcome: TypeError: "),
+    "raises": ("failed", "Raises", "later (Raises requests no valid outcome: SystemExit: 3)"),
+    "unreadable": ("failed", "Unreadable", "<Unreadable that cannot be shown> (Unreadable requests no valid "),
+    "a date": ("succeeded", None, None),
+}
+# The worker must not claim a run again before the test has seen what became of it.
+HOLD = """
+create function hold() returns trigger language plpgsql as $$
+begin
+  if old.status = 'running' and new.status <> 'running' then
+    new.run_at := '2900-01-01Z';
+  end if;
+  return new;
+end $$;
+create trigger hold before update on wakeboard.job_runs for each row execute function hold()
+"""
+
+
+@pytest.mark.parametrize("job_type", ["at-once", "later", "in-a-thread"])
+def test_an_odd_outcome_ends_its_own_attempt_only(store: Store, job_type: str) -> None:
+    store.watcher.do(HOLD)
+    runs = {what: store.enqueue(job_type, f'{{"what": "{what}"}}')[0] for what in REQUESTS}
+    worker = store.wake(handlers="tests.worker.odd_handlers")
+    for what, (status, error_type, error) in REQUESTS.items():
+        seen = store.run(runs[what])
+        assert (seen["status"], seen["error_type"], seen["crash_count"]) == (status, error_type, 0), (what, worker.log)
+        assert (seen["last_error"] or "").startswith(error or ""), what
+    assert "lost" not in worker.log
+
+
+class Attempt:
+    id = epoch = 1
+    stopped_because = effect_conn = None
+
+
+@pytest.mark.parametrize(
+    ("error", "delay_s"),
+    [
+        (OddSnooze(), MIN_SNOOZE_S),
+        (NotANumber(), MIN_SNOOZE_S),
+        (OddRetry(), None),  # the run's backoff
+        (wakeboard.RetryAfter(1e-320), 0.0),
+        (wakeboard.RetryAfter(1.5), 1.5),
+        (wakeboard.RetryAfter(1e300), 31 * 86_400.0),
+    ],
+)
+def test_the_delay_of_an_outcome(error: BaseException, delay_s: float | None) -> None:
+    assert failure(cast("Any", Attempt()), error).delay_s == delay_s
