@@ -25,12 +25,23 @@ RequestedOutcome        what a handler raises to request an outcome
 """
 
 import math
-from typing import Final
+from typing import Any, Final
 
 MIN_SNOOZE_S: Final = 0.1
 
 
-class WakeboardError(Exception):
+class _Picklable(Exception):
+    """An exception that can be copied and sent to another process, whatever its constructor takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
+    return kind.__new__(kind, *args)  # it stores the args; the constructor would take others
+
+
+class WakeboardError(_Picklable):
     """Base class. The message is one sentence for the user."""
 
 
@@ -122,7 +133,7 @@ class KeyReused(WakeboardError):
     """The idempotency key belongs to a run with another payload."""
 
 
-class RequestedOutcome(Exception):
+class RequestedOutcome(_Picklable):
     """What a handler raises to request an outcome other than success and failure."""
 
 

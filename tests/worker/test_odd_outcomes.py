@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 import wakeboard
 from tests.worker.odd_outcomes import NotANumber, OddRetry, OddSnooze
+from wakeboard import errors
 from wakeboard.errors import MIN_SNOOZE_S
 from wakeboard_worker.outcomes import failure
 
@@ -71,3 +74,21 @@ class Attempt:
 )
 def test_the_delay_of_an_outcome(error: BaseException, delay_s: float | None) -> None:
     assert failure(cast("Any", Attempt()), error).delay_s == delay_s
+
+
+def _each_error() -> list[Exception]:
+    """One of each public class of `errors`, and subclasses with constructors of their own."""
+    own = {errors.RetryAfter, errors.Snooze}  # whose argument is no text
+    kinds = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)]
+    plain = [kind("why") for kind in kinds if kind not in own and not kind.__name__.startswith("_")]
+    limited = errors.RetryAfter(60, limit=True)
+    limited.add_note("a note")
+    return [*plain, errors.Snooze(60), errors.RetryAfter(60, "busy"), limited, OddSnooze(), OddRetry()]
+
+
+@pytest.mark.parametrize("error", _each_error(), ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_an_error_crosses_a_process_pool_unchanged(error: Exception, protocol: int) -> None:
+    for copied in pickle.loads(pickle.dumps(error, protocol)), copy.copy(error), copy.deepcopy(error):
+        assert type(copied) is type(error)
+        assert (str(copied), copied.args, vars(copied)) == (str(error), error.args, vars(error))
