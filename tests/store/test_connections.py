@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
 from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.connection import connect, connect_blocking, describe_dsn
+from wakeboard.store.connection import cancel_and_abort, connect, connect_blocking, describe_dsn
 from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.reconnecting import ReconnectingConnection
@@ -155,3 +155,46 @@ def test_a_database_that_quotes_all_identifiers_accepts_the_inserts_of_the_funct
     asyncio.run(migrate(empty_database))
     with psycopg.connect(empty_database, autocommit=True) as conn:
         conn.execute("select wakeboard.enqueue('ping', limit_key => 'k')")
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_cancelled_statement_and_its_connection_end(
+    database: str, is_async: bool, is_reachable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the server cannot be reached for the cancel."""
+    conn: Any = await connect(database) if is_async else connect_blocking(database)
+    pid = conn.info.backend_pid
+
+    def unreachable(**_: float) -> None:
+        raise psycopg.OperationalError("no route to host")
+
+    if not is_reachable:
+        monkeypatch.setattr(conn, "cancel_safe", unreachable)
+
+    async def execute(query: str) -> None:
+        await (conn.execute(query) if is_async else asyncio.to_thread(conn.execute, query))
+
+    async with await connect(database) as other:
+        await other.execute("create table held ()")
+        async with other.transaction():
+            await other.execute("lock table held")
+            asked = asyncio.create_task(execute("select from held"))
+            waits = "select count(*) from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+            await _until(other, waits, pid, 1)
+            await asyncio.to_thread(cancel_and_abort(conn).join)
+            with pytest.raises(psycopg.OperationalError):
+                await asked
+            with pytest.raises(psycopg.OperationalError):
+                await execute("select 1")
+            if is_reachable:
+                await _until(other, "select count(*) from pg_stat_activity where pid = %s", pid, 0)
+    await conn.close() if is_async else conn.close()
+
+
+async def _until(conn: psycopg.AsyncConnection[Any], query: str, pid: int, count: int) -> None:
+    while True:
+        await conn.execute("select pg_stat_clear_snapshot()")
+        if await (await conn.execute(query.encode(), (pid,))).fetchone() == (count,):
+            return
+        await asyncio.sleep(0.01)

@@ -26,6 +26,13 @@ def hang_behind_once(run: wakeboard.Run) -> None:
         time.sleep(300)
 
 
+@wakeboard.handler("wait_in_once")
+def wait_in_once(run: wakeboard.Run) -> None:
+    """Waits for the transaction that has the same effect."""
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        run.once(conn, "charge")
+
+
 @wakeboard.handler("hang_behind_its_own_lock")
 def hang_behind_its_own_lock(run: Any) -> None:
     """The same with a direct call: the worker does not know the connection."""

@@ -41,6 +41,21 @@ def test_a_handler_that_hangs_behind_once_delays_no_other_run_and_times_out(stor
     assert store.run(hung)["error_type"] == "Timeout"
 
 
+def test_the_timeout_ends_a_plain_handler_that_waits_in_once_for_another_transaction(store: Store) -> None:
+    """The backend waits for a lock, so it does not notice that its client has gone."""
+    (waits,) = store.enqueue("wait_in_once", timeout_s=2, max_attempts=1, run_at="2900-01-01Z")
+    settings = HANDLERS | {"lease_seconds": 60}
+    with store.worker("--forever", **settings), psycopg.connect(store.dsn) as other:
+        other.execute(
+            "insert into wakeboard.job_effects (run_uuid, key, run_id, lease_epoch)"
+            " select uuid, 'charge', id, 0 from wakeboard.job_runs where id = %s",
+            (waits,),
+        )
+        store.watcher.do("update wakeboard.job_runs set run_at = now()")
+        store.watcher.wait("select exists (select from wakeboard.job_runs where id = %s and status = 'dead')", waits)
+    assert store.run(waits)["error_type"] == "Timeout"
+
+
 def test_a_worker_exits_if_its_handler_keeps_a_run_locked_for_a_lease(store: Store) -> None:
     settings = HANDLERS | {"lease_seconds": 3, "grace_seconds": 1}
     with store.worker("--forever", **settings) as worker:

@@ -11,6 +11,7 @@ import os
 import re
 import select
 import socket
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -34,6 +35,7 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
+CANCEL_S = 2.0  # how long a cancel request may take
 SCHEMA_VERSION = 29  # the newest migration that this release was written for
 NEWEST_MIGRATION = "plain_inserts"  # the name of that migration
 
@@ -139,6 +141,26 @@ def abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
     """Breaks a connection, from any thread: a call that waits for a reply on it raises DatabaseUnavailable."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as duplicate:
         duplicate.shutdown(socket.SHUT_RDWR)
+
+
+def cancel_and_abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> threading.Thread:
+    """Cancels what a connection executes, then breaks it, in a thread of its own, which is returned.
+
+    Without the cancel, a backend that waits for a lock would not notice that its client has gone. The cancel comes
+    first, because PgBouncer forwards none for a client that it has lost.
+    """
+
+    def run() -> None:
+        with suppress(Exception):  # the server may be unreachable
+            if isinstance(conn, psycopg.AsyncConnection):
+                asyncio.run(conn.cancel_safe(timeout=CANCEL_S))
+            else:
+                conn.cancel_safe(timeout=CANCEL_S)
+        abort(conn)
+
+    thread = threading.Thread(target=run, name="cancel", daemon=True)  # it does not keep the process
+    thread.start()
+    return thread
 
 
 def is_connection_loss(

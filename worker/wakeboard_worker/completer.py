@@ -5,10 +5,10 @@ harmless. After that the outcomes are dropped, because other workers may have th
 
 An outcome is *blocked* if another transaction has locked its run, or what its outcome changes besides. It does not
 delay the others. It is sent again twice a second over a second connection, and its lease is renewed meanwhile. The lock
-is nearly always that of `run.once` in an abandoned handler. The completer then closes the handler's connection, and the
-server rolls the transaction back. If the worker does not know the connection and the outcome is still blocked after a
-whole lease, the worker exits, which ends the transaction, too. It does not exit if none of its handlers can hold the
-lock.
+is nearly always that of `run.once` in an abandoned handler. The completer then cancels the statement of the handler's
+connection and closes it, and the server rolls the transaction back. If the worker does not know the connection and the
+outcome is still blocked after a whole lease, the worker exits, which ends the transaction, too. It does not exit if
+none of its handlers can hold the lock.
 
 If a lock stops a whole statement, all outcomes of it are blocked, and the second connection sends them in ever smaller
 parts, so that only those wait that need the lock. A failure that pauses its limit key (`RetryAfter(limit=True)`) is
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 from wakeboard.rules.humanize import counted
-from wakeboard.store.connection import abort
+from wakeboard.store.connection import cancel_and_abort
 from wakeboard.store.worker_api import SNOOZED, Failure, Release
 from wakeboard_worker.in_flight import Outcomes
 from wakeboard_worker.logs import log, outages
@@ -235,7 +235,7 @@ class Completer:
                 if attempt.has_outcome and attempt.effect_conn is not None and attempt.id in self._in_flight.blocked:
                     conn, attempt.effect_conn = attempt.effect_conn, None
                     log.warning("closed the connection of a handler that does not stop", extra=attempt.log_fields())
-                    abort(conn)
+                    cancel_and_abort(conn)
 
     def _check_blocked_too_long(self) -> None:
         """Drop outcomes that were blocked until their lease expired.
