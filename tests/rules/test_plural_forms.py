@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.rules.humanize import counted, full_stop, times
+from wakeboard.rules.humanize import counted, full_stop, named_runs, times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [ROOT / "wakeboard", ROOT / "worker/wakeboard_worker", ROOT / "operator/wakeboard_operator"]
@@ -38,6 +38,18 @@ LOGGED = re.compile(rf"%[sd] (?:[a-z]+ )?(?:{NOUNS})\b")
 )
 def test_a_number_has_its_noun_in_the_right_form(number: int, noun: str, words: str):
     assert counted(number, noun) == words
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ([7], "run 7"),
+        ([8, 7], "runs 7, 8"),
+        (range(1, 14), "runs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 3 more"),
+    ],
+)
+def test_at_most_ten_runs_are_named(ids: Iterable[int], words: str):
+    assert named_runs(ids) == words
 
 
 def test_how_often_is_written_in_words():

@@ -33,6 +33,16 @@ def wait_in_once(run: wakeboard.Run) -> None:
         run.once(conn, "charge")
 
 
+_left_open: list[psycopg.Connection] = []
+
+
+@wakeboard.handler("leave_open")
+async def leave_open(run: wakeboard.Run) -> None:
+    """Returns without the commit."""
+    _left_open.append(psycopg.connect(os.environ["WAKEBOARD_DSN"]))
+    run.once(_left_open[-1], "charge")
+
+
 @wakeboard.handler("hang_behind_its_own_lock")
 def hang_behind_its_own_lock(run: Any) -> None:
     """The same with a direct call: the worker does not know the connection."""

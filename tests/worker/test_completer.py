@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -67,6 +68,20 @@ async def test_a_result_that_is_being_reported_is_not_dropped_when_the_lease_val
             task.cancel()
         await connection.close()
         await blocked_connection.close()
+
+
+async def test_outcomes_that_are_lost_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+    in_flight.defer_releases([Release(run, 1) for run in range(12, 0, -1)])
+    in_flight.flush_deferred_releases()
+    heartbeat: Any = SimpleNamespace(leases_valid=lambda: False)
+    unused: Any = None
+    completing = asyncio.create_task(Completer(in_flight, unused, unused, heartbeat, ME.lease_s).run())
+    await in_flight.wakeup.wait()  # they are reported
+    completing.cancel()
+    named = "runs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"
+    assert f"lost: 12 outcomes of {named} could not be sent before the leases expired" in caplog.messages
 
 
 async def until(conn: psycopg.AsyncConnection, query: str) -> None:

@@ -100,6 +100,27 @@ def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delay
     assert (store.run(locked)["lease_epoch"], store.run(locked)["result"]) == (1, "lingered")
 
 
+def test_a_worker_exits_if_a_handler_returned_with_an_open_transaction(store: Store) -> None:
+    with store.worker("--forever", **HANDLERS | {"lease_seconds": 3, "grace_seconds": 1}) as worker:
+        (run,) = store.enqueue("leave_open")
+        assert worker.exit_code() == 1, worker.log
+    assert f"kept the outcome of run {run} from being stored for 3 s" in worker.log
+
+
+def test_a_lock_of_another_session_that_allows_renewals_does_not_end_the_worker(store: Store) -> None:
+    """As a foreign key to the run takes it."""
+    with store.worker("--forever", **HANDLERS | {"lease_seconds": 3}) as worker, psycopg.connect(store.dsn) as other:
+        (locked,) = store.enqueue("linger")
+        begins(store, locked)
+        other.execute("select from wakeboard.job_runs where id = %s for key share", (locked,))
+        store.watcher.wait("select started_at < now() - interval '12 s' from wakeboard.job_runs where id = %s", locked)
+        other.rollback()
+        store.watcher.wait("select exists (select from wakeboard.job_run_history where id = %s)", locked)
+        worker.send(signal.SIGTERM)
+        assert worker.exit_code() == 0, worker.log
+    assert store.run(locked)["lease_epoch"] == 1
+
+
 # -- locks of other rows and of tables ---------------------------------------------------------------------------------
 
 HOLD_ATTEMPT = """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
 # (upper bound in seconds, seconds of the unit, unit): "in 80 s", but "in 2 min".
@@ -26,6 +26,7 @@ _REASONS = {  # stored by the SQL functions for runs that were not run to their 
 }
 
 
+MAX_NAMED_RUNS: Final = 10  # in one message
 WAITS_FOR_RUNS_UNTIL: Final = datetime(2999, 12, 31, tzinfo=UTC)  # the run_at of a run that waits for other runs
 
 
@@ -80,6 +81,13 @@ def counted(number: int, noun: str) -> str:
 def counted_at_least(number: int, noun: str, *, more: bool) -> str:
     """As `counted`; with `more` the number is a lower bound: "10,000+ runs"."""
     return f"{number:,}+ {plural(noun)}" if more else counted(number, noun)
+
+
+def named_runs(ids: Iterable[int]) -> str:
+    """The numbers of runs, at most ten of them: "run 7", "runs 7, 8", "runs 1, 2, … and 3 more"."""
+    numbers = sorted(ids)
+    more = f" and {len(numbers) - MAX_NAMED_RUNS:,} more" if len(numbers) > MAX_NAMED_RUNS else ""
+    return f"{'run' if len(numbers) == 1 else 'runs'} {', '.join(map(str, numbers[:MAX_NAMED_RUNS]))}{more}"
 
 
 def plural(noun: str) -> str:

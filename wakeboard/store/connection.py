@@ -163,6 +163,11 @@ def cancel_and_abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any
     return thread
 
 
+def is_in_transaction(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Whether a connection is open and has a transaction or a statement that has not ended."""
+    return not conn.closed and conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+
+
 def is_connection_loss(
     conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any] | None, error: BaseException
 ) -> bool:

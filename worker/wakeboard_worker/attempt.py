@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.errors import DatabaseUnavailable, Locked
 from wakeboard.run import Run
+from wakeboard.store.connection import is_in_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -91,6 +92,11 @@ class Attempt(Run):
     def age_s(self) -> float | None:
         """Seconds since the handler started; None: it has not started."""
         return time.monotonic() - self.started if self.started else None
+
+    def has_open_effect(self) -> bool:
+        """Whether a connection that the handler passed to `once` is still in a transaction."""
+        conns = [self.effect_conn, *(self._effects or {}).values()]
+        return any(conn is not None and is_in_transaction(conn) for conn in conns)
 
     def log_fields(self) -> dict[str, Any]:
         """The fields that each log record of this attempt carries."""

@@ -23,7 +23,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
-from wakeboard.rules.humanize import counted
+from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.store.connection import cancel_and_abort
 from wakeboard.store.worker_api import SNOOZED, Failure, Release
 from wakeboard_worker.in_flight import Outcomes
@@ -158,7 +158,10 @@ class Completer:
                 self._unblock(items)
             return items
         else:
-            log.warning("lost: %s could not be sent before the leases expired", counted(len(items), "outcome"))
+            runs = named_runs([item.id for item in items])
+            log.warning(
+                "lost: %s of %s could not be sent before the leases expired", counted(len(items), "outcome"), runs
+            )
             self._in_flight.defer_releases(items)
             outages.remove("outcomes")
         self._in_flight.counts.lost += len(items)
@@ -182,7 +185,7 @@ class Completer:
                 self._in_flight.unblock(item)
         if lost := refused - still_leased:
             self._in_flight.counts.lost += len(lost)
-            log.warning("lost: the database refused the outcome of runs %s", ", ".join(map(str, sorted(lost))))
+            log.warning("lost: the database refused the outcome of %s", named_runs(lost))
 
     def _unblock(self, items: Sequence[Outcome]) -> None:
         for item in items:
@@ -260,11 +263,11 @@ class Completer:
                 )
 
     def _handler_may_hold_lock(self, outcome: Outcome) -> bool:
-        """Whether a handler may hold the lock: one that does not stop, or one that returned with its transaction open.
+        """Whether a handler may hold the lock: one that does not stop, or one that returned with an open `run.once`.
 
         A handler that raised an error has rolled its transaction back, so a failure alone is no sign.
         """
-        if not isinstance(outcome, Failure | Release):
+        if not isinstance(outcome, Failure | Release) and outcome.has_open_effect():
             return True
         return any(
             executor.abandoned or any(attempt.has_outcome for attempt in executor.running.values())

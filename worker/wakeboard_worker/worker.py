@@ -24,7 +24,7 @@ from wakeboard.handlers import load_handlers
 from wakeboard.maintenance.dependents import may_have_more
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
-from wakeboard.rules.humanize import counted
+from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.run import SHUTDOWN
 from wakeboard.store.connection import describe_dsn, require_schema
 from wakeboard.store.failure_log import FailureLog
@@ -61,7 +61,6 @@ ENDED = "ended"  # the payload of a notification
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
 BLOCKED_S = 2.0  # how long the shutdown waits for blocked outcomes
 MAX_LABEL = 256  # characters
-MAX_NAMED = 10  # runs in a line of the log
 FLUSH_S = 3.0  # how long the end of the worker waits until spans and metrics are sent
 MIN_CLAIM_REPLY_S = 10.0  # maintenance uses the connection of claims, too
 LATE_STATEMENT_S = 1.0  # the database may execute a statement this long after the worker stopped waiting for the reply
@@ -331,7 +330,7 @@ class _WorkerTasks:
     def _note_lost(self) -> None:
         """Log and count the outcomes that are not stored when the worker ends. Their leases are left to expire."""
         in_flight = self._in_flight
-        blocked = sorted(in_flight.blocked)
+        blocked = list(in_flight.blocked)
         unreported = in_flight.unreported - sum(each.id in in_flight.blocked for each in in_flight.reporting)
         if unreported:
             log.error(
@@ -340,10 +339,9 @@ class _WorkerTasks:
             )
         if blocked:
             log.error(
-                "lost: a lock of another transaction kept %s from being stored: %s%s will be executed again",
+                "lost: a lock of another transaction kept %s from being stored: %s will be executed again",
                 counted(len(blocked), "outcome"),
-                f"{'run' if len(blocked) == 1 else 'runs'} {', '.join(map(str, blocked[:MAX_NAMED]))}",
-                f" and {len(blocked) - MAX_NAMED} more" if len(blocked) > MAX_NAMED else "",
+                named_runs(blocked),
             )
         if blocked or unreported:
             in_flight.counts.lost += len(blocked) + unreported
