@@ -167,7 +167,10 @@ async def test_a_waiting_run_says_what_it_waits_for(worker: SqlClient):
     second = worker.enqueue()
     assert await next_of(worker, first) == [
         "It became due ….",
-        "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it.",
+        (
+            "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it,"
+            " unless another transaction has locked it or its limit."
+        ),
     ]
     assert await next_of(worker, second) == ["It waits behind 1 earlier run of its queue."]
 
@@ -253,7 +256,8 @@ async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient)
     assert [event.title for event in stopping] == ["postgres (sql) asked this run to stop"]
     worker.let_lapse(running)
     assert (await next_of(worker, running))[0] == (
-        "A worker has not renewed its lease, which expired …. Maintenance takes it back."
+        "A worker has not renewed its lease, which expired …. Maintenance takes it back,"
+        " unless another transaction has locked the run."
     )
     assert await next_of(worker, retried_run(worker)) == []
 

@@ -21,7 +21,10 @@ def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Exp
     assert explain(run) == [
         f"run {run} of ping is queued.",
         "It became due ….",
-        "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it.",
+        (
+            "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it,"
+            " unless another transaction has locked it or its limit."
+        ),
     ]
 
 
@@ -151,7 +154,8 @@ def test_a_running_run_says_where_since_when_and_for_how_long(served: SampleStor
     ]
     served.sql("update wakeboard.job_runs set locked_until = now() - interval '1 s' where id = %s", run)
     assert explain(run)[1] == (
-        "The worker worker-a has not renewed its lease, which expired …. Maintenance takes it back."
+        "The worker worker-a has not renewed its lease, which expired …. Maintenance takes it back,"
+        " unless another transaction has locked the run."
     )
 
 

@@ -200,7 +200,7 @@ def test_replay_refuses_what_is_not_finished_or_never_ran(admin: SqlClient, work
     given_up, late = dead(admin, worker), admin.enqueue()
     admin.sql("update job_runs set start_before = now() - interval '1 s' where id = %s", late)
     admin.sql("select skip_past_deadline()")
-    assert admin.replay(given_up) == ("refused: the run is dead; replay takes finished runs", None)
+    assert admin.replay(given_up) == ("refused: the run is dead; retry it, or discard it and then replay it", None)
     assert admin.replay(late) == ("refused: these ticks were skipped and never ran; use run-now", None)
     assert admin.replay(999) == ("refused: there is no such run", None)
 

@@ -131,7 +131,10 @@ def test_no_effects_table_is_made_beside_the_store(database: str) -> None:
 def test_without_an_effects_table_one_sentence_says_so(empty_database: str) -> None:
     from uuid import UUID
 
-    with psycopg.connect(empty_database) as conn, pytest.raises(WakeboardError, match="run `wakeboard migrate`"):
+    with (
+        psycopg.connect(empty_database) as conn,
+        pytest.raises(WakeboardError, match="run `wakeboard effects install`"),
+    ):
         effects.once(conn, effects.Lease(1, 1, UUID(int=1), 1), "charge")
 
 

@@ -44,14 +44,18 @@ class ManifestSync:
         self._connection, self._problems, self._emit = connection, problems, emit
         self._schedules: tuple[JobSchedule, ...] = ()
         self._duplicates: set[str] = set()  # that were named
+        self._waits = False
 
-    async def sync(self, misfire_grace: timedelta) -> None:
-        """Reads the folder and updates the store. Raises WakeboardError if the store is unavailable."""
+    async def sync(self, misfire_grace: timedelta) -> bool:
+        """Reads the folder and updates the store. Raises WakeboardError if the store is unavailable.
+
+        Returns False if another transaction has locked a schedule, so that this must be called again.
+        """
         try:
             manifests = load_folder(self._folder)
         except WakeboardError as error:
             self._problems.update("folder", [str(error)])
-            return
+            return True
         self._problems.update("folder", [])
         report = await sync(
             await self._connection.store(),
@@ -65,9 +69,19 @@ class ManifestSync:
         limited = await self._declare_limits(manifests)
         failed = [f"{name} is not scheduled: {error}" for name, error in report.failed.items()]
         pending = [report.pending_removal] if report.pending_removal else []
-        self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending])
-        self._emit(Message(UP, f"{self._folder}: {_summary(report, len(manifests.schedules))}."))
+        unremoved = report.missing if manifests.complete and not pending else []
+        locked = [
+            f"{name} is not {change} yet: another transaction has locked it; trying again."
+            for change, names in (("updated", report.contended), ("removed", unremoved))
+            for name in names
+        ]
+        self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending, *locked])
+        if report.changed or not self._waits:
+            loaded = len(manifests.schedules) + len(unremoved)
+            self._emit(Message(UP, f"{self._folder}: {_summary(report, loaded)}."))
+        self._waits = bool(locked)
         await self._warn_of_duplicates()
+        return not locked
 
     async def _declare_limits(self, manifests: Manifests) -> list[str]:
         """Declares the limits of the folder. Returns what is wrong."""

@@ -165,7 +165,8 @@ class Supervisor:
         self._log(
             f"Workers load handlers from the module {modules}."
             if modules
-            else f"{file} does not exist. Workers run the built-in job types ping, http and command."
+            else f"{file} does not exist. Workers run the built-in job type ping. With WAKEBOARD_HTTP_ALLOWED_HOSTS"
+            f" they also run http, with WAKEBOARD_COMMANDS also command ({self._folder / FILE_NAME})."
         )
 
     def _open_view(self) -> None:
@@ -283,8 +284,7 @@ class Supervisor:
         self._problems.update("handlers", [problem] if problem else [], resolved=resolved)
 
     async def _sync_folder(self) -> None:
-        await self._sync.sync(self._settings.settings.misfire_grace)
-        self._sync_needed = False
+        self._sync_needed = not await self._sync.sync(self._settings.settings.misfire_grace)
         self._spawner.queues = self._settings.worker_queues(self._sync.queues())
 
     def _read_settings(self) -> None:

@@ -139,7 +139,7 @@ def _running(run: RunSituation) -> Iterator[Fact]:
             "lease_expired",
             f"{worker} has not renewed its lease, which expired",
             run.locked_until,
-            ". Maintenance takes it back.",
+            ". Maintenance takes it back, unless another transaction has locked the run.",
         )
     else:
         attempt = f"attempt {run.attempts} of {run.max_attempts}"
@@ -175,7 +175,11 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
         yield Fact("due", "It became due", run.run_at, ".")
         if not (found or unserved or missed):
             allowed = f"a timeout of {run.timeout_s:,} s (WAKEBOARD_MAX_TIMEOUT_SECONDS)"
-            yield Fact("claimable", f"A worker that is free and allows {allowed} claims it.")
+            yield Fact(
+                "claimable",
+                f"A worker that is free and allows {allowed} claims it,"
+                " unless another transaction has locked it or its limit.",
+            )
 
 
 def _pauses(obstacles: Obstacles) -> Iterator[Fact]:

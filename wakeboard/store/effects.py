@@ -6,6 +6,7 @@ creates the same table and a function with the same signature.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
@@ -14,14 +15,18 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import scalar_row, tuple_row
 
-from wakeboard.errors import Refused
+from wakeboard.errors import Refused, SchemaMismatch
 from wakeboard.store.connection import connect, describe_connection
 from wakeboard.store.statements import checked_call, pinned_transaction, read, translating
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Generator
     from uuid import UUID
 
+_NO_TABLE: Final = (
+    "run.once: this database has no effects table. For an application's database, run `wakeboard effects install`;"
+    " for wakeboard's own, run `wakeboard migrate`."
+)
 _ONCE: Final = checked_call("select wakeboard.once(%s, %s, %s, %s, %s)")
 
 
@@ -32,6 +37,15 @@ class Lease(NamedTuple):
     run_id: int
     run_uuid: UUID
     epoch: int
+
+
+@contextmanager
+def _translating() -> Generator[None]:
+    with translating():
+        try:
+            yield
+        except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as error:
+            raise SchemaMismatch(_NO_TABLE) from error
 
 
 @overload
@@ -52,13 +66,13 @@ def once(
         )
     if isinstance(conn, psycopg.AsyncConnection):
         return _once_async(conn, lease, key)
-    with translating():
+    with _translating():
         rows = conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key)).fetchall()
     return rows[0][0]
 
 
 async def _once_async(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str) -> bool:
-    with translating():
+    with _translating():
         cursor = await conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key))
         rows = await cursor.fetchall()
     return rows[0][0]

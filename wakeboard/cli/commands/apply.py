@@ -28,10 +28,10 @@ class Applied:
     """What the command changed, or with --dry-run would change. Schedules are listed as namespace/name.
 
     `missing`: schedules that are no longer in the folder and were not removed. `conflicts`: schedules that other
-    processes changed at the same time; apply again. `failed`: schedules whose ticks cannot be computed, and why; their
-    last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null. `duplicates`:
-    schedules of the folder with other sources that have a schedule of the same name; all of them run. `limits`: the
-    limit keys whose declarations changed: set, removed, or kept because an administrator has set another limit.
+    processes changed or kept locked at the same time; apply again. `failed`: schedules whose ticks cannot be computed,
+    and why; their last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null.
+    `duplicates`: schedules of the folder with other sources that have a schedule of the same name; all of them run.
+    `limits`: the limit keys whose declarations changed: set, removed, or kept because an administrator has set another limit.
     """
 
     source: str
@@ -191,7 +191,7 @@ def _print(result: Applied) -> None:
     for name, sources in result.duplicates.items():
         print_error(f"note: {name} is also a schedule of {', '.join(sources)}; both run. `--name` sets the source.")
     for name in result.conflicts:
-        print_error(f"{name}: another process changed it at the same time; apply again.")
+        print_error(f"{name}: another process has changed or locked it; apply again.")
     if result.pending_removal:
         print_error(result.pending_removal)
     elif result.missing:

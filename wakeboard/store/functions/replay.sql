@@ -42,7 +42,9 @@ begin
     select * into past from job_run_history as h where h.id = wanted limit 1;
     if not found then
       return query select wanted, coalesce(
-        (select 'refused: the run is ' || status::text || '; replay takes finished runs' from job_runs as run where run.id = wanted),
+        (select 'refused: the run is ' || status::text
+                || case status when 'dead' then '; retry it, or discard it and then replay it' else '; replay takes finished runs' end
+           from job_runs as run where run.id = wanted),
         'refused: there is no such run'), null::bigint;
       continue;
     elsif past.status = 'skipped' then
