@@ -183,3 +183,35 @@ def test_a_locked_tick_that_waits_for_all_ticks_is_left_out_of_the_check(
     assert (days(admin, children[0]), days(admin, children[1])) == ([], ["Mon"])
     holder.sql("rollback")
     assert worker.value(join, *given) == 1
+
+
+def test_a_locked_tick_of_a_parent_that_had_succeeded_delays_nothing(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient
+) -> None:
+    extract, other = admin.define("extract"), admin.define("other")
+    child, neighbour = admin.define("child"), admin.define("neighbour")
+    after(admin, child, "extract")
+    after(admin, neighbour, "other")
+    succeed(worker, tick(admin, extract))
+    pass_on(worker)
+    holder.sql("select from schedule_ticks where definition_id = %s for update", extract)
+    succeed(worker, tick(admin, extract), tick(admin, other))
+    pass_on(worker)
+    assert (days(admin, child), days(admin, neighbour)) == (["Mon"], ["Mon"])
+    assert admin.value("select count(*) from ended_runs") == 0
+
+
+def test_a_locked_run_with_many_parents_delays_no_ends_behind_them(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient
+) -> None:
+    parents = [admin.enqueue() for _ in range(19)]
+    locked = admin.enqueue(after=parents)
+    others = [admin.enqueue() for _ in range(30)]
+    free = [admin.enqueue(after=[parent]) for parent in others]
+    holder.sql("select from job_runs where id = %s for update", locked)
+    succeed(worker, *parents)
+    succeed(worker, *others)
+    assert [row.ended for _ in range(2) for row in worker.sql("select * from enqueue_dependents(20)")] == [21, 9]
+    assert started(admin, *free) == free
+    holder.sql("rollback")
+    assert pass_on(worker).started == 1

@@ -31,7 +31,8 @@ class Applied:
     processes changed or kept locked at the same time; apply again. `failed`: schedules whose ticks cannot be computed,
     and why; their last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null.
     `duplicates`: schedules of the folder with other sources that have a schedule of the same name; all of them run.
-    `limits`: the limit keys whose declarations changed: set, removed, or kept because an administrator has set another limit.
+    `limits`: the limit keys whose declarations changed: set, removed, or kept because an administrator has set another
+    limit.
     """
 
     source: str

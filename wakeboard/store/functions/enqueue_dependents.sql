@@ -36,6 +36,7 @@ declare
   again boolean;
   ids bigint[]; definitions bigint[]; ticks timestamptz[]; outcomes text[];
   found_count integer;
+  ended_now integer;
   ended_count integer := 0;
   freed_now integer;
   freed integer := 0;
@@ -48,7 +49,7 @@ begin
   -- `create_dependent_runs`, get their places first, but at most half of them.
   at_once := enqueue_dependents.count + enqueue_dependents.count / 10
     - (select count(*) from (select from schedule_ticks where waits_for = 'run' limit enqueue_dependents.count / 2) as waiting);
-  for part in 1..2 loop
+  for part in 1..3 loop
     select array_agg(place), array_agg(run_id), array_agg(definition_id), array_agg(scheduled_for), array_agg(outcome), count(*)
       into rows, ids, definitions, ticks, outcomes, found_count
       from (select ctid as place, run_id, definition_id, scheduled_for, outcome from ended_runs
@@ -109,6 +110,9 @@ begin
        where definition_id is not null
          and not exists (select from unnest(held_definitions, held_ticks) as held (id, at)
                           where held.id = end_of.definition_id and held.at = end_of.tick)
+         and (select true from schedule_ticks as past       -- it stays as it is, and `on conflict` would wait for a lock of it
+               where past.definition_id = end_of.definition_id and past.scheduled_for = end_of.tick and past.outcome = 'succeeded'
+               limit 1) is null
        order by definition_id, tick, outcome = 'succeeded' desc, id desc
       on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
        where known.outcome is distinct from 'succeeded';
@@ -177,11 +181,12 @@ begin
       insert into definition_changes (definition_id)
       select distinct edge.definition_id from gone join schedule_dependencies as edge on edge.parent_id = gone.definition_id
     )
-    select count(*) into ended_count from gone;
-    exit when ended_count > 0 or found_count < enqueue_dependents.count;
-    -- All rows of this part stay, because others have locked what waits for them. The next part begins behind them, or, as there may be
-    -- very many of them, at a random page.
-    start := case when random() < 0.5 then (select max(place) from unnest(rows) as place) else
+    select count(*) into ended_now from gone;
+    ended_count := ended_count + ended_now;
+    exit when ended_now > found_count / 2 or found_count < enqueue_dependents.count;
+    -- Most rows of this part stay, because others have locked what waits for them. The second part begins behind them, and the third, as
+    -- there may be very many of them, at a random page.
+    start := case part when 1 then (select max(place) from unnest(rows) as place) else
       format('(%s,0)', floor(random() * pg_relation_size('ended_runs') / current_setting('block_size')::integer))::tid end;
   end loop;
 
