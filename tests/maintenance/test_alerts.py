@@ -9,6 +9,7 @@ import pytest
 
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from tests.rules.test_alert_rules import rule_of
+from wakeboard.errors import Locked
 from wakeboard.maintenance.alerts import evaluate_alerts, measure
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
@@ -308,6 +309,54 @@ async def test_a_rule_that_cannot_be_measured_does_not_stop_the_others(store: Ma
     with pytest.raises(Exception, match="wakeboard migrate"):
         await evaluate(store, rule_of(name="a", durationOver="3 x p95"), rule_of(name="b", dead=1))
     assert [row.rule for row in await alerts(store)] == ["b"]
+
+
+async def test_locked_alerts_delay_no_other_alert(store: MaintenanceStore, database: str):
+    rules = [rule_of(name=f"rule-{number}", dead=1) for number in range(6)]
+    await enqueue(store)
+    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    await evaluate(store, *rules)
+    async with connected(database) as holder:
+        await rows(holder, "begin")
+        await rows(holder, "select from alerts where rule <> 'rule-5' for update")
+        await rows(store, "set statement_timeout = '1900ms'")  # less than the locks took before
+        began = await rows(store, "select now()")
+        with pytest.raises(Locked):
+            await evaluate(store, *rules)
+        assert await rows(store, "select rule from alerts where seen_at > %s", *began[0]) == [("rule-5",)]
+        await rows(holder, "rollback")
+    await evaluate(store, *rules)
+    assert len(await rows(store, "select rule from alerts where seen_at > %s", *began[0])) == 6
+
+
+async def test_an_evaluation_waits_for_locks_for_a_bounded_time_in_all(
+    store: MaintenanceStore, database: str, monkeypatch: pytest.MonkeyPatch
+):
+    """What is left is evaluated when it is due again."""
+    rules = [rule_of(name=f"rule-{number}", dead=1) for number in range(30)]
+    await enqueue(store)
+    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    tried: list[str] = []
+    fire_alert = store.fire_alert
+
+    async def counted(rule: str, *args: Any) -> int | None:
+        tried.append(rule)
+        return await fire_alert(rule, *args)
+
+    monkeypatch.setattr(store, "fire_alert", counted)
+    async with connected(database) as holder:
+        await rows(holder, "begin")
+        for rule in rules:
+            await rows(
+                holder, "insert into alerts (rule, severity, summary, value) values (%s, 'info', '', 1)", rule.name
+            )
+        with pytest.raises(Locked):
+            await evaluate(store, *rules)
+    assert 0 < len(tried) <= 5  # each waits for 100 ms at least
+    await rows(store, "update alert_rules set evaluated_at = 'epoch'")
+    tried.clear()
+    await evaluate(store, *rules)
+    assert len(tried) == 30
 
 
 async def test_maintenance_evaluates_the_rules_after_its_first_pass(store: MaintenanceStore):

@@ -1,10 +1,11 @@
-"""Rows that another transaction has locked or inserted stop no batch of alert rules or of expired leases."""
+"""Rows that another transaction has locked or inserted stop no batch of alert rules, of limits or of counted runs."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 if TYPE_CHECKING:
@@ -41,3 +42,47 @@ def test_a_locked_alert_of_a_removed_rule_stops_no_evaluation(admin: SqlClient, 
     assert admin.column(claim, json.dumps(rules[2:])) == ["kept"]
     assert admin.column(removed) == ["a", "b"]
     assert admin.column("select name from alert_rules order by name") == ["kept"]
+
+
+CLAIM_RULE = """
+select claimed_at from claim_alert_rules('[{"name": "a", "severity": "info", "interval_s": 0, "definition": {}}]')
+"""
+
+
+@pytest.mark.parametrize("is_firing", [True, False])
+def test_the_record_of_a_locked_alert_does_not_wait(admin: SqlClient, holder: SqlClient, is_firing: bool) -> None:
+    """A worker claims runs over the same connection."""
+    record = "select record_alert('a', %s, %s, 'x', 1) is not null"
+    admin.sql(record, admin.value(CLAIM_RULE), True)
+    claimed_at = admin.value(CLAIM_RULE)
+    holder.sql("select from alerts for update")
+    with pytest.raises(psycopg.errors.LockNotAvailable, match="could not obtain lock on row"):  # not: lock timeout
+        admin.sql(record, claimed_at, is_firing)
+    holder.sql("rollback")
+    assert admin.value(record, claimed_at, is_firing)
+
+
+def test_the_record_of_an_alert_waits_for_an_open_insert_for_a_tenth_of_a_second(
+    admin: SqlClient, holder: SqlClient
+) -> None:
+    claimed_at = admin.value(CLAIM_RULE)
+    holder.sql("insert into alerts (rule, severity, summary, value) values ('a', 'info', 'x', 1)")
+    admin.sql("set statement_timeout = '900ms'")  # its error is another one
+    with pytest.raises(psycopg.errors.LockNotAvailable, match="lock timeout"):
+        admin.sql("select record_alert('a', %s, true, 'x', 1)", claimed_at)
+
+
+def test_a_locked_delivery_of_an_old_alert_delays_only_its_deletion(admin: SqlClient, holder: SqlClient) -> None:
+    record = "select record_alert('a', %s, %s, 'x', 1, notification => %s, receivers => '{r}')"
+    for is_firing, notification in ((True, "open"), (False, "resolved")) * 2:
+        admin.sql(record, admin.value(CLAIM_RULE), is_firing, notification)
+    admin.sql("update alerts set resolved_at = now() - interval '10000 days'")
+    locked, free = admin.column("select id from alerts order by id")
+    holder.sql("select from alert_deliveries where alert_id = %s for update", locked)
+    claimed_at = admin.value(CLAIM_RULE)
+    new = admin.value(record, claimed_at, True, "open")
+    assert admin.column("select id from alerts order by id") == [locked, new]
+    assert free not in admin.column("select alert_id from alert_deliveries")
+    holder.sql("rollback")
+    admin.sql(record, claimed_at, True, None)
+    assert admin.column("select id from alerts") == [new]

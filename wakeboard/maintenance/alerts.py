@@ -2,13 +2,17 @@
 
 The claim is atomic, so that any number of workers, operators and `wakeboard up` together evaluate a rule once in its
 interval. A result is stored only if its claim is the newest, so a process that was suspended changes nothing. At most
-one alert of a rule is open, whatever fails. A rule whose measurement fails does not stop the others.
+one alert of a rule is open, whatever fails. A rule whose measurement fails, or whose alert another transaction has
+locked, does not stop the others; but the waits for locks are bounded, because a worker claims runs over the same
+connection.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from typing import TYPE_CHECKING, Final
 
+from wakeboard.errors import Locked
 from wakeboard.rules.alert_evaluation import (
     Measurement,
     interval_s,
@@ -28,18 +32,28 @@ if TYPE_CHECKING:
     from wakeboard.rules.alert_rules import AlertRule
     from wakeboard.store.maintenance_api import ClaimedRule, MaintenanceStore
 
+MAX_LOCKED: Final = 5  # rules of one evaluation that met a lock: each may have waited for 0.1 s
+
 
 async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], queue: str = "default") -> int:
     """Evaluates the rules that are due and returns their number. `queue`: of the runs that deliver notifications.
 
-    Raises the error of the last rule that failed, after the others were evaluated.
+    Raises the error of the last rule that failed, after the others were evaluated. Once MAX_LOCKED rules have
+    met a lock, the others are evaluated when they are due again.
     """
     by_name = {rule.name: rule for rule in rules}
     claimed = await store.claim_alert_rules([_row(rule) for rule in rules])
+    random.shuffle(claimed)  # so that not the same rules are left each time
     failure: Exception | None = None
+    locked = 0
     for each in claimed:
         try:
             await _evaluate(store, by_name[each.name], each, queue)
+        except Locked as error:
+            failure = error
+            locked += 1
+            if locked == MAX_LOCKED:
+                break
         except Exception as error:  # noqa: BLE001 - the other rules are evaluated
             failure = error
     if failure is not None:

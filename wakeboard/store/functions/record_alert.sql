@@ -3,6 +3,8 @@
 -- alert; null if there was none to resolve, or if another process has claimed the rule since `claimed_at`. At most one alert of a rule is
 -- open. `examples`: at most the first five are kept. With a `notification` (open, repeat or resolved) it also enqueues a run of the job type
 -- wakeboard.alert for each of the `receivers`, in `queue`; but no repeat while an earlier notification of the alert is on its way to it. Alerts are kept as long as audit rows after they were resolved.
+-- Raises 55P03 if another transaction has locked the open alert: at once if it has locked the row, after 100 ms if it has inserted the alert
+-- and is still open. Nothing is recorded then; the next evaluation of the rule does it.
 -- Example:
 --   select wakeboard.record_alert('dead', '2026-11-01 12:00:00.123+00', true, '3 runs are dead', 3, '{"send_mail: Timeout (3)"}');
 
@@ -11,7 +13,7 @@ create or replace function wakeboard.record_alert(
   examples text[] default '{}', notification text default null, receivers text[] default '{}', queue text default 'default')
 returns bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set lock_timeout = '2s'
+set lock_timeout = '100ms'
 as $$
 #variable_conflict use_column
 declare
@@ -20,6 +22,8 @@ declare
   recorded bigint;
   wanted text;
   run bigint;
+  expired bigint[];
+  unlocked bigint[];
 begin
   perform require_read_committed('record_alert');
   select * into claimed_rule from alert_rules
@@ -28,6 +32,8 @@ begin
   if not found then
     return null;
   end if;
+  perform from alerts where alerts.rule = record_alert.rule and resolved_at is null
+      for no key update nowait;     -- a worker claims runs over the same connection
   if not is_firing then
     update alerts set resolved_at = present, resolution = 'recovered'
      where alerts.rule = record_alert.rule and resolved_at is null
@@ -54,10 +60,16 @@ begin
       insert into alert_deliveries (run_id, alert_id, receiver, notification) values (run, recorded, wanted, record_alert.notification);
     end loop;
   end if;
-  delete from alerts where id = any (array(
+  expired := array(
     select old.id from alerts as old
      where old.resolved_at < present - (select min_audit_retention from installation)
-     order by old.resolved_at limit 100 for update skip locked));
+     order by old.resolved_at limit 100 for update skip locked);
+  if expired <> '{}' then
+    unlocked := array(select run_id from alert_deliveries where alert_id = any (expired) order by run_id for update skip locked);
+    delete from alerts as old                -- one with a locked delivery stays for a later call
+     where old.id = any (expired)
+       and not exists (select from alert_deliveries as made where made.alert_id = old.id and made.run_id <> all (unlocked));
+  end if;
   return recorded;
 end
 $$;
