@@ -27,7 +27,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind
 from opentelemetry.trace.propagation import tracecontext
 
 from wakeboard.enqueue_span import SYSTEM
-from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 from wakeboard.run import CANCELLED, Run
 from wakeboard.store.worker_api import Failure, read_backlog
 from wakeboard.telemetry import current, fail, with_ids
@@ -112,14 +112,14 @@ class Tracing:
     # -- facts from the store ------------------------------------------------------------------------------------------
 
     async def load(self, store: WorkerStore, rows: Sequence[ClaimedRow]) -> None:
-        """Read the trace contexts of claimed runs. Raises DatabaseUnavailable; other errors are logged."""
+        """Read the trace contexts of claimed runs. Raises DatabaseUnavailable; a lock and other errors are logged."""
         if not rows or not self._telemetry.sends_spans:
             return
         try:
             found = {context.run_id: context for context in await store.trace_contexts([row.id for row in rows])}
-        except DatabaseUnavailable:
-            raise
         except WakeboardError as error:
+            if isinstance(error, DatabaseUnavailable) and not isinstance(error, Locked):
+                raise
             log.warning("trace contexts could not be read: %s", error)
             return
         for row in rows:

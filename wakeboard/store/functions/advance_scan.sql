@@ -12,7 +12,7 @@ create or replace function wakeboard.advance_scan(
 returns table (queue text, priority smallint, run_at timestamptz, id bigint) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_generic_plan set lock_timeout = '1s'
 as $$
 #variable_conflict use_column
 begin

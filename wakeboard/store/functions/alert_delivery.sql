@@ -11,6 +11,7 @@ returns table (
   verdict text, rule text, severity text, summary text, examples text[], opened_at timestamptz, resolved_at timestamptz)
 language plpgsql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 begin

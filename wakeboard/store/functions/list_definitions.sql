@@ -11,6 +11,7 @@ returns table (
   origin text, labels jsonb)
 language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
   select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, last_synced_at, removed_at is not null,
          schedule_error is not null or (not suspended and removed_at is null and lacks_tick(cron_fields, next_run_at)),

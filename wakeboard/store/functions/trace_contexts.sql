@@ -10,7 +10,7 @@ returns table (
   ended_ats timestamptz[])
 language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '1s'
 as $$
   select run.id, context.traceparent, context.tracestate, earlier.epochs, earlier.attempts, earlier.outcomes, earlier.started_ats,
          earlier.ended_ats
