@@ -86,3 +86,20 @@ def test_a_locked_delivery_of_an_old_alert_delays_only_its_deletion(admin: SqlCl
     holder.sql("rollback")
     admin.sql(record, claimed_at, True, None)
     assert admin.column("select id from alerts") == [new]
+
+
+def test_locked_rollups_are_left_to_a_later_call_after_a_tenth_of_a_second(admin: SqlClient, holder: SqlClient) -> None:
+    """A worker claims runs over the same connection."""
+    admin.sql(
+        "insert into run_rollups (grain, starts_at, dimension, name, succeeded, cancelled, skipped, discarded, failed,"
+        " timed_out, crashed, died) values ('minute', now() - interval '2 days', 'all', '', 1, 0, 0, 0, 0, 0, 0, 0)"
+    )
+    admin.sql("update rollup_progress set deleted_at = 'epoch'")
+    holder.sql("select from run_rollups for update")
+    admin.sql("set statement_timeout = '1500ms'")  # its error is another one
+    with pytest.raises(psycopg.errors.LockNotAvailable, match="lock timeout"):
+        admin.sql("select roll_up(always => true)")
+    holder.sql("rollback")
+    while admin.value("select roll_up(always => true)"):
+        pass
+    assert admin.value("select count(*) from run_rollups where starts_at < now() - interval '1 day'") == 0

@@ -1,8 +1,9 @@
 -- for: worker, operator
 -- Keeps `run_rollups`, in steps of some tenths of a second: counts the minutes that have ended, checks hours, adds up days, deletes what is
 -- old. Records once a minute how many runs wait (`backlog_samples`). Does nothing if another call has begun less than `min_interval` ago
--- (unless it left work, or `always`) or is under way. Returns whether work is left: call it again soon. It waits for no lock, and none of its
--- locks blocks another function.
+-- (unless it left work, or `always`) or is under way. Returns whether work is left: call it again soon. None of its locks blocks another
+-- function. Raises 55P03 if another transaction has locked rows of `run_rollups`, after 100 ms: nothing is changed, and a later call does
+-- the work.
 --
 -- A minute is counted once, ten seconds or more after it ended, and added to its hour. A transaction that commits later is found ten minutes
 -- after the hour, or 20 hours after it: the hour is compared with the history, and counted again if they differ. A recount is invisible
@@ -14,7 +15,7 @@
 create or replace function wakeboard.roll_up(min_interval interval default '1 minute', always boolean default false)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan set timezone = 'UTC' set lock_timeout = '2s'
+set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan set timezone = 'UTC' set lock_timeout = '100ms'
 as $$
 declare
   a_call constant interval := '200 milliseconds';
