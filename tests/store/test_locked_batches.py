@@ -103,3 +103,34 @@ def test_locked_rollups_are_left_to_a_later_call_after_a_tenth_of_a_second(admin
     while admin.value("select roll_up(always => true)"):
         pass
     assert admin.value("select count(*) from run_rollups where starts_at < now() - interval '1 day'") == 0
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "select from job_limits where key = 'b' for update",
+        "select from declared_limits where key = 'b' for update",
+        "insert into job_limits (key) values ('new-1'), ('new-2'), ('new-3'), ('new-4'), ('new-5'), ('new-6')",
+    ],
+)
+def test_a_locked_limit_delays_no_other_declared_limit(admin: SqlClient, holder: SqlClient, lock: str) -> None:
+    def declare(*limits: tuple[str, int]) -> dict[str, str]:
+        rows = json.dumps([{"key": key, "max_running": limit} for key, limit in limits])
+        return {row.key: row.answer for row in admin.sql("select * from declare_limits('t', %s::text::jsonb)", rows)}
+
+    def in_force() -> dict[str, int]:
+        return {row.key: row.max_running for row in admin.sql("select key, max_running from job_limits")}
+
+    declare(("a", 1), ("b", 1), ("c", 1))
+    holder.sql(lock)
+    new = [f"new-{number}" for number in range(1, 7)] if lock.startswith("insert") else ["b"]
+    wanted = {"a": 2, "c": 2} | dict.fromkeys(new, 2)
+    answers = declare(*wanted.items())
+    assert {key: answers[key] for key in ("a", "c", *new)} == {"a": "set", "c": "set"} | dict.fromkeys(new, "locked")
+    assert (in_force()["a"], in_force()["c"]) == (2, 2)
+    if "b" in new:
+        assert in_force()["b"] == 1
+    holder.sql("commit")
+    assert declare(*wanted.items()) == dict.fromkeys(new, "set")
+    assert in_force() | wanted == in_force()
+    assert declare(*wanted.items()) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.errors import InvalidValue, Locked, WakeboardError
 from wakeboard.local.view import UP, Message
 from wakeboard.maintenance.desired_schedule import desired_from_files
 from wakeboard.maintenance.sync import sync
@@ -12,6 +12,7 @@ from wakeboard.manifests.loader import declared_limits, load_folder
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.store.admin_api import AdminStore
+from wakeboard.store.maintenance_api import locked_limits
 from wakeboard.store.queries.listings import Listings, sources_with_same_name
 from wakeboard.system_user import system_user
 
@@ -94,9 +95,10 @@ class ManifestSync:
             )
         except InvalidValue as error:
             return [f"The limits are not declared: {error}"]
-        if changed:
-            parts = [f"{key} {answer}" for key, answer in sorted(changed.items())]
+        if parts := [f"{key} {answer}" for key, answer in sorted(changed.items()) if answer != "locked"]:
             self._emit(Message(UP, f"Limits: {', '.join(map(one_line, parts))}."))
+        if "locked" in changed.values():
+            raise Locked(locked_limits(changed))  # the folder is synced again
         return []
 
     async def _warn_of_duplicates(self) -> None:

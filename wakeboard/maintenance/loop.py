@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.errors import Locked
 from wakeboard.maintenance.dependents import NOTHING, enqueue_dependents
 from wakeboard.maintenance.partitions import create_partitions
 from wakeboard.maintenance.reaper import ReapCounts, reap
 from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_expired
 from wakeboard.maintenance.scheduler import NO_TICKS, schedule_due_ticks
+from wakeboard.store.maintenance_api import locked_limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -176,7 +178,9 @@ class MaintenanceLoop:
 
     async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         if self._limits is not None and (limits := self._limits()):
-            await store.declare_limits(self._source, limits.rows(), actor=self._source, program="kubectl")
+            changed = await store.declare_limits(self._source, limits.rows(), actor=self._source, program="kubectl")
+            if "locked" in changed.values():
+                raise Locked(locked_limits(changed))  # the others are set; the next call sets these
         return False
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

@@ -329,7 +329,8 @@ class MaintenanceStore:
     ) -> dict[str, str]:
         """Makes `limits` (key, max_running, rate_count, rate_period_s, rate_burst) those that `source` declares.
 
-        Returns the keys that changed: 'set', 'removed', or 'kept' because an administrator has set another limit.
+        Returns the keys that changed: 'set', 'removed', or 'kept' because an administrator has set another limit; and
+        those that are 'locked' by another transaction: call it again.
         """
         query = "select key, answer from wakeboard.declare_limits(%s, %s::pg_catalog.jsonb, %s, %s)"
         return dict(await self._rows(query, source, json.dumps(limits), actor, program))
@@ -403,6 +404,12 @@ class MaintenanceStore:
         """
         query = "select wakeboard.delete_expired(%s, %s, %s)"
         return await self._value(query, key_retention, dead_retention, history_retention)
+
+
+def locked_limits(changed: Mapping[str, str]) -> str:
+    """The sentence about the keys that an answer of `declare_limits` calls locked."""
+    keys = ", ".join(sorted(key for key, answer in changed.items() if answer == "locked"))
+    return f"the limits of {keys} are not set: another transaction has locked them; try again"
 
 
 def _notification_args(notification: Notification | None) -> tuple[str | None, list[str], str]:

@@ -32,7 +32,7 @@ class Applied:
     and why; their last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null.
     `duplicates`: schedules of the folder with other sources that have a schedule of the same name; all of them run.
     `limits`: the limit keys whose declarations changed: set, removed, or kept because an administrator has set another
-    limit.
+    limit; and those that another transaction has locked: apply again.
     """
 
     source: str
@@ -51,7 +51,8 @@ class Applied:
     @property
     def complete(self) -> bool:
         """Everything in the folder was applied."""
-        return not (self.failed or self.conflicts or self.pending_removal)
+        locked = "locked" in self.limits.values()
+        return not (self.failed or self.conflicts or self.pending_removal or locked)
 
 
 EXAMPLES = (
@@ -186,7 +187,10 @@ def _print(result: Applied) -> None:
         for name in getattr(result, verb):
             print_message(f"{would}{verb}: {name}")
     for key, answer in result.limits.items():
-        print_message(f"limit {would}{answer}: {key}")
+        if answer == "locked":
+            print_error(f"limit {key}: another transaction has locked it; apply again.")
+        else:
+            print_message(f"limit {would}{answer}: {key}")
     for name, problem in result.failed.items():
         print_error(f"{name}: {problem}")
     for name, sources in result.duplicates.items():
