@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import InvalidValue, Locked, WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.local.view import UP, Message
 from wakeboard.maintenance.desired_schedule import desired_from_files
 from wakeboard.maintenance.sync import sync
@@ -12,7 +12,6 @@ from wakeboard.manifests.loader import declared_limits, load_folder
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.maintenance_api import locked_limits
 from wakeboard.store.queries.listings import Listings, sources_with_same_name
 from wakeboard.system_user import system_user
 
@@ -67,7 +66,7 @@ class ManifestSync:
             spared=manifests.invalid,
         )
         self._schedules = manifests.schedules
-        limited = await self._declare_limits(manifests)
+        limited, locked_limits = await self._declare_limits(manifests)
         failed = [f"{name} is not scheduled: {error}" for name, error in report.failed.items()]
         pending = [report.pending_removal] if report.pending_removal else []
         unremoved = report.missing if manifests.complete and not pending else []
@@ -75,7 +74,7 @@ class ManifestSync:
             f"{name} is not {change} yet: another transaction has locked it; trying again."
             for change, names in (("updated", report.contended), ("removed", unremoved))
             for name in names
-        ]
+        ] + locked_limits
         self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending, *locked])
         if report.changed or not self._waits:
             loaded = len(manifests.schedules) + len(unremoved)
@@ -84,22 +83,23 @@ class ManifestSync:
         await self._warn_of_duplicates()
         return not locked
 
-    async def _declare_limits(self, manifests: Manifests) -> list[str]:
-        """Declares the limits of the folder. Returns what is wrong."""
+    async def _declare_limits(self, manifests: Manifests) -> tuple[list[str], list[str]]:
+        """Declares the limits of the folder. Returns what is wrong, and which limits another transaction has locked."""
         limits = declared_limits(manifests, removes=True)
         if limits is None:
-            return []
+            return [], []
         try:
             changed = await (await self._connection.store()).declare_limits(
                 self._source, limits.rows(), actor=system_user(), program="up"
             )
         except InvalidValue as error:
-            return [f"The limits are not declared: {error}"]
+            return [f"The limits are not declared: {error}"], []
         if parts := [f"{key} {answer}" for key, answer in sorted(changed.items()) if answer != "locked"]:
             self._emit(Message(UP, f"Limits: {', '.join(map(one_line, parts))}."))
-        if "locked" in changed.values():
-            raise Locked(locked_limits(changed))  # the folder is synced again
-        return []
+        locked = sorted(key for key, answer in changed.items() if answer == "locked")
+        return [], [
+            f"The limit {key} is not set yet: another transaction has locked it; trying again." for key in locked
+        ]
 
     async def _warn_of_duplicates(self) -> None:
         known = await Listings((await self._connection.store()).conn).schedule_names()

@@ -172,7 +172,10 @@ class Completer:
     async def _still_leased(self, store: WorkerStore, items: Sequence[Outcome], refused: set[int]) -> set[int]:
         if not refused:
             return refused
-        return await store.still_leased([(item.id, item.epoch) for item in items if item.id in refused])
+        try:
+            return await store.still_leased([(item.id, item.epoch) for item in items if item.id in refused])
+        except Locked:
+            return refused  # they are sent again, and the others are not: the store has accepted those
 
     def _handle_refused(
         self, items: Sequence[Outcome], refused: set[int], still_leased: set[int], results: Mapping[int, str]
