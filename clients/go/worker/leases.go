@@ -318,10 +318,9 @@ func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
 		return nil, context.DeadlineExceeded
 	}
 	values := pgx.NamedArgs{
-		"ids":    column(batch, func(o outcome) int64 { return o.run.ID }),
-		"epochs": column(batch, func(o outcome) int64 { return o.run.Epoch }),
-		"words":  column(batch, func(o outcome) string { return o.Word }),
-		"types":  column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
+		"ids": column(batch, func(o outcome) int64 { return o.run.ID }), "epochs": column(batch, func(o outcome) int64 { return o.run.Epoch }),
+		"words": column(batch, func(o outcome) string { return o.Word }),
+		"types": column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
 		"delays": column(batch, func(o outcome) *float64 { return o.Delay }), "results": column(batch, func(o outcome) *string { return o.Result }),
 	}
 	sql := map[string]string{"succeeded": complete, "failed": fail, "snoozed": release, "released": release}[batch[0].Kind]

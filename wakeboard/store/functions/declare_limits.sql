@@ -71,14 +71,16 @@ begin
       end if;
       if next is not null then
         insert into declared_limits as known (source, key, max_running, rate_count, rate_period_s, rate_burst)
-        values (declare_limits.source, changed_key, (next ->> 0)::integer, (next ->> 1)::integer, (next ->> 2)::integer, (next ->> 3)::integer)
+        values (declare_limits.source, changed_key, (next ->> 0)::integer, (next ->> 1)::integer, (next ->> 2)::integer,
+                (next ->> 3)::integer)
         on conflict on constraint declared_limits_pkey do update
            set max_running = excluded.max_running, rate_count = excluded.rate_count, rate_period_s = excluded.rate_period_s,
                rate_burst = excluded.rate_burst, declared_at = excluded.declared_at;
       else
         delete from declared_limits as known where known.source = declare_limits.source and known.key = changed_key;
       end if;
-      select jsonb_build_array(case when bound.is_explicit then bound.max_running end, bound.rate_count, bound.rate_period_s, bound.rate_burst)
+      select jsonb_build_array(case when bound.is_explicit then bound.max_running end, bound.rate_count, bound.rate_period_s,
+                                bound.rate_burst)
         into present
         from (select) as one left join job_limits as bound on bound.key = changed_key;
       if next is null and present <> declared -> changed_key then
