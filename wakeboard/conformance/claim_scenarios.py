@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.conformance.harness import expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
+from wakeboard.rules.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,7 +126,7 @@ def limits_in_turn(harness: Harness) -> None:
     )
     query = b"select count(*) filter (where limit_key is not null), count(*) from wakeboard.job_run_history"
     ((limited, all_of_them),) = harness.rows(query)
-    expect(20 <= limited <= all_of_them - 20, f"{limited} of {all_of_them} executed runs have a limit key")
+    expect(20 <= limited <= all_of_them - 20, f"{limited} of {counted(all_of_them, 'executed run')} have a limit key")
 
 
 def _insert(
