@@ -185,8 +185,9 @@ def test_a_locked_tick_that_waits_for_all_ticks_is_left_out_of_the_check(
     assert worker.value(join, *given) == 1
 
 
-def test_a_locked_tick_of_a_parent_that_had_succeeded_delays_nothing(
-    admin: SqlClient, worker: SqlClient, holder: SqlClient
+@pytest.mark.parametrize("lock", ["update", "no key update", "share"])
+def test_a_locked_tick_that_has_succeeded_delays_nothing_when_its_run_is_repeated(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient, lock: str
 ) -> None:
     extract, other = admin.define("extract"), admin.define("other")
     child, neighbour = admin.define("child"), admin.define("neighbour")
@@ -194,24 +195,27 @@ def test_a_locked_tick_of_a_parent_that_had_succeeded_delays_nothing(
     after(admin, neighbour, "other")
     succeed(worker, tick(admin, extract))
     pass_on(worker)
-    holder.sql("select from schedule_ticks where definition_id = %s for update", extract)
-    succeed(worker, tick(admin, extract), tick(admin, other))
-    pass_on(worker)
+    succeed(worker, tick(admin, extract, trigger="backfill"), tick(admin, other))
+    holder.sql(f"select from schedule_ticks where definition_id = %s for {lock}", extract)
+    assert pass_on(worker).ended == 2
     assert (days(admin, child), days(admin, neighbour)) == (["Mon"], ["Mon"])
-    assert admin.value("select count(*) from ended_runs") == 0
 
 
-def test_a_locked_run_with_many_parents_delays_no_ends_behind_them(
-    admin: SqlClient, worker: SqlClient, holder: SqlClient
+@pytest.mark.parametrize("parents", [4, 7, 20])
+def test_a_locked_run_with_many_ended_parents_leaves_full_batches_to_the_others(
+    admin: SqlClient, worker: SqlClient, holder: SqlClient, parents: int
 ) -> None:
-    parents = [admin.enqueue() for _ in range(19)]
-    locked = admin.enqueue(after=parents)
-    others = [admin.enqueue() for _ in range(30)]
-    free = [admin.enqueue(after=[parent]) for parent in others]
+    blocking, other = ([admin.enqueue() for _ in range(count)] for count in (parents, 12))
+    locked = admin.enqueue(after=blocking)
+    free = [admin.enqueue(after=[parent]) for parent in other]
     holder.sql("select from job_runs where id = %s for update", locked)
-    succeed(worker, *parents)
-    succeed(worker, *others)
-    assert [row.ended for _ in range(2) for row in worker.sql("select * from enqueue_dependents(20)")] == [21, 9]
-    assert started(admin, *free) == free
+    succeed(worker, *blocking)
+    succeed(worker, *other)
+    batches = "select ended from enqueue_dependents(5)"
+    assert [worker.value(batches) for _ in range(3)] == [5, 5, 2]  # a full batch makes the caller continue
+    assert started(admin, locked, *free) == free
     holder.sql("rollback")
-    assert pass_on(worker).started == 1
+    while worker.value(batches):
+        pass
+    assert started(admin, locked) == [locked]
+    assert admin.value("select count(*) from ended_runs") == 0
