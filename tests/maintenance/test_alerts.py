@@ -10,7 +10,7 @@ import pytest
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from tests.rules.test_alert_rules import rule_of
 from wakeboard.errors import Locked
-from wakeboard.maintenance.alerts import evaluate_alerts, measure
+from wakeboard.maintenance.alerts import MAX_LOCKED, evaluate_alerts, measure
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.alert_rules import AlertSpec
@@ -312,21 +312,21 @@ async def test_a_rule_that_cannot_be_measured_does_not_stop_the_others(store: Ma
 
 
 async def test_locked_alerts_delay_no_other_alert(store: MaintenanceStore, database: str):
-    rules = [rule_of(name=f"rule-{number}", dead=1) for number in range(6)]
+    rules = [rule_of(name=f"rule-{number}", dead=1) for number in range(MAX_LOCKED)]  # all but the first are locked
     await enqueue(store)
     await rows(store, "update job_runs set status = 'dead', dead_at = now()")
     await evaluate(store, *rules)
     async with connected(database) as holder:
         await rows(holder, "begin")
-        await rows(holder, "select from alerts where rule <> 'rule-5' for update")
-        await rows(store, "set statement_timeout = '1900ms'")  # less than the locks took before
+        await rows(holder, "select from alerts where rule <> 'rule-0' for update")
+        await rows(store, "set statement_timeout = '1900ms'")  # less than a lock_timeout of the functions
         began = await rows(store, "select now()")
         with pytest.raises(Locked):
             await evaluate(store, *rules)
-        assert await rows(store, "select rule from alerts where seen_at > %s", *began[0]) == [("rule-5",)]
+        assert await rows(store, "select rule from alerts where seen_at > %s", *began[0]) == [("rule-0",)]
         await rows(holder, "rollback")
     await evaluate(store, *rules)
-    assert len(await rows(store, "select rule from alerts where seen_at > %s", *began[0])) == 6
+    assert len(await rows(store, "select rule from alerts where seen_at > %s", *began[0])) == MAX_LOCKED
 
 
 async def test_an_evaluation_waits_for_locks_for_a_bounded_time_in_all(
@@ -352,7 +352,7 @@ async def test_an_evaluation_waits_for_locks_for_a_bounded_time_in_all(
             )
         with pytest.raises(Locked):
             await evaluate(store, *rules)
-    assert 0 < len(tried) <= 5  # each waits for 100 ms at least
+    assert 0 < len(tried) <= MAX_LOCKED  # each waits for 100 ms at least
     await rows(store, "update alert_rules set evaluated_at = 'epoch'")
     tried.clear()
     await evaluate(store, *rules)
