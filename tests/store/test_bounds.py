@@ -309,6 +309,38 @@ def test_a_plain_insert_cannot_set_what_only_a_function_may(conn: psycopg.Connec
     assert conn.execute("select count(*) from wakeboard.job_runs").fetchone() == (0,)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into wakeboard.job_runs (job_type, attempts) {}",
+        "insert into wakeboard.job_runs (job_type, attempts) {} on conflict do nothing",
+        "with made as (insert into wakeboard.job_runs (job_type, attempts) {}) select 1",
+        (
+            "merge into wakeboard.job_runs using ({}) as source on false"
+            " when not matched then insert (job_type, attempts) values (job_type, attempts)"
+        ),
+    ],
+)
+def test_one_wrong_row_of_many_is_refused(conn: psycopg.Connection[Any], statement: str) -> None:
+    rows = "select 'ping' as job_type, n / 900 as attempts from generate_series(1, {}) as n"
+    assert "leave the other columns out" in refused(conn, statement.format(rows.format(900)))
+    conn.execute(statement.format(rows.format(899)).encode())
+    assert conn.execute("select count(*) from wakeboard.job_runs").fetchone() == (899,)
+
+
+def test_a_copy_cannot_set_what_only_a_function_may(conn: psycopg.Connection[Any]) -> None:
+    copied = "copy wakeboard.job_runs (job_type, attempts) from stdin"
+    with conn.cursor() as cursor:
+        with (
+            pytest.raises(psycopg.errors.InvalidParameterValue, match="leave the other columns out"),
+            cursor.copy(copied) as copy,
+        ):
+            copy.write("ping\t0\nping\t1\n")
+        with cursor.copy(copied) as copy:
+            copy.write("ping\t0\nping\t0\n")
+    assert conn.execute("select count(*) from wakeboard.job_runs").fetchone() == (2,)
+
+
 def test_a_plain_insert_may_set_what_describes_the_run(conn: psycopg.Connection[Any]) -> None:
     columns = sorted(MAY_INSERT | OWNER_MAY_INSERT)
     texts = {"job_type": "ping", "payload": "[]", "queue": "mail", "run_at": "2031-01-01Z", "backoff_strategy": "fixed"}
