@@ -272,6 +272,10 @@ OWNER_MAY_INSERT = {
     "backoff_base_s",
     "backoff_cap_s",
 }  # bounded by their types
+CONSTRAINED = {
+    "locked_by": "only_a_running_run_has_a_lease",
+    "holds_slot": "only_a_limited_run_with_a_lease_holds_a_slot",
+}
 VALUES = {  # other than the defaults
     "bigint": "9223372036854775807",
     "integer": "2147483647",
@@ -293,13 +297,19 @@ def test_a_plain_insert_cannot_set_what_only_a_function_may(conn: psycopg.Connec
     ).fetchall()
     internal = {str(name): str(type_) for name, type_ in columns if name not in MAY_INSERT | OWNER_MAY_INSERT}
     assert len(internal) == len(columns) - len(MAY_INSERT | OWNER_MAY_INSERT)
-    others = {("limit_key", "'schedule:4'"), ("created_at", "'2031-01-01'"), ("attempts", "-1"), ("lease_epoch", "1")}
+    others = {
+        *{("limit_key", "'schedule:4'"), ("created_at", "'2031-01-01'"), ("attempts", "-1"), ("lease_epoch", "1")},
+        ("locked_until", "'1969-12-31 00:00+00'"),  # once let a row pass
+    }
     for column, value in [*((name, VALUES[type_]) for name, type_ in internal.items()), *sorted(others)]:
         insert = f"insert into wakeboard.job_runs (job_type, {column}) values ('ping', {value})"
         if column == "id":
             with pytest.raises(
                 psycopg.errors.GeneratedAlways, match='cannot insert a non-DEFAULT value into column "id"'
             ):
+                conn.execute(insert.encode())
+        elif column in CONSTRAINED:  # Postgres checks them first
+            with pytest.raises(psycopg.errors.CheckViolation, match=CONSTRAINED[column]):
                 conn.execute(insert.encode())
         else:
             has_function = column in {"idempotency_key", "limit_key"}

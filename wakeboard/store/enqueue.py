@@ -404,8 +404,11 @@ def _check_payloads(payload: Any, *, each: bool) -> None:
 
 
 def _check_texts(**texts: str | None) -> None:
-    for name, text in texts.items():
-        _check_column(name, [text])
+    try:
+        check_text("".join([text for text in texts.values() if text is not None]), "")  # almost always enough
+    except (TypeError, InvalidValue):
+        for name, text in texts.items():
+            _check_column(name, [text])
 
 
 def _check_column(name: str, texts: Iterable[object]) -> None:
@@ -424,6 +427,8 @@ def _check_numbers(**numbers: Iterable[Any]) -> None:
     for name, column in numbers.items():
         least, greatest, wanted = _BOUNDS[name]
         for number in column:
+            if type(number) is int and least <= number <= greatest:
+                continue
             try:
                 whole = index(number)
             except TypeError:

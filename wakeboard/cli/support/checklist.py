@@ -89,7 +89,7 @@ def checklist(facts: HealthFacts, local: LocalFacts) -> list[Finding]:
         _connection(local),
         _durability(facts),
         _vacuum(facts),
-        _notify(facts, local),
+        _notify(facts),
         _workers(facts),
         _ticks(facts),
         _dependencies(facts),
@@ -214,12 +214,14 @@ def _vacuum(facts: HealthFacts) -> Finding:
     return _ok("vacuum", "autovacuum is on and can remove dead rows")
 
 
-def _notify(facts: HealthFacts, local: LocalFacts) -> Finding:
+def _notify(facts: HealthFacts) -> Finding:
     if facts.server.notify_trigger:
         return _ok("notify", "new runs notify listening workers")
-    message = "the trigger job_runs_notify is missing or disabled: workers only poll"
-    hint = "run `alter table wakeboard.job_runs enable trigger job_runs_notify`"
-    return _warn("notify", message, hint) if local.listen else _ok("notify", message)
+    message = (
+        "the trigger job_runs_inserted is missing or disabled: workers only poll, and a plain INSERT is not checked"
+    )
+    hint = "run `alter table wakeboard.job_runs enable trigger job_runs_inserted`"
+    return _warn("notify", message, hint)
 
 
 def _workers(facts: HealthFacts) -> Finding:

@@ -33,9 +33,6 @@ declare
   new_uuid uuid := gen_random_uuid();
   hash text;
   known job_keys;
-  -- Assignments check the values with casts that the session caches. The INSERT then need not check them in each call.
-  checked_type job_type_name; checked_payload run_payload; checked_queue queue_name; checked_key limit_key_name;
-  checked_priority run_priority; checked_attempts attempt_limit; checked_timeout duration_s; checked_base duration_s; checked_cap duration_s;
 begin
   if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
      or unique_for is not null or unique_by is not null or if_exists <> 'keep'
@@ -72,40 +69,53 @@ begin
       return;
     end if;
   end if;
-  checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := coalesce(queue, 'default'); checked_key := limit_key;
-  checked_priority := coalesce(priority, 3); checked_attempts := coalesce(max_attempts, 5); checked_timeout := coalesce(timeout_s, 600);
-  checked_base := coalesce(backoff_base_s, 10); checked_cap := coalesce(backoff_cap_s, 3600);
-  if enqueue.idempotency_key is not null then
-    hash := md5(checked_payload::text);
-    loop
-      insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
-      values (enqueue.job_type, enqueue.idempotency_key, new_id, new_uuid, hash)
-      on conflict on constraint an_idempotency_key_is_used_once_per_job_type do nothing;
-      exit when found;
-      select * into known from job_keys
-       where job_keys.job_type = enqueue.job_type and job_keys.key = enqueue.idempotency_key;
-      if found then
-        if known.payload_hash <> hash then
-          raise exception using errcode = 'WB002', message = format(
-            'the idempotency key %L of %s belongs to run %s, which has another payload',
-            enqueue.idempotency_key, enqueue.job_type, known.run_id);
-        end if;
-        return query select known.run_id, known.run_uuid, false;
-        return;
-      end if;                              -- the key was deleted between the two statements: try again
-    end loop;
-  end if;
-  insert into job_runs (
-    id, uuid, scheduled_for, run_at, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue,
-    job_type, payload, limit_key, idempotency_key, locked_until)
-  overriding system value
-  values (
-    new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
-    coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
-    checked_type, checked_payload, checked_key, enqueue.idempotency_key, '1969-12-31 00:00+00');   -- see refuse_insert
-  if traceparent is not null then
-    perform record_trace_context(array[new_id], traceparent, tracestate);
-  end if;
-  return query select new_id, new_uuid, true;
+  declare                                  -- here: a variable without a value is first given a null, which its type checks
+    -- Assignments check the values with casts that the session caches. The INSERT then need not check them in each call.
+    checked_type job_type_name := job_type;
+    checked_payload run_payload := coalesce(payload, '{}');
+    checked_queue queue_name := coalesce(queue, 'default');
+    checked_key limit_key_name := limit_key;
+    checked_priority run_priority := coalesce(priority, 3);
+    checked_attempts attempt_limit := coalesce(max_attempts, 5);
+    checked_timeout duration_s := coalesce(timeout_s, 600);
+    checked_base duration_s := coalesce(backoff_base_s, 10);
+    checked_cap duration_s := coalesce(backoff_cap_s, 3600);
+  begin
+    if enqueue.idempotency_key is not null then
+      hash := md5(checked_payload::text);
+      loop
+        insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
+        values (enqueue.job_type, enqueue.idempotency_key, new_id, new_uuid, hash)
+        on conflict on constraint an_idempotency_key_is_used_once_per_job_type do nothing;
+        exit when found;
+        select * into known from job_keys
+         where job_keys.job_type = enqueue.job_type and job_keys.key = enqueue.idempotency_key;
+        if found then
+          if known.payload_hash <> hash then
+            raise exception using errcode = 'WB002', message = format(
+              'the idempotency key %L of %s belongs to run %s, which has another payload',
+              enqueue.idempotency_key, enqueue.job_type, known.run_id);
+          end if;
+          return query select known.run_id, known.run_uuid, false;
+          return;
+        end if;                              -- the key was deleted between the two statements: try again
+      end loop;
+    end if;
+    insert into job_runs (
+      id, uuid, scheduled_for, run_at, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue,
+      job_type, payload, limit_key, idempotency_key)
+    overriding system value
+    values (
+      new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
+      coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
+      checked_type, checked_payload, checked_key, enqueue.idempotency_key);
+    if traceparent is not null then
+      perform record_trace_context(array[new_id], traceparent, tracestate);
+    end if;
+  end;
+  id := new_id;
+  uuid := new_uuid;
+  created := true;
+  return next;                             -- half the time of a query
 end
 $$;

@@ -15,6 +15,7 @@ create or replace function wakeboard.enqueue_many(
 returns table (id bigint, created boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
+set work_mem = '64MB'                       -- for the copies of the rows that the trigger of job_runs checks
 as $$
 #variable_conflict use_column
 declare
@@ -30,7 +31,6 @@ declare
   cap duration_s := 3600;
   normal run_priority := 3;
   default_queue queue_name := 'default';
-  mark constant timestamptz := '1969-12-31 00:00+00';              -- see refuse_insert
 begin
   if after is not null then
     if (jsonb_typeof(after) = 'array' and jsonb_array_length(after) = cardinality(job_types)
@@ -117,11 +117,11 @@ begin
     ), inserted as (
       insert into job_runs (
         id, uuid, scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,
-        limit_key, locked_until)
+        limit_key)
       overriding system value
       select answer.id, md5(seed || answer.id)::uuid, coalesce(answer.run_at, statement_timestamp()),
              coalesce(answer.run_at, statement_timestamp()), checked_timeout, checked_attempts, base, cap, coalesce(answer.priority, 3),
-             coalesce(answer.queue, 'default'), answer.job_type, coalesce(answer.payload, '{}'), answer.limit_key, mark
+             coalesce(answer.queue, 'default'), answer.job_type, coalesce(answer.payload, '{}'), answer.limit_key
         from answer where answer.run_id is null order by answer.place
     )
     select coalesce(answer.run_id, answer.id), answer.run_id is null and job.is_first
@@ -132,10 +132,9 @@ begin
   if num_nonnulls(queues, priorities, run_ats, idempotency_keys, limit_keys) = 0 and job_types[1] = all(job_types) then
     checked_type := job_types[1];
     return query
-    insert into job_runs as run (uuid, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,
-                                 locked_until)
+    insert into job_runs as run (uuid, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload)
     select md5(seed || job.place)::uuid, checked_timeout, checked_attempts, base, cap, normal, default_queue,
-           case when job.job_type is not null then checked_type end, coalesce(job.payload, '{}'), mark
+           case when job.job_type is not null then checked_type end, coalesce(job.payload, '{}')
       from unnest(job_types, payloads) with ordinality as job (job_type, payload, place)
     returning run.id, true;
     return;
@@ -143,11 +142,10 @@ begin
   if idempotency_keys is null then
     return query
     insert into job_runs as run (
-      scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload, limit_key,
-      locked_until)
+      scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload, limit_key)
     select coalesce(job.run_at, statement_timestamp()), coalesce(job.run_at, statement_timestamp()), checked_timeout,
            checked_attempts, base, cap, coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type,
-           coalesce(job.payload, '{}'), job.limit_key, mark
+           coalesce(job.payload, '{}'), job.limit_key
       from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys)
              as job (job_type, payload, queue, priority, run_at, limit_key)
     returning run.id, true;
@@ -167,12 +165,11 @@ begin
   )
   insert into job_runs (
     id, uuid, scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,
-    limit_key, idempotency_key, locked_until)
+    limit_key, idempotency_key)
   overriding system value
   select job.id, coalesce(free.run_uuid, gen_random_uuid()), coalesce(job.run_at, statement_timestamp()),
          coalesce(job.run_at, statement_timestamp()), checked_timeout, checked_attempts, base, cap,
-         coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type, coalesce(job.payload, '{}'), job.limit_key, job.key,
-         mark
+         coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type, coalesce(job.payload, '{}'), job.limit_key, job.key
     from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, new_ids)
            as job (job_type, payload, queue, priority, run_at, key, limit_key, id)
     left join free on free.run_id = job.id

@@ -175,7 +175,7 @@ select clock_timestamp() as now, current_setting('server_version_num')::integer 
               where not active and (xmin is not null or (catalog_xmin is not null and database = current_database()))
               order by 1) as slots_holding_back,
        exists (select from pg_trigger
-                where tgrelid = 'wakeboard.job_runs'::regclass and tgname = 'job_runs_notify'
+                where tgrelid = 'wakeboard.job_runs'::regclass and tgname = 'job_runs_inserted'
                   and tgenabled in ('O', 'A')) as notify_trigger,
        current_setting('server_encoding') as encoding,
        array(select name || ' = ' || reset_val from pg_settings

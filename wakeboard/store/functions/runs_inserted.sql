@@ -1,0 +1,45 @@
+-- internal (trigger of job_runs)
+-- After each INSERT into job_runs: notifies listening workers, once in each transaction, and rejects a plain INSERT that sets columns which
+-- only the SQL functions may set. Its error names the function to call. It is called once for each statement (`inserted`: its rows),
+-- because a call takes as long as the check of a row. It runs with the search_path of the INSERT, which identifies the SQL functions, so no name
+-- in it may depend on one. (`inserted` comes before any table.)
+
+create or replace function wakeboard.runs_inserted()
+returns trigger language plpgsql
+as $$
+declare
+  wrong record;
+begin
+  if pg_catalog.pg_notify('wakeboard', '') is null then    -- always false: an expression takes less time than a query
+    return null;
+  end if;
+  if pg_catalog.replace(pg_catalog.current_setting('search_path'), '"', '')                    -- quoted with quote_all_identifiers
+     operator(pg_catalog.=) 'pg_catalog, wakeboard, pg_temp' then
+    return null;
+  end if;
+  -- All internal columns have their defaults. Not tested: id (Postgres refuses it), uuid (its default is random), what an INSERT may set.
+  select idempotency_key, limit_key into wrong
+    from inserted
+   where not (
+     pg_catalog.num_nonnulls(
+       idempotency_key, limit_key, shared_limit_key, definition_id, definition_generation, schedule, start_before, cancel_requested_at,
+       cancel_reason, failed_at, dead_at, progress, error_type, last_error, last_stack, started_epoch, has_dependents)
+         operator(pg_catalog.=) 0
+     and status operator(pg_catalog.=) 'queued' and trigger operator(pg_catalog.=) 'application'
+     and (attempts operator(pg_catalog.|) crash_count operator(pg_catalog.|) release_count) operator(pg_catalog.=) 0
+     and (lease_epoch operator(pg_catalog.|) locked_by) operator(pg_catalog.=) 0 and not holds_slot
+     and started_at operator(pg_catalog.=) 'epoch' and locked_until operator(pg_catalog.=) 'epoch'
+     and created_at operator(pg_catalog.=) pg_catalog.statement_timestamp()
+     and scheduled_for operator(pg_catalog.=) pg_catalog.statement_timestamp())
+   limit 1;
+  if not found then
+    return null;
+  end if;
+  raise exception using errcode = '22023', message = case
+    when wrong.idempotency_key is not null then
+      'an INSERT cannot set idempotency_key, since nothing would guard it; call wakeboard.enqueue(…, idempotency_key => …)'
+    when wrong.limit_key is not null then 'an INSERT cannot set limit_key; call wakeboard.enqueue(…, limit_key => …)'
+    else 'an INSERT into job_runs sets job_type, payload, queue, priority, run_at, max_attempts, timeout_s and backoff_*; '
+         'leave the other columns out' end;
+end
+$$;
