@@ -115,6 +115,25 @@ def test_each_function_runs_as_its_owner_with_its_own_search_path(role_database:
         assert as_owner or name in {"backoff", "check_payload", "refuse_argument", "refuse_value"}, name
 
 
+@pytest.mark.parametrize("schema", ["pg_temp", "own"])
+def test_a_session_of_a_client_compiles_no_planted_type(role_database: RoleDatabase, schema: str) -> None:
+    """A plain INSERT compiles the trigger with the client's search_path; `enqueue` then fires it as the owner."""
+    client = role_database.names["client"]
+    with psycopg.connect(role_database.superuser, autocommit=True) as conn:
+        conn.execute(f"create schema if not exists own; grant usage, create on schema own to {client}".encode())
+    with psycopg.connect(role_database.dsn("client"), autocommit=True) as conn:
+        conn.execute(f"set search_path = {schema}, pg_catalog".encode())
+        conn.execute(
+            f"""create function {schema}.raises() returns boolean language plpgsql as
+                'begin raise exception ''a planted object was called''; end'""".encode()
+        )
+        for name in ("record", "text", "jsonb", "uuid", "timestamptz", "job_runs", "inserted"):
+            conn.execute(f"create domain {schema}.{name} as integer check ({schema}.raises())".encode())
+        conn.execute("insert into wakeboard.job_runs (job_type) select 'ping'")
+        conn.execute("select wakeboard.enqueue('ping')")
+        conn.execute("select wakeboard.enqueue_many('{ping}', '{\"{}\"}')")
+
+
 @pytest.mark.parametrize("role", [*ROLES, STRANGER])
 def test_only_the_viewer_and_the_operator_read_tables_and_no_role_writes_them(
     role_database: RoleDatabase, role: str

@@ -1,23 +1,24 @@
 -- internal (trigger of job_runs)
 -- After each INSERT into job_runs: notifies listening workers, once in each transaction, and rejects a plain INSERT that sets columns which
--- only the SQL functions may set. Its error names the function to call. It is called once for each statement (`inserted`: its rows),
--- because a call takes as long as the check of a row. It runs with the search_path of the INSERT, which identifies the SQL functions, so no name
--- in it may depend on one. (`inserted` comes before any table.)
+-- only the SQL functions may set. Its error names the function to call. It is called once for each statement, because a call costs about as
+-- much as checking one row. `inserted` is the transition table, which hides any table of this name. The trigger runs with the search_path of the
+-- INSERT, which identifies the SQL functions, so each name in it, also of a type, has its schema. An owner who sets this search_path bypasses the check.
 
 create or replace function wakeboard.runs_inserted()
 returns trigger language plpgsql
 as $$
 declare
-  wrong record;
+  wrong pg_catalog.record;                 -- the session keeps the compiled function, also for calls as the owner
 begin
-  if pg_catalog.pg_notify('wakeboard', '') is null then    -- always false: an expression takes less time than a query
+  if pg_catalog.pg_notify('wakeboard', '') is null then    -- never true: an IF calls the function faster than PERFORM
     return null;
   end if;
   if pg_catalog.replace(pg_catalog.current_setting('search_path'), '"', '')                    -- quoted with quote_all_identifiers
      operator(pg_catalog.=) 'pg_catalog, wakeboard, pg_temp' then
     return null;
   end if;
-  -- All internal columns have their defaults. Not tested: id (Postgres refuses it), uuid (its default is random), what an INSERT may set.
+  -- A row with an internal column that differs from its default. Not tested: id (Postgres refuses it), uuid (its default is random), and what
+  -- an INSERT may set.
   select idempotency_key, limit_key into wrong
     from inserted
    where not (
@@ -39,7 +40,7 @@ begin
     when wrong.idempotency_key is not null then
       'an INSERT cannot set idempotency_key, since nothing would guard it; call wakeboard.enqueue(…, idempotency_key => …)'
     when wrong.limit_key is not null then 'an INSERT cannot set limit_key; call wakeboard.enqueue(…, limit_key => …)'
-    else 'an INSERT into job_runs sets job_type, payload, queue, priority, run_at, max_attempts, timeout_s and backoff_*; '
+    else 'an INSERT into job_runs may set job_type, payload, queue, priority, run_at, max_attempts, timeout_s and backoff_*; '
          'leave the other columns out' end;
 end
 $$;
