@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from tests.store.dependencies import lease, pass_on, succeed
-from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.store.enqueue import Job, enqueue_many
+from wakeboard.errors import InvalidValue, Locked, WakeboardError
+from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -182,6 +182,17 @@ def test_a_locked_run_stops_no_other_run_that_waits(admin: SqlClient, worker: Sq
             assert admin.value(due) == answer or (age == 0 and admin.value(due) == 1)  # on a slow machine
     assert pass_on(worker).started == 1
     assert {one.id for one in lease(worker, *ships)} == set(ships)
+
+
+def test_a_locked_run_is_waited_for_two_seconds_at_most(admin: SqlClient, other: SqlClient):
+    pay = admin.enqueue()
+    admin.sql("set statement_timeout = '20s'")
+    with other.conn.transaction():
+        other.sql("select from job_runs where id = %s for update", pay)
+        with pytest.raises(Locked):
+            enqueue_many(admin.conn, [Job("ping", after=[pay])])
+        with pytest.raises(Locked):
+            enqueue(admin.conn, "ping", after=[pay])
 
 
 def test_a_run_cannot_wait_for_itself(admin: SqlClient):

@@ -19,6 +19,7 @@ from psycopg.rows import tuple_row
 from wakeboard.enqueue_span import start_enqueue_span
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
+from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL
 from wakeboard.rules.object_ids import LARGEST_ID
 from wakeboard.store.statements import checked_call, translating
 
@@ -57,7 +58,7 @@ _ENQUEUE_MANY = checked_call(_CALL_MANY + ")")
 _ENQUEUE_MANY_UNIQUE = checked_call(_CALL_MANY + _UNIQUE + ")")
 _ENQUEUE_MANY_TRACED = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ")")
 _ENQUEUE_MANY_AFTER = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ", %s::pg_catalog.jsonb)")
-_STATUS = checked_call("select status from wakeboard.get_run(%s, %s)")
+_STATUS = checked_call("select status, run_at from wakeboard.get_run(%s, %s)")
 _SECONDS = (1, 2_678_400, "a number of seconds from 1 to 2678400 (31 days)")
 _BOUNDS: Final[dict[str, tuple[int, int, str]]] = {
     "priority": (1, 5, "a whole number from 1 to 5, of which 5 goes first"),
@@ -178,7 +179,8 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     With `unique_for`, in seconds from 1 to 2,678,400 (31 days), so does a call within this time whose payload has the
     same values of the keys `unique_by`: at most 16 names; None means the whole payload. If the first run still waits
     (queued or failed), `if_exists="replace"` gives it the new payload and `run_at`, and its attempts and its
-    `unique_for` begin again. "keep" leaves it as it is, and a run that is running, dead or has ended is always kept.
+    `unique_for` begin again. "keep" leaves it as it is. A run that waits for other runs, is running, dead or has ended
+    is always kept.
     In a span of OpenTelemetry, its trace context is stored with the run, and the spans of the attempts continue it.
     With `after`, the run waits until these runs (what `enqueue` returned, or ids; at most 1,000) have succeeded;
     `run.results` gives its handler their results. Until the transaction ends, they cannot be claimed or completed.
@@ -257,14 +259,15 @@ def enqueue_many(
         return list(map(EnqueuedJob._make, cursor.fetchall()))
 
 
-async def still_waits(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
-    """Whether a run is queued or failed.
+async def was_replaced(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
+    """Whether an `enqueue` with `if_exists="replace"` in the same transaction has replaced this earlier run.
 
-    In the transaction of an `enqueue` with `if_exists="replace"`: whether it has replaced this earlier run.
+    That is so if it is queued or failed and waits for no other run.
     """
     with translating(conn):
         cursor = await conn.cursor(row_factory=tuple_row).execute(_STATUS, (run.id, run.uuid))
-        return await cursor.fetchone() in {("queued",), ("failed",)}
+        row = await cursor.fetchone()
+        return row is not None and row[0] in {"queued", "failed"} and bool(row[1] < WAITS_FOR_RUNS_UNTIL)
 
 
 async def _first_async(

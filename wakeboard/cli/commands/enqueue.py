@@ -95,7 +95,7 @@ def command(
 
     async def send(session: Session) -> tuple[Enqueued, datetime | None, bool]:
         from wakeboard.store.enqueue import enqueue as enqueue_run
-        from wakeboard.store.enqueue import still_waits
+        from wakeboard.store.enqueue import was_replaced
 
         due = time_after(delay, session.now) if delay is not None else time
         async with session.conn.transaction():
@@ -113,7 +113,7 @@ def command(
                 if_exists=if_exists.value,
             )
             replaced = (
-                if_exists is IfExists.REPLACE and not enqueued.created and await still_waits(session.conn, enqueued)
+                if_exists is IfExists.REPLACE and not enqueued.created and await was_replaced(session.conn, enqueued)
             )
         return enqueued, due, replaced
 

@@ -39,9 +39,7 @@ begin
        ) is not true then
       perform refuse_argument('after', left(after::text, 60), 'for each run null or the ids of runs, such as [[12, 13], null]');
     end if;
-    perform from job_runs as run           -- in the order in which other functions lock runs
-      where run.id = any (array(select (jsonb_path_query(after, 'strict $[*] ? (@.type() == "array")[*]'))::bigint))
-      order by run.id for no key update;
+    perform lock_parents(array(select (jsonb_path_query(after, 'strict $[*] ? (@.type() == "array")[*]'))::bigint));
     return query
     with run as materialized (
       select row_number() over () as place, made.*
