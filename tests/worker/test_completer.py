@@ -13,7 +13,7 @@ from wakeboard.errors import Locked
 from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
-from wakeboard.store.worker_api import SNOOZED, Release, ScanPositions, Worker, WorkerStore, text_array
+from wakeboard.store.worker_api import SNOOZED, Failure, Release, ScanPositions, Worker, WorkerStore, text_array
 from wakeboard_worker.attempt import Attempt, AttemptContext
 from wakeboard_worker.completer import Completer
 from wakeboard_worker.heartbeat import Heartbeat
@@ -85,6 +85,36 @@ async def test_outcomes_that_are_lost_are_named(caplog: pytest.LogCaptureFixture
     completing.cancel()
     named = "runs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"
     assert f"lost: 12 outcomes of {named} could not be sent before the leases expired" in caplog.messages
+
+
+async def test_outcomes_that_two_tasks_report_at_once_are_all_counted() -> None:
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+    both = asyncio.Barrier(2)
+
+    async def accepted_at_once(_: Sequence[Any]) -> list[int]:
+        await both.wait()
+        return []
+
+    async def store() -> Any:
+        return SimpleNamespace(fail=accepted_at_once)
+
+    async def close() -> None:
+        """Nothing is open."""
+
+    connection: Any = SimpleNamespace(store=store, close=close)
+    heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
+    failures = [Failure(run, 1, "failed", "ValueError", "", "") for run in (1, 2)]
+    in_flight.block(failures[0], None)
+    in_flight.failures.append(failures[1])
+    in_flight.flush.set()
+    completer = Completer(in_flight, connection, connection, heartbeat, ME.lease_s)
+    tasks = [asyncio.create_task(completer.run()), asyncio.create_task(completer.run_blocked())]
+    while in_flight.blocked or in_flight.unreported:  # noqa: ASYNC110 - the completer's answer
+        await asyncio.sleep(0.01)
+    for task in tasks:
+        task.cancel()
+    assert in_flight.counts.failed == 2
 
 
 async def test_a_lock_that_stops_the_question_what_was_refused_makes_no_accepted_outcome_lost(

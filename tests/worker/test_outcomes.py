@@ -92,6 +92,19 @@ def test_an_error_and_its_stack_are_stored_without_credentials() -> None:
     assert "hunter2" not in stored.stack
 
 
+_NoName = type("_NoName", (type,), {"__name__": property(lambda _: 1 / 0)})
+_NumberAsName = type("_NumberAsName", (type,), {"__name__": 5})
+
+
+@pytest.mark.parametrize(("kind", "name"), [(_NoName, "object"), (_NumberAsName, "5")])
+def test_a_type_without_a_name_fails_its_own_attempt_alone(kind: type, name: str) -> None:
+    class Odd(Exception, metaclass=kind):
+        pass
+
+    stored = cast("Failure", failure(cast("Any", Attempt()), Odd("the text")))
+    assert (stored.outcome, stored.error_type, stored.error) == ("failed", name, "the text")
+
+
 def test_a_credential_that_is_cut_in_two_is_masked_all_the_same() -> None:
     for before in range(MAX_ERROR // 2 - 60, MAX_ERROR // 2):
         stored = failed_with("x" * before + " password=hunter2hunter2hunter2 " + "y" * MAX_ERROR)
@@ -117,6 +130,8 @@ def test_the_store_never_sees_the_credential_of_an_error(store: Store) -> None:
         (float("nan"), "nan"),
         ({1}, [1]),
         ("\0", "\N{REPLACEMENT CHARACTER}"),
+        (r"\u0000 \\u0000", r"\u0000 \\u0000"),  # the text of an escape
+        ("\\\0", "\\\N{REPLACEMENT CHARACTER}"),
         ("\ud800", "?"),
     ],
 )

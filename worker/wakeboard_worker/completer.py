@@ -86,10 +86,12 @@ class Completer:
         until = _split_until()
         for epoch, attempts in by_epoch.items():
             for batch in _batches(attempts):
-                counts.succeeded += len(await self._complete(connection, batch, epoch, until, outcomes.results))
+                completed = await self._complete(connection, batch, epoch, until, outcomes.results)
+                counts.succeeded += len(completed)  # after the wait, in which another task may count
         until = _split_until()
         for batch in _batches(outcomes.failures):
-            counts.failed += len(await self._report(connection, batch, lambda store, items: store.fail(items), until))
+            failed = await self._report(connection, batch, lambda store, items: store.fail(items), until)
+            counts.failed += len(failed)
         until = _split_until()
         for batch in _batches(outcomes.releases):
             released = await self._report(connection, batch, lambda store, items: store.release(items), until)

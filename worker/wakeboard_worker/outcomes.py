@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import traceback
 from datetime import date, time
 from itertools import accumulate
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_RESULT: Final = 16_384  # characters of JSON
 MAX_RESULT_LEVELS: Final = 32  # of nested lists and objects
+_NUL: Final = r"(?<!\\)(?:\\\\)*\\u0000"  # the escape of a NUL in JSON; after another backslash it is text
 MAX_ERROR: Final = 2_000  # characters
 MAX_STACK: Final = 16_000  # characters
 MAX_SEARCHED: Final = 3 * MAX_STACK  # characters of an error that are searched for credentials; the rest is dropped
@@ -69,7 +71,8 @@ def _json_text(value: Any) -> str | None:
         text.encode("utf-8")
     except BaseException:  # noqa: BLE001 - the methods of a handler's class may raise anything
         return None
-    return text if len(text) <= MAX_RESULT and "\\u0000" not in text else None
+    has_nul = "\\u0000" in text and re.search(_NUL, text)
+    return None if len(text) > MAX_RESULT or has_nul else text
 
 
 def _levels(text: str) -> int:
@@ -92,12 +95,12 @@ def _to_json_types(value: Any, depth: int) -> Any:
 
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
-    """Return the outcome of an attempt whose handler raised `error`. An error without a valid one fails the attempt."""
+    """Return the outcome of an attempt whose handler raised `error`. An invalid request fails the attempt."""
     try:
         return _outcome(attempt, error)
     except BaseException as problem:  # noqa: BLE001 - the attributes of a handler's exception may be or raise anything
-        name = type(error).__name__
-        wrong = f"{name} requests no valid outcome: {type(problem).__name__}: {_error_text(problem)}"
+        name = _type_name(error)
+        wrong = f"{name} requests no valid outcome: {_type_name(problem)}: {_error_text(problem)}"
         text = storable(f"{_error_text(error)} ({wrong})", MAX_ERROR)
         return Failure(attempt.id, attempt.epoch, "failed", storable(name, 200), text, _stack(error))
 
@@ -120,7 +123,7 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
         id=attempt.id,
         epoch=attempt.epoch,
         outcome="discarded" if isinstance(error, Discard) else "failed",
-        error_type=storable(type(error).__name__, 200),
+        error_type=storable(_type_name(error), 200),
         error=_error_text(error),
         stack=_stack(error),
         delay_s=_clamped_delay(delay_s) if delay_s is not None else None,
@@ -135,7 +138,7 @@ def timed_out(attempt: Attempt, message: str = "") -> Failure:
 
 
 def _error_text(error: BaseException) -> str:
-    return _without_credentials(_str(error).strip() or type(error).__name__, MAX_ERROR)
+    return _without_credentials(_str(error).strip() or _type_name(error), MAX_ERROR)
 
 
 def _stack(error: BaseException) -> str:
@@ -150,11 +153,18 @@ def _without_credentials(text: str, longest: int) -> str:
     return storable(redact(storable(text, MAX_SEARCHED)), longest)
 
 
+def _type_name(value: Any) -> str:
+    try:
+        return str(type(value).__name__)
+    except BaseException:  # noqa: BLE001 - a metaclass may raise anything
+        return "object"
+
+
 def _str(value: Any) -> str:
     try:
         return str(value)
     except BaseException:  # noqa: BLE001 - __str__ may raise anything
-        return f"<{type(value).__name__} that cannot be shown>"
+        return f"<{_type_name(value)} that cannot be shown>"
 
 
 def _clamped_delay(seconds: float, if_nan: float = 0.0) -> float:
