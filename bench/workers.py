@@ -35,7 +35,8 @@ class NotDone(RuntimeError):
 def worker_environment(dsn: str, **settings: object) -> dict[str, str]:
     """Of `python -m wakeboard_worker` with the coroutine handlers and every feature on."""
     defaults = {"dsn": dsn, "handlers": "bench.handlers", "prepared_statements": "true", "log_format": "json"}
-    return {"PYTHONPATH": OUR_PACKAGES, **as_variables({**defaults, **settings})}
+    bytecode = {"PYTHONDONTWRITEBYTECODE": ""}  # or, if it is set here, each process compiles our modules again
+    return {"PYTHONPATH": OUR_PACKAGES, **bytecode, **as_variables({**defaults, **settings})}
 
 
 class WorkerGroup:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
@@ -110,15 +112,19 @@ def test_an_empty_list_names_the_next_command(cli: Cli):
     assert cli("runs", "--json").json == []
 
 
-def test_runs_with_times_that_no_clock_shows_are_listed(cli: Cli, sample: SampleStore):
+@pytest.mark.parametrize("times", [("-infinity", "infinity"), ("0001-01-01Z", "9999-12-31 23:59Z")])
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Midway"])
+def test_runs_with_times_that_no_clock_shows_are_listed(
+    cli: Cli, sample: SampleStore, times: tuple[str, str], zone: str
+):
     """The functions store no such times; an owner of the database could."""
     live, past = sample.enqueue(), sample.enqueue()
     sample.succeed(past)
     for table in ("job_runs", "job_run_history"):
-        sample.sql(f"update wakeboard.{table} set scheduled_for = '-infinity', created_at = 'infinity'")
+        sample.sql(f"update wakeboard.{table} set scheduled_for = '{times[0]}', created_at = '{times[1]}'")
     sample.sql("update wakeboard.job_runs set cancel_requested_at = 'infinity', start_before = '4000-01-01 BC'")
 
     assert {run["id"] for run in cli("runs", "--json").json} == {live, past}
     for command in (["runs"], ["run", live], ["run", past], ["explain", live], ["explain", past]):
-        result = cli(*map(str, command))
+        result = cli("--zone", zone, *map(str, command))
         assert (result.code, result.err) == (0, "")

@@ -1,9 +1,9 @@
 """The maintenance loop: runs each maintenance task at its own interval.
 
 Workers, the operator and `wakeboard up` may call `run_due` at any time. The store records when each task last ran,
-so several loops do not repeat each other's work. A task that fails does not stop the others; `failing` has it until it
-succeeds. A task that lost its connection is due again at once. A process keeps its loop when it connects again: some
-tasks begin in the second pass.
+so several loops do not repeat each other's work. A task that fails does not stop the others; `failing` has it until
+its next run succeeds. A task that lost its connection is due again at once. A process keeps its loop when it connects
+again, because some tasks begin in the second pass: a new loop at each connection might never reach it.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class MaintenanceLoop:
             from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts  # late: most have no rules
 
             await evaluate_alerts(store, alerts.resolved_rules(), alerts.queue)
-            if alerts.heartbeats:  # after the evaluation: one that fails stops them, too
+            if alerts.heartbeats:  # after the evaluation: one that fails delays them
                 await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
         return False
 

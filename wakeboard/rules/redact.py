@@ -1,7 +1,8 @@
 """Masks what looks like a credential in error texts and log lines, before they are stored, logged or shown.
 
 It recognises patterns: passwords in URLs, `password=…` and similar names, HTTP credentials, private keys, and the
-tokens of well-known services. It does not know the values of secrets. In doubt it masks too much.
+tokens of well-known services. It does not know the values of secrets. A value of letters only may be a word: it is
+masked after `=`, and after a colon if the name is that of a password and the value ends the line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 MASK: Final = "***"
 
-# Each pattern starts with fixed text and has bounded parts, so that matching is linear in the length of the text.
+# Each pattern is searched only in a text with one of its fixed parts. Its time is linear in the length of the text.
 _PRIVATE_KEY: Final = (
     r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
 )
@@ -51,8 +52,8 @@ _NAMED: Final = (
 )
 _OPTION: Final = r"(?i)(--(?:[a-z]{1,20}-)?(?:password|passwd|token|secret|api-key))(\s{1,3})([^\s\"']{1,1024})"
 _ELEMENT: Final = r"(?i)(<[\w:.-]{0,40}(?:password|passwd|token|secret)>)[^<]{1,1024}"
-_NOTHING: Final = r"(?i)\W*(?:none|null|nil|true|false|undefined)?\W*"
-_CODE: Final = r"[A-Za-z_.]+[(\[][^0-9]*|[A-Za-z_]+\.[A-Za-z_.]+\W*"
+_NOTHING: Final = r"(?i)\W*+(?:(?:none|null|nil|true|false|undefined)\W*)?"
+_CODE: Final = r"[A-Za-z_.]+[(\[][^0-9]*|[A-Za-z_]+\.[A-Za-z_.]++\W*"
 _WORD: Final = r"[A-Za-z]{1,15}\W{0,2}"
 _COUNT: Final = r"[0-9]{1,5}(?:[./][0-9]{1,5})?%?\W?"
 _SHORT_WORD: Final = rf"{_COUNT}|[A-Za-z]{{1,5}}\W{{0,2}}"

@@ -1,4 +1,4 @@
-"""Reads times that Python cannot represent, such as infinity, as the earliest or the latest day that it can.
+"""Reads times that Python cannot represent, such as infinity, as a time two days from the ends of its calendar.
 
 The SQL functions store no such time. But the owner of the database may, and one row must not break each list of runs.
 """
@@ -22,7 +22,7 @@ _LATEST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=2)
 
 
 class _BoundedLoader(Loader):
-    """As psycopg's own loader, which raises DataError for such a time."""
+    """Loads as psycopg's own loader does, but returns a bound where that raises DataError."""
 
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
         super().__init__(oid, context)
@@ -32,7 +32,7 @@ class _BoundedLoader(Loader):
 
     def load(self, data: Buffer) -> Any:
         try:
-            return self._load(data)
+            return min(max(self._load(data), _EARLIEST), _LATEST)
         except psycopg.DataError:
             return _EARLIEST if self._is_early(bytes(data)) else _LATEST
 
@@ -48,6 +48,6 @@ class _BoundedBinaryLoader(_BoundedLoader):
 
 
 def bound_times(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Lets `conn` read every time."""
+    """Makes `conn` able to read all times that Postgres has."""
     conn.adapters.register_loader("timestamptz", _BoundedLoader)
     conn.adapters.register_loader("timestamptz", _BoundedBinaryLoader)
