@@ -43,13 +43,13 @@ class ManifestSync:
         self._folder, self._source = folder, f"file:{folder.resolve().name}"
         self._connection, self._problems, self._emit = connection, problems, emit
         self._schedules: tuple[JobSchedule, ...] = ()
-        self._duplicates: set[str] = set()  # that were named
-        self._waits = False
+        self._duplicates: set[str] = set()  # of which a message has warned
+        self._was_locked = False
 
     async def sync(self, misfire_grace: timedelta) -> bool:
         """Reads the folder and updates the store. Raises WakeboardError if the store is unavailable.
 
-        Returns False if another transaction has locked a schedule, so that this must be called again.
+        Returns False if another transaction has locked a schedule or a limit, so that this must be called again.
         """
         try:
             manifests = load_folder(self._folder)
@@ -76,10 +76,10 @@ class ManifestSync:
             for name in names
         ] + locked_limits
         self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending, *locked])
-        if report.changed or not self._waits:
+        if report.changed or not self._was_locked:
             loaded = len(manifests.schedules) + len(unremoved)
             self._emit(Message(UP, f"{self._folder}: {_summary(report, loaded)}."))
-        self._waits = bool(locked)
+        self._was_locked = bool(locked)
         await self._warn_of_duplicates()
         return not locked
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wakeboard.rules.alert_rules import AlertRule
     from wakeboard.store.maintenance_api import ClaimedRule, MaintenanceStore
 
-MAX_LOCKED: Final = 5  # rules of one evaluation that met a lock: each may have waited for 0.1 s
+MAX_LOCKED: Final = 5  # an evaluation stops after this many rules met a lock, each after 0.1 s at most
 
 
 async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], queue: str = "default") -> int:

@@ -35,8 +35,8 @@ _UniqueValues: TypeAlias = tuple[int | None, list[str] | None, IfExists]
 
 _NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
 
-# In the caller's session, with the caller's search_path. A call names later arguments only as far as it needs them: a
-# database that has not been migrated yet knows only the first ones.
+# In the caller's session, with the caller's search_path. A call passes later arguments only as far as it needs
+# them: a database that has not been migrated yet knows only the first ones.
 _CALL: LiteralString = """
 select id, uuid, created
   from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s"""

@@ -1,4 +1,7 @@
-"""Log lines for a task that fails repeatedly: one at the first failure, one a minute while it fails, one at the end."""
+"""Log lines for a task that fails repeatedly: one at the first failure, one a minute while it fails, one at the end.
+
+A failure that begins and ends within a minute of the last line has no line.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping
 
-REPEAT_S: Final = 60.0  # at least between two lines about the failures of one task
+REPEAT_S: Final = 60.0  # the least time between two lines about failures of one task
 
 
 @dataclass(slots=True)
 class _Failing:
-    """Since when a task fails, and whether a line said so."""
+    """Since when a task fails, and whether this failure has been logged."""
 
     since: float
     logged_at: float = float("-inf")

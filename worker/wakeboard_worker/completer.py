@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item", bound="Outcome")
 
 COLLECT_S = 0.02  # how long outcomes wait for others, so that one statement reports many
-FULL_BATCH = 500  # succeeded attempts that are reported without this wait
+FULL_BATCH = 500  # from this many succeeded attempts on, the completer does not wait
 BATCH_SIZE = 1000  # most outcomes in one statement
 BLOCKED_RETRY_S = 0.5  # between two reports of a blocked outcome
-SPLIT_S = 5.0  # for so long, blocked outcomes of one kind are sent in smaller parts; then the others have their turn
+SPLIT_S = 5.0  # how long blocked outcomes of one kind are sent in smaller parts, before the others are sent
 PAUSE_WITHIN_S = 10.0  # how long a failure waits for its locked limit key, which it pauses
 HEARTBEAT_DELAY_S = 1.0  # the time in which the heartbeat notices that a lease has expired
 

@@ -2,8 +2,8 @@
 
     connect → register → maintain (ticks, expired leases) → claim, run, complete … → deregister
 
-The worker has a connection for each of these: claims, outcomes, blocked outcomes, heartbeats (in a thread), and the
-steps and effects of handlers. Each is opened when it is first needed.
+The worker has a connection for each of these: claims and maintenance, outcomes, blocked outcomes, notifications,
+heartbeats (in a thread), and the steps and effects of handlers. Each is opened when it is first needed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CHECK_EVERY_S = 0.5
 MAINTAIN_EVERY_S = 1.0
 ENDED = "ended"  # the payload of a notification
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
-BLOCKED_S = 2.0  # how long the shutdown waits for blocked outcomes
+BLOCKED_S = 2.0  # the shutdown waits for blocked outcomes for a lease and this, and then for this again
 MAX_LABEL = 256  # characters
 FLUSH_S = 3.0  # how long the end of the worker waits until spans and metrics are sent
 MIN_CLAIM_REPLY_S = 10.0  # maintenance uses the connection of claims, too
@@ -323,8 +323,8 @@ class _WorkerTasks:
         self._note_lost()
 
     def _blocked_lately(self) -> bool:
-        """Whether an outcome has been blocked for less than a lease: a worker does not wait longer to end."""
-        since = time.monotonic() - self._settings.lease_seconds - BLOCKED_S  # the completer exits first, if it must
+        """Whether an outcome has been blocked for less than a lease and BLOCKED_S: a worker does not wait longer."""
+        since = time.monotonic() - self._settings.lease_seconds - BLOCKED_S  # `blocked_too_long` is set before that
         return any(each.since > since for each in self._in_flight.blocked.values())
 
     def _note_lost(self) -> None:
