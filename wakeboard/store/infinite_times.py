@@ -22,7 +22,7 @@ _LATEST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=2)
 
 
 class _BoundedLoader(Loader):
-    """Loads as psycopg's own loader does, but returns a bound where that raises DataError."""
+    """Loads as psycopg's own loader does, within the bounds. A time for which that raises DataError is a bound."""
 
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
         super().__init__(oid, context)
