@@ -10,9 +10,10 @@ import pytest
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from tests.rules.test_alert_rules import rule_of
 from wakeboard.errors import Locked
-from wakeboard.maintenance.alerts import MAX_LOCKED, evaluate_alerts, measure
+from wakeboard.maintenance.alerts import MAX_LOCKED, enqueue_heartbeats, evaluate_alerts, measure
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
+from wakeboard.rules.alert_receivers import Heartbeat
 from wakeboard.rules.alert_rules import AlertSpec
 from wakeboard.settings import read_settings
 from wakeboard.store.queries.alerts import read_alerts
@@ -309,6 +310,52 @@ async def test_a_rule_that_cannot_be_measured_does_not_stop_the_others(store: Ma
     with pytest.raises(Exception, match="wakeboard migrate"):
         await evaluate(store, rule_of(name="a", durationOver="3 x p95"), rule_of(name="b", dead=1))
     assert [row.rule for row in await alerts(store)] == ["b"]
+
+
+BEAT = [Heartbeat(name="watchdog", url="http://127.0.0.1:1/")]
+
+
+async def beats(store: MaintenanceStore, *rules: AlertRule) -> bool:
+    """Whether a heartbeat that is due is enqueued."""
+    await rows(store, "delete from job_runs where job_type = 'wakeboard.alert'")
+    await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
+    return await enqueue_heartbeats(store, BEAT, rules) == 1
+
+
+async def test_heartbeats_stop_while_a_rule_cannot_be_measured(store: MaintenanceStore):
+    """A process knows only the failures of its own evaluations: here, another process enqueues the heartbeats."""
+    works, fails = rule_of(name="works", dead=1), rule_of(name="fails", durationOver="3 x p95")
+    await evaluate(store, works, fails)
+    assert await beats(store, works, fails)
+    await rows(store, "alter table run_rollups rename to rollups_away")
+    with pytest.raises(Exception, match="wakeboard migrate"):
+        await evaluate(store, works, fails)
+    assert await beats(store, works, fails)  # not yet: one failure is no outage
+    await rows(store, "update alert_rules set measured_at = measured_at - interval '181 s' where name = 'fails'")
+    assert not await beats(store, works, fails)
+    assert await beats(store, works)  # a process that does not have the rule
+    with pytest.raises(Exception, match="wakeboard migrate"):
+        await evaluate(store, works, fails)
+    assert not await beats(store, works, fails)
+    await rows(store, "alter table rollups_away rename to run_rollups")
+    await evaluate(store, works, fails)
+    assert await beats(store, works, fails)
+
+
+async def test_heartbeats_stop_while_the_row_of_a_rule_is_locked(store: MaintenanceStore, database: str):
+    """No process can claim its evaluation then."""
+    rule = rule_of(dead=1)
+    assert not await beats(store, rule)  # it was never evaluated
+    await evaluate(store, rule)
+    async with connected(database) as holder:
+        await rows(store, "update alert_rules set measured_at = measured_at - interval '91 s'")
+        await rows(holder, "begin")
+        await rows(holder, "select from alert_rules for update")
+        assert await evaluate_alerts(store, [rule]) == 0
+        assert not await beats(store, rule)
+        await rows(holder, "rollback")
+    await evaluate(store, rule)
+    assert await beats(store, rule)
 
 
 async def test_locked_alerts_delay_no_other_alert(store: MaintenanceStore, database: str):

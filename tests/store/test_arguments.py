@@ -44,6 +44,7 @@ VALID: Final = {
     "error": "'no'",
     "finish_alert_delivery.run_id": "999",
     "claimed_at": "now()",
+    "record_measured_rules.names": "'{r}'",
     "condition": "'dead'",
     "heartbeats": "'[]'",
     "is_firing": "true",

@@ -44,11 +44,13 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
     by_name = {rule.name: rule for rule in rules}
     claimed = await store.claim_alert_rules([_row(rule) for rule in rules])
     random.shuffle(claimed)  # so that not the same rules are left each time
+    measured: list[str] = []
     failure: Exception | None = None
     locked = 0
     for each in claimed:
         try:
             await _evaluate(store, by_name[each.name], each, queue)
+            measured.append(each.name)
         except Locked as error:
             failure = error
             locked += 1
@@ -56,15 +58,24 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
                 break
         except Exception as error:  # noqa: BLE001 - the other rules are evaluated
             failure = error
+    if measured:
+        await store.record_measured_rules(measured, claimed[0].claimed_at)  # one call claimed them all
     if failure is not None:
         raise failure
     return len(claimed)
 
 
-async def enqueue_heartbeats(store: MaintenanceStore, heartbeats: Sequence[Heartbeat], queue: str = "default") -> int:
-    """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many."""
+async def enqueue_heartbeats(
+    store: MaintenanceStore, heartbeats: Sequence[Heartbeat], rules: Sequence[AlertRule], queue: str = "default"
+) -> int:
+    """Enqueues the calls of the heartbeats that are due, if no alert is open and each rule was measured lately.
+
+    Returns how many.
+    """
     return await store.enqueue_heartbeats(
-        [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue
+        [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats],
+        queue,
+        [{"name": rule.name, "interval_s": interval_s(rule)} for rule in rules],
     )
 
 

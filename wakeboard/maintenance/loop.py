@@ -171,9 +171,10 @@ class MaintenanceLoop:
         if self._alerts is not None and (alerts := self._alerts()):
             from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts  # late: most have no rules
 
-            await evaluate_alerts(store, alerts.resolved_rules(), alerts.queue)
-            if alerts.heartbeats:  # after the evaluation: one that fails delays them
-                await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
+            rules = alerts.resolved_rules()
+            await evaluate_alerts(store, rules, alerts.queue)
+            if alerts.heartbeats:
+                await enqueue_heartbeats(store, alerts.heartbeats, rules, alerts.queue)
         return False
 
     async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:

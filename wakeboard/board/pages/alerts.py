@@ -53,12 +53,16 @@ class AlertItem:
 
 @dataclass(frozen=True, slots=True)
 class RuleItem:
-    """A rule as the page shows it. `fields`: as a file declares them. `other`: those of another version, or none."""
+    """A rule as the page shows it. `fields`: as a file declares them. `other`: those of another version, or none.
+
+    `is_silent`: no process evaluates it. `is_failing`: its evaluations fail.
+    """
 
     rule: RuleRow
     fields: Sequence[tuple[str, str]]
     other: Sequence[tuple[str, str]]
     is_silent: bool
+    is_failing: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +160,13 @@ def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
     drifted = rule.other_at is not None and rule.other_definition is not None and now - rule.other_at < DRIFTED_WITHIN
     other = fields_of(rule.other_definition or {}) if drifted else ()
     fields = fields_of(rule.definition)
-    return RuleItem(rule, fields, () if other == fields else other, now - rule.evaluated_at > SILENT_AFTER)
+    return RuleItem(
+        rule,
+        fields,
+        () if other == fields else other,
+        is_silent=now - rule.evaluated_at > SILENT_AFTER,
+        is_failing=rule.evaluated_at - rule.measured_at > SILENT_AFTER,
+    )
 
 
 def fields_of(definition: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -44,12 +44,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleRow:
-    """A rule as it was evaluated last. `other_definition`: another version, which a process had at `other_at`."""
+    """A rule as it was evaluated last. `other_definition`: another version, which a process had at `other_at`.
+
+    `measured_at`: the newest evaluation that succeeded.
+    """
 
     name: str
     severity: str
     definition: dict[str, Any]
     evaluated_at: datetime
+    measured_at: datetime
     other_definition: dict[str, Any] | None
     other_at: datetime | None
     is_open: bool
@@ -118,7 +122,7 @@ select newest.alert_id, newest.receiver, newest.notification, newest.run_id, run
  order by newest.alert_id, newest.receiver
 """
 _RULES: LiteralString = f"""
-select name, severity, definition, evaluated_at,
+select name, severity, definition, evaluated_at, measured_at,
        case when {_VISIBLE.replace("definition", "other_definition")} then other_definition end as other_definition,
        other_at,
        exists (select from wakeboard.alerts where rule = alert_rules.name and resolved_at is null) as is_open
