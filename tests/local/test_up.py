@@ -86,8 +86,12 @@ def test_changed_schedules_are_synced(postgres_folder: Path, database: str) -> N
         up.wait_for("1 schedule, 1 created")
         up.declare("greeting", "greet", max_attempts=7)
         up.wait_for("1 schedule, 1 updated")
+        up.declare("farewell", "greet")
+        up.wait_for("2 schedules, 1 created")
         (postgres_folder / "jobs" / "greeting.yaml").unlink()
-        up.wait_for("0 schedules, 1 removed")
+        up.wait_for("1 schedule, 1 removed")
+        up.declare("greeting", "greet")
+        up.wait_for("2 schedules, 1 updated")
 
 
 def test_an_edit_and_a_deletion_that_meet_a_locked_schedule_are_done_when_it_is_free(

@@ -127,7 +127,7 @@ class ManifestSync:
 
 def _summary(report: SyncReport, loaded: int) -> str:
     """`7 schedules, 2 created, 1 removed`. A schedule whose file cannot be read keeps its earlier spec."""
-    count = report.live + len(report.created) - len(report.removed)
+    count = report.live + report.restored + len(report.created) - len(report.removed)
     kept = f"; {counted(count - loaded, 'schedule')} kept as last loaded" if count > loaded else ""
     parts = [("created", report.created), ("updated", report.updated), ("removed", report.removed)]
     changes = ", ".join(f"{len(names)} {what}" for what, names in parts if names)

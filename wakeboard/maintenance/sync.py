@@ -50,6 +50,7 @@ class SyncReport:
     - `missing`: stored, no longer desired, and not removed, because the caller did not ask for it or because the
       removal is pending. `pending_removal` is the message for users then, with the command that confirms it.
     - `missing_definitions`: the stored schedules that are not desired, removed or not, out of `live` ones.
+    - `restored`: how many of the updated ones had been removed.
     """
 
     source: str
@@ -63,6 +64,7 @@ class SyncReport:
     failed: dict[str, str] = field(default_factory=dict[str, str])
     missing_definitions: list[KnownDefinition] = field(default_factory=list["KnownDefinition"])
     live: int = 0
+    restored: int = 0
     pending_removal: str | None = None
 
     @property
@@ -109,6 +111,7 @@ async def sync(
     await _update(store, by_key, before, report, misfire_grace)
     missing = missing_definitions({*by_key, *spared}, before, listed_at)
     report.missing_definitions, report.live = missing, sum(not known.removed for known in before)
+    report.restored = sum(known.removed and f"{known.namespace}/{known.name}" in report.updated for known in before)
     if prune:
         report.removed, report.pending_removal = await remove(store, source, missing, report.live, listed_at)
     removed = set(report.removed)
