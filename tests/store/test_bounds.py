@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import psycopg
 import pytest
 
 import wakeboard
+from tests.store.test_arguments import VALID
 from wakeboard import Job
 from wakeboard.errors import InvalidSchedule, InvalidValue, WakeboardError
 from wakeboard.rules.canonical_json import canonical_payload, check_payload
@@ -201,6 +202,29 @@ def test_a_run_has_the_backoff_that_was_asked_for(conn: psycopg.Connection[Any])
     assert row.fetchone() == ("fixed", 7, 8)
     with pytest.raises(WakeboardError, match=r'^backoff is "slow"; write exponential or fixed$'):
         wakeboard.enqueue(conn, "ping", backoff="slow")  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+BELOW = "backoff_cap_s is 3600, below backoff_base_s 7200; write a backoff_cap_s of at least 7200"
+
+
+@pytest.mark.parametrize("strategy", ["exponential", "fixed"])
+def test_the_longest_pause_is_not_below_the_first(
+    conn: psycopg.Connection[Any], strategy: Literal["exponential", "fixed"]
+) -> None:
+    """As for a schedule's backoff.maxSeconds. Else the run is tried again before its first pause has passed."""
+    with pytest.raises(InvalidValue, match=f"^{BELOW}$"):
+        wakeboard.enqueue(conn, "ping", backoff=strategy, backoff_base_s=7200)
+    call = f"select wakeboard.enqueue('ping', backoff => '{strategy}', backoff_base_s => %s, backoff_cap_s => %s)"
+    assert refused(conn, call, 7200, 3600) == refused(conn, call, 7200, None) == BELOW
+    assert refused(conn, call, None, 9) == BELOW.replace("7200", "10").replace("3600", "9")
+    insert = "insert into wakeboard.job_runs (job_type, backoff_strategy, backoff_base_s) select 'ping', %s, n + 3600"
+    above = BELOW.replace("7200", "3601")
+    assert refused(conn, f"{insert} from generate_series(0, 1) as n", strategy) == above
+    schedules = VALID["rows"].replace('"backoff_base_s": 1', '"backoff_base_s": 5')
+    assert refused(conn, f"select wakeboard.sync_definitions('file:t', {schedules})").endswith("_cap_s of at least 5")
+    conn.execute(call.encode(), [7200, 7200])
+    conn.execute(f"{insert} from generate_series(-1, 0) as n".encode(), [strategy])
+    assert conn.execute("select count(*) from wakeboard.job_runs").fetchone() == (3,)
 
 
 @pytest.mark.parametrize("priority", [0, 6, 70_000])

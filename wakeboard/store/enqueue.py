@@ -174,7 +174,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
 
     A failed run is retried after `backoff_base_s` seconds, doubled with each attempt up to `backoff_cap_s` (fixed:
-    always `backoff_base_s`).
+    always `backoff_base_s`). The store refuses a `backoff_cap_s` below `backoff_base_s`.
     With an idempotency key (unique per job type) a second call returns the first run with `created` False.
     With `unique_for`, in seconds from 1 to 2,678,400 (31 days), so does a call within this time whose payload has the
     same values of the keys `unique_by`: at most 16 names; None means the whole payload. If the first run still waits

@@ -1,6 +1,7 @@
 -- for: worker, operator, client, viewer
--- The delay before the next attempt of a run that has made `attempts` attempts: min(cap_s, base_s * 2^(attempts - 1)) seconds, or base_s
--- if the strategy is 'fixed', times a random factor in [0.5, 1.0], so that runs that failed together are not retried together.
+-- The delay before the next attempt of a run that has made `attempts` attempts: min(cap_s, base_s * 2^(attempts - 1)) seconds, or
+-- min(cap_s, base_s) if the strategy is 'fixed', times a random factor in [0.5, 1.0], so that runs that failed together are not retried
+-- together. The functions that store a run or a schedule refuse a cap_s below base_s.
 -- Example:
 --   select wakeboard.backoff('exponential', 10, 3600, 3);
 

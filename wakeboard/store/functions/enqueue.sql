@@ -1,6 +1,7 @@
 -- for: client, worker, operator
 -- Enqueues a run in the caller's transaction and returns its id and uuid. `run_at` null: due now. `priority`: 1 to 5, 5 first.
--- A null in place of another argument than the job type means its default.
+-- A null in place of another argument than the job type means its default. Raises 22023 if `backoff_cap_s` is below `backoff_base_s`, also
+-- if the backoff is 'fixed'.
 -- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
 -- the key retention after it ended. Raises WB002 if the key belongs to a run with another payload.
 -- With `unique_for` (seconds), one run of the job type has the values of the payload's keys `unique_by` (at most 16 names; null: the whole
@@ -38,6 +39,7 @@ begin
      or unique_for is not null or unique_by is not null or if_exists <> 'keep'
      or max_attempts not between 1 and 1000 or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
      or least(timeout_s, backoff_base_s, backoff_cap_s) < 1 or enqueue.run_at < 'epoch' or enqueue.run_at >= '3000-01-01 00:00+00'
+     or coalesce(backoff_cap_s, 3600) < coalesce(backoff_base_s, 10)
      or after is not null then         -- one IF for all checks, because each IF costs a microsecond
     if after is not null then
       return query
@@ -56,6 +58,7 @@ begin
     perform refuse_argument(given.name, given.value::text, 'a number of seconds from 1 to 2678400 (31 days)')
        from (values ('timeout_s', timeout_s), ('backoff_base_s', backoff_base_s), ('backoff_cap_s', backoff_cap_s)) as given (name, value)
       where given.value not between 1 and 2678400;
+    perform check_backoff(coalesce(backoff_base_s, 10), coalesce(backoff_cap_s, 3600));
     perform refuse_argument('run_at', enqueue.run_at::text, 'a time from 1970 to 2999')
       where enqueue.run_at < 'epoch' or enqueue.run_at >= '3000-01-01 00:00+00';
     perform check_unique(unique_for, unique_by, if_exists, enqueue.idempotency_key is not null)

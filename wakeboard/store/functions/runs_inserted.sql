@@ -1,8 +1,9 @@
 -- internal (trigger of job_runs)
 -- After each INSERT into job_runs: notifies listening workers, once in each transaction, and rejects a plain INSERT that sets columns which
--- only the SQL functions may set. Its error names the function to call. It is called once for each statement, because a call costs about as
--- much as checking one row. `inserted` is the transition table, which hides any table of this name. The trigger runs with the search_path of the
--- INSERT, which identifies the SQL functions, so each name in it, also of a type, has its schema. An owner who sets this search_path bypasses the check.
+-- only the SQL functions may set, with an error that names the function to call, or a backoff_cap_s below backoff_base_s. It is called once
+-- for each statement, because a call costs about as much as checking one row. `inserted` is the transition table, which hides any table of
+-- this name. The trigger runs with the search_path of the INSERT, which identifies the SQL functions, so each name in it, also of a type,
+-- has its schema. An owner who sets this search_path bypasses the check.
 
 create or replace function wakeboard.runs_inserted()
 returns trigger language plpgsql
@@ -17,9 +18,9 @@ begin
      operator(pg_catalog.=) 'pg_catalog, wakeboard, pg_temp' then
     return null;
   end if;
-  -- A row with an internal column that differs from its default. Not tested: id (Postgres refuses it), uuid (its default is random), and what
+  -- A row with an internal column that differs from its default, or with a longest pause below the first. Not tested: id (Postgres refuses it), uuid (its default is random), and what
   -- an INSERT may set.
-  select idempotency_key, limit_key into wrong
+  select idempotency_key, limit_key, backoff_base_s, backoff_cap_s into wrong
     from inserted
    where not (
      pg_catalog.num_nonnulls(
@@ -31,11 +32,13 @@ begin
      and (lease_epoch operator(pg_catalog.|) locked_by) operator(pg_catalog.=) 0 and not holds_slot
      and started_at operator(pg_catalog.=) 'epoch' and locked_until operator(pg_catalog.=) 'epoch'
      and created_at operator(pg_catalog.=) pg_catalog.statement_timestamp()
-     and scheduled_for operator(pg_catalog.=) pg_catalog.statement_timestamp())
+     and scheduled_for operator(pg_catalog.=) pg_catalog.statement_timestamp()
+     and backoff_cap_s operator(pg_catalog.>=) backoff_base_s)
    limit 1;
   if not found then
     return null;
   end if;
+  perform wakeboard.check_backoff(wrong.backoff_base_s, wrong.backoff_cap_s);
   raise exception using errcode = '22023', message = case
     when wrong.idempotency_key is not null then
       'an INSERT cannot set idempotency_key, since nothing would guard it; call wakeboard.enqueue(…, idempotency_key => …)'

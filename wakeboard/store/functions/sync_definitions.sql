@@ -35,9 +35,10 @@ begin
       join job_definitions as def
         on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name));
   perform require_read_committed('sync_definitions');
-  perform refuse_value('next_run_at', wanted.next_run_at::text)
-     from jsonb_to_recordset(rows) as wanted (next_run_at timestamptz)
-    where wanted.next_run_at not between 'epoch' and statement_timestamp() + interval '100 years';
+  perform check_backoff(wanted.backoff_base_s, wanted.backoff_cap_s), refuse_value('next_run_at', wanted.next_run_at::text)
+     from jsonb_to_recordset(rows) as wanted (next_run_at timestamptz, backoff_base_s integer, backoff_cap_s integer)
+    where wanted.next_run_at not between 'epoch' and statement_timestamp() + interval '100 years'
+       or wanted.backoff_cap_s < wanted.backoff_base_s;
   if parents <> '{}' then
     locked_names := array(
       select def.namespace || '/' || def.name
