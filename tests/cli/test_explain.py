@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Explain
     from tests.cli.sample_store import SampleStore
 
+CLAIMABLE = (
+    "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it,"
+    " unless another transaction has locked it or its limit."
+)
+
 # -- runs that wait
 
 
@@ -21,10 +26,7 @@ def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Exp
     assert explain(run) == [
         f"run {run} of ping is queued.",
         "It became due ….",
-        (
-            "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it,"
-            " unless another transaction has locked it or its limit."
-        ),
+        CLAIMABLE,
     ]
 
 
@@ -137,6 +139,27 @@ def test_a_run_counts_the_runs_before_it(served: SampleStore, explain: Explain):
 def test_the_number_of_runs_before_it_is_bounded(served: SampleStore, explain: Explain):
     served.sql("insert into wakeboard.job_runs (job_type, priority) select 'ping', 5 from generate_series(1, 1100)")
     assert explain(served.enqueue())[1] == "It waits behind 1,000+ runs of higher priority of its queue."
+
+
+def test_a_run_does_not_wait_behind_runs_that_its_workers_cannot_claim(served: SampleStore, explain: Explain):
+    """Another pool serves `invoice`. No worker serves `unknown`. The third one is skipped at its deadline."""
+    served.sql("insert into wakeboard.worker_types (job_type, queue, pool) values ('invoice', 'default', 'other')")
+    served.enqueue("unknown")
+    served.enqueue("invoice", priority=5)
+    late = served.enqueue()
+    served.sql("update wakeboard.job_runs set start_before = now() - interval '1 min' where id = %s", late)
+    run = served.enqueue()
+    assert explain(run)[1:] == ["It became due ….", CLAIMABLE]
+    served.enqueue(priority=5)
+    assert explain(run)[1:] == ["It waits behind 1 run of higher priority of its queue."]
+    served.sql("update wakeboard.worker_types set last_known_at = now() - interval '11 min' where pool <> 'other'")
+    assert "waits behind" not in str(explain(run))
+
+
+def test_a_number_of_runs_before_it_is_a_lower_bound_if_not_all_are_read(served: SampleStore, explain: Explain):
+    served.enqueue(priority=5)
+    served.sql("insert into wakeboard.job_runs (job_type, priority) select 'unknown', 5 from generate_series(1, 1100)")
+    assert explain(served.enqueue())[1] == "It waits behind 1+ runs of higher priority of its queue."
 
 
 # -- runs that run, are dead or have ended

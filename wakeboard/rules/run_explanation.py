@@ -43,22 +43,38 @@ class LimitOfRun:
     paused: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RunsAhead:
+    """How many of the due runs that precede a run may be claimed by a worker that may claim it, too.
+
+    Others, such as those of a job type that no such worker knows, do not keep it waiting. At most `MOST_AHEAD` + 1 are
+    `read`, the earliest ones.
+    """
+
+    claimable: int
+    read: int
+
+    def counted(self, noun: str) -> str:
+        """For users. `1,000+ runs` or `7+ runs` if more may precede."""
+        return counted_at_least(min(self.claimable, MOST_AHEAD), noun, more=self.read > MOST_AHEAD)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacles:
     """What may keep a run from being claimed.
 
     `pauses`: of everything, of its queue and of its schedule. `type_served`, `queue_served`: a worker knew the job type
     in this queue, or served the queue, in the last 10 minutes. `higher`, `earlier`: free runs of its queue (and of its
-    limit key if it has one) that are due and have a higher priority, or the same one and were due before it. Each is at
-    most `MOST_AHEAD` + 1; 0 if the run is not due or is quarantined. `waits_for`: runs that must succeed before.
+    limit key if it has one) that are due and have a higher priority, or the same one and were due before it. None if
+    the run is not due or is quarantined. `waits_for`: runs that must succeed before.
     """
 
     pauses: list[Pause]
     limits: list[LimitOfRun]
     type_served: bool
     queue_served: bool
-    higher: int
-    earlier: int
+    higher: RunsAhead
+    earlier: RunsAhead
     waits_for: list[AwaitedRun]
 
 
@@ -224,18 +240,14 @@ def _ahead(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> Fac
     """That other runs are claimed before it."""
     whose = "queue and limit key" if run.limited else "queue"
     parts: list[str] = []
-    if obstacles.higher:
-        parts.append(f"{_counted(obstacles.higher, 'run')} of higher priority")
-    if obstacles.earlier:
-        parts.append(_counted(obstacles.earlier, "earlier run"))
+    if obstacles.higher.claimable:
+        parts.append(f"{obstacles.higher.counted('run')} of higher priority")
+    if obstacles.earlier.claimable:
+        parts.append(obstacles.earlier.counted("earlier run"))
     if not parts:
         return None
     others = " and ".join(parts) if with_counts else "other runs"
     return Fact("behind", f"It waits behind {others} of its {whose}.")
-
-
-def _counted(number: int, noun: str) -> str:
-    return counted_at_least(min(number, MOST_AHEAD), noun, more=number > MOST_AHEAD)
 
 
 def _dead(run: RunSituation) -> Iterator[Fact]:

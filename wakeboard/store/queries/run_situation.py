@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from psycopg.rows import class_row, dict_row
 
 from wakeboard.rules.facts import IDS_SHOWN, Pause
-from wakeboard.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunSituation
+from wakeboard.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunsAhead, RunSituation
 from wakeboard.store.queries.backfills import backfilled_ticks
 from wakeboard.store.queries.dependencies import read_awaited_runs
 from wakeboard.store.queries.limits import NEXT_START_S
@@ -80,20 +80,34 @@ select bound.key,
 )
 _FREE: LiteralString = "other.limit_key is null and other.locked_by = 0"
 _FREE_OF_KEY: LiteralString = "other.limit_key = run.limit_key and other.limit_key is not null and not other.holds_slot"
-_HIGHER: LiteralString = """
-         select count(*) from (
-           select from generate_series(run.priority::integer + 1, 5) as level (priority)
+# Of the runs that precede it: how many a worker that may claim this run may claim, too, and how many were read.
+_COUNTS: LiteralString = """
+         select array[count(*) filter (
+                  where job_type = any (array(
+                          select theirs.job_type
+                            from wakeboard.worker_types as mine
+                            join wakeboard.worker_types as theirs using (queue, pool)
+                           where mine.job_type = run.job_type and queue = run.queue
+                             and least(mine.last_known_at, theirs.last_known_at)
+                                 > statement_timestamp() - interval '10 minutes'))
+                    and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')),
+                  count(*)]
+"""
+_HIGHER: LiteralString = f"""{_COUNTS}
+           from (
+           select found.*
+             from generate_series(run.priority::integer + 1, 5) as level (priority)
             cross join lateral (
-              select from wakeboard.job_runs as other
-               where other.queue = run.queue and other.priority = level.priority and {free}
+              select other.job_type, other.start_before, other.started_at from wakeboard.job_runs as other
+               where other.queue = run.queue and other.priority = level.priority and {{free}}
                  and other.crash_count < 2 and other.dead_at is null and other.run_at <= statement_timestamp()
                order by other.run_at, other.id limit %(most)s) as found
             limit %(most)s) as before
 """
-_EARLIER: LiteralString = """
-         select count(*) from (
-           select from wakeboard.job_runs as other
-            where other.queue = run.queue and other.priority = run.priority and {free}
+_EARLIER: LiteralString = f"""{_COUNTS}
+           from (
+           select other.job_type, other.start_before, other.started_at from wakeboard.job_runs as other
+            where other.queue = run.queue and other.priority = run.priority and {{free}}
               and other.crash_count < 2 and other.dead_at is null and (other.run_at, other.id) < (run.run_at, run.id)
             order by other.run_at, other.id limit %(most)s) as before
 """
@@ -104,16 +118,16 @@ select exists (select from wakeboard.worker_types
        exists (select from wakeboard.worker_types
                 where queue = run.queue and last_known_at > statement_timestamp() - interval '10 minutes')
          as queue_served,
-       case when run.run_at > statement_timestamp() or run.crash_count >= 2 then 0
+       case when run.run_at > statement_timestamp() or run.crash_count >= 2 then array[0::bigint, 0]
             when run.limit_key is null then ({_HIGHER.replace("{free}", _FREE)})
             else ({_HIGHER.replace("{free}", _FREE_OF_KEY)}) end as higher,
-       case when run.run_at > statement_timestamp() or run.crash_count >= 2 then 0
+       case when run.run_at > statement_timestamp() or run.crash_count >= 2 then array[0::bigint, 0]
             when run.limit_key is null then ({_EARLIER.replace("{free}", _FREE)})
             else ({_EARLIER.replace("{free}", _FREE_OF_KEY)}) end as earlier
   from wakeboard.job_runs as run
  where run.id = %(id)s
 """
-_CLAIMED: Final[dict[str, Any]] = {"type_served": True, "queue_served": True, "higher": 0, "earlier": 0}
+_CLAIMED: Final[dict[str, Any]] = {"type_served": True, "queue_served": True, "higher": (0, 0), "earlier": (0, 0)}
 
 
 async def read_run_situation(conn: psycopg.AsyncConnection[Any], run_id: int) -> RunSituation | None:
@@ -135,12 +149,15 @@ async def _obstacles(
     conn: psycopg.AsyncConnection[Any], run_id: int, queue: str, definition_id: int | None
 ) -> Obstacles:
     values = {"id": run_id, "most": MOST_AHEAD + 1, "shown": IDS_SHOWN}
-    others = await read(conn, dict_row, OTHERS, values)
+    others = (await read(conn, dict_row, OTHERS, values) or [_CLAIMED])[0]
     return Obstacles(
+        type_served=others["type_served"],
+        queue_served=others["queue_served"],
+        higher=RunsAhead(*others["higher"]),
+        earlier=RunsAhead(*others["earlier"]),
         pauses=await read_pauses(conn, queue, definition_id),
         limits=await read(conn, class_row(LimitOfRun), LIMITS, values),
         waits_for=await read_awaited_runs(conn, run_id),
-        **(others[0] if others else _CLAIMED),
     )
 
 
