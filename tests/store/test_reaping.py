@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.every_postgres
 
+EXPIRED = (
+    "its lease expired: its worker crashed, hung or lost the database, or another transaction kept the run's row locked"
+)
+
 
 def silent(admin: SqlClient, worker: SqlClient, seconds: float) -> None:
     """The worker was seen for the last time so long ago."""
@@ -53,7 +57,7 @@ def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
     assert admin.reap() == (1, 0, 0, 0)
     row = admin.run(run)
     assert (row.status, row.attempts, row.crash_count, row.locked_by, row.lease_epoch) == ("queued", 0, 1, 0, 2)
-    assert (row.error_type, row.last_error) == ("WorkerCrashed", "its worker died or lost its lease (crash 1 of 3)")
+    assert (row.error_type, row.last_error) == ("WorkerCrashed", f"{EXPIRED} (crash 1 of 3)")
     (attempt,) = admin.sql("select * from job_attempts")
     assert (attempt.outcome, attempt.lease_epoch, attempt.locked_by, attempt.worker) == (
         *("crashed", 1, worker.worker_id, "ann"),
@@ -116,7 +120,7 @@ def test_a_lost_lease_of_a_container_is_a_release_and_no_crash(
         assert (row.run_at, row.locked_by, row.error_type) == (due, 0, None if loss < 6 else "ReleasedTooOften")
     assert row.last_error == "its workers stopped too often before it could finish"
     assert admin.attempts(run) == ["released"] * 6
-    assert admin.value("select error from job_attempts limit 1") == "its worker died or lost its lease"
+    assert admin.value("select error from job_attempts limit 1") == EXPIRED
     assert len(list(other.conn.notifies(timeout=0))) == 5  # waiting workers claim it at once, until it is dead
 
 

@@ -132,3 +132,12 @@ async def long_effect(run: wakeboard.Run) -> None:
 async def fail(run: wakeboard.Run) -> None:
     """Fails."""
     raise ValueError(run.id)
+
+
+@wakeboard.handler("once_behind_a_lock")
+def once_behind_a_lock(run: wakeboard.Run) -> None:
+    """Calls `run.once` when the gate is open."""
+    _note(run, "began")
+    asyncio.run(_opened())
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        run.once(conn, "charge")

@@ -87,6 +87,42 @@ async def test_outcomes_that_are_lost_are_named(caplog: pytest.LogCaptureFixture
     assert f"lost: 12 outcomes of {named} could not be sent before the leases expired" in caplog.messages
 
 
+@pytest.mark.parametrize(
+    ("blocked", "sentence"),
+    [
+        (True, "lost: another transaction kept the outcome of run 1 from being stored until the lease was revoked"),
+        (False, "lost: the database refused the outcome of run 1"),
+    ],
+)
+async def test_a_refused_outcome_says_if_a_lock_had_kept_it(
+    caplog: pytest.LogCaptureFixture, blocked: bool, sentence: str
+) -> None:
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+
+    async def refuse(_: Sequence[Any]) -> list[int]:
+        return [1]
+
+    async def none_is_leased(_: Sequence[Any]) -> set[int]:
+        return set()
+
+    async def store() -> Any:
+        return SimpleNamespace(fail=refuse, still_leased=none_is_leased)
+
+    connection: Any = SimpleNamespace(store=store)
+    heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
+    failure = Failure(1, 1, "failed", "ValueError", "", "")
+    if blocked:
+        in_flight.block(failure, None)
+    in_flight.failures.append(failure)
+    in_flight.flush.set()
+    completing = asyncio.create_task(Completer(in_flight, connection, connection, heartbeat, ME.lease_s).run())
+    await in_flight.wakeup.wait()  # it is reported
+    completing.cancel()
+    assert sentence in caplog.messages
+    assert in_flight.counts.lost == 1
+
+
 async def test_outcomes_that_two_tasks_report_at_once_are_all_counted() -> None:
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)

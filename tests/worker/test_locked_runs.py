@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from tests.chaos.processes import wait_until
+
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
 
@@ -119,6 +121,24 @@ def test_a_lock_of_another_session_that_allows_renewals_does_not_end_the_worker(
         worker.send(signal.SIGTERM)
         assert worker.exit_code() == 0, worker.log
     assert store.run(locked)["lease_epoch"] == 1
+
+
+@pytest.mark.parametrize(
+    ("job_type", "warning"),
+    [
+        ("once_behind_a_lock", "the lease of run {} expired, because another transaction has kept its row locked"),
+        ("linger", "lost: another transaction kept the outcome of run {} from being stored for a lease"),
+    ],
+)
+def test_a_worker_names_the_run_whose_row_another_transaction_kept_locked_for_a_lease(
+    store: Store, job_type: str, warning: str
+) -> None:
+    with store.worker("--forever", **HANDLERS | {"lease_seconds": 3}) as worker, psycopg.connect(store.dsn) as other:
+        (locked,) = store.enqueue(job_type)
+        begins(store, locked)
+        other.execute("select from wakeboard.job_runs where id = %s for update", (locked,))
+        store.watcher.do("insert into calls values ('open')")
+        wait_until(lambda: warning.format(locked) in worker.log, "the warning")
 
 
 # -- locks of other rows and of tables ---------------------------------------------------------------------------------

@@ -183,14 +183,21 @@ class Completer:
         self, items: Sequence[Outcome], refused: set[int], still_leased: set[int], results: Mapping[int, str]
     ) -> None:
         """Block the refused outcomes whose run is still leased, and therefore locked. The others are lost."""
+        lost = refused - still_leased
+        were_blocked = lost & self._in_flight.blocked.keys()
         for item in items:
             if item.id in still_leased:
                 self._in_flight.block(item, results.get(item.id))
             else:
                 self._in_flight.unblock(item)
-        if lost := refused - still_leased:
-            self._in_flight.counts.lost += len(lost)
-            log.warning("lost: the database refused the outcome of %s", named_runs(lost))
+        self._in_flight.counts.lost += len(lost)
+        if were_blocked:
+            log.warning(
+                "lost: another transaction kept the outcome of %s from being stored until the lease was revoked",
+                named_runs(were_blocked),
+            )
+        if others := lost - were_blocked:
+            log.warning("lost: the database refused the outcome of %s", named_runs(others))
 
     def _unblock(self, items: Sequence[Outcome]) -> None:
         for item in items:

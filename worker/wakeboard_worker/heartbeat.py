@@ -27,7 +27,7 @@ from wakeboard_worker.logs import log, outages
 from wakeboard_worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from wakeboard.store.worker_api import Attention, Worker
     from wakeboard_worker.in_flight import InFlightBuffer
@@ -99,6 +99,7 @@ class Heartbeat:
         # Dropped leases are not renewed, even if the event loop has not processed the drop yet.
         leases = self._in_flight.leases_in_report() if self._dropped else self._in_flight.leases()
         answers = self._renew([lease for lease in leases if renews_all or lease[:2] in self._busy])
+        were_busy = self._busy
         self.unregistered += any(answer.answer == "unregistered" for answer in answers)
         self._busy = {(answer.id, answer.epoch) for answer in answers if answer.answer == "busy"}
         if renews_all:  # a retry for busy rows does not renew the other leases
@@ -107,7 +108,7 @@ class Heartbeat:
             if self._in_flight.deferred_releases:
                 self._call_loop(self._in_flight.flush_deferred_releases)
             self._dropped = self._failed = False
-        self._pass_on(answers)
+        self._pass_on(answers, were_busy)
         return min(BUSY_RETRY_S, self._interval_s) if self._busy else self._interval_s
 
     def _check_event_loop(self) -> None:
@@ -132,10 +133,11 @@ class Heartbeat:
         with self._watchdog.waiting(self._conn, self._interval_s):
             return renew(self._conn, self._worker, leases)
 
-    def _pass_on(self, answers: Iterable[Attention]) -> None:
+    def _pass_on(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]]) -> None:
+        """Pass on what stops attempts. `were_busy`: the leases whose row was locked at the last renewal."""
         relevant = [answer for answer in answers if answer.answer in ("cancel", "refused")]
         if relevant:
-            self._call_loop(self._in_flight.apply_answers, relevant)
+            self._call_loop(self._in_flight.apply_answers, relevant, were_busy)
 
     def _drop_invalid_leases(self) -> None:
         if not self.leases_valid() and not self._dropped:

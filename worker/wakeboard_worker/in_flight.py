@@ -27,7 +27,7 @@ from wakeboard_worker.logs import log, run_lines, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from wakeboard.handlers import Handler
     from wakeboard.run import ClaimedRow
@@ -336,13 +336,23 @@ class InFlightBuffer:
 
     # -- lost leases ---------------------------------------------------------------------------------------------------
 
-    def apply_answers(self, answers: Iterable[Attention]) -> None:
-        """Stop attempts that are cancelled or whose lease is lost. Newer leases of the same runs are not affected."""
+    def apply_answers(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]] = ()) -> None:
+        """Stop attempts that are cancelled or whose lease is lost. Newer leases of the same runs are not affected.
+
+        `were_busy`: leases (id, epoch) that could not be renewed, because another transaction had locked the run's row.
+        """
         for answer in answers:
             because, lease = CANCELLED if answer.answer == "cancel" else LEASE_LOST, (answer.id, answer.epoch)
             for executor in self.executors:
                 attempt = executor.running.get(answer.id)
                 if attempt is not None and attempt.epoch == answer.epoch:
+                    if because == LEASE_LOST and lease in were_busy and attempt.stopped_because is None:
+                        log.warning(
+                            "the lease of run %d expired, because another transaction has kept its row locked: its"
+                            " handler is stopped, and its outcome is dropped",
+                            attempt.id,
+                            extra=attempt.log_fields(),
+                        )
                     attempt.stop(because)
                 elif because == LEASE_LOST:
                     executor.waiting = deque(row for row in executor.waiting if row[:2] != lease)

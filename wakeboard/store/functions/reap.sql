@@ -26,8 +26,10 @@ as $$
 #variable_conflict use_column
 declare
   -- The quarantine's limit, 2, is a literal in the predicates of job_runs' indexes and of the queries that use them;
-  -- tests/store/test_repeated_sql.py keeps them equal.
+  -- tests/store/test_sql_texts.py keeps them equal.
   crashes_until_dead constant integer := 3;
+  expired_lease constant text :=         -- the store cannot tell these apart
+    'its lease expired: its worker crashed, hung or lost the database, or another transaction kept the run''s row locked';
   due boolean;
   last_id bigint;
   reaped record;
@@ -119,7 +121,7 @@ begin
     select id, lease_epoch, attempts,
            case when decision like 'timed out%' then 'timed_out' when not_at_fault then 'released' else 'crashed' end,
            case when decision like 'timed out%' then 'Timeout' when not not_at_fault then 'WorkerCrashed' end,
-           case when decision like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
+           case when decision like 'timed out%' then 'it ran longer than its timeout' else expired_lease end,
            locked_by, (select name from workers where worker_id = locked_by), started_at, decision like '%dead'
       from locked
      where decision <> 'never had'
@@ -152,7 +154,7 @@ begin
            last_error = case when decision like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
                              when decision = 'released' then run.last_error
                              when decision = 'released dead' then 'its workers stopped too often before it could finish'
-                             else format('its worker died or lost its lease (crash %s of %s)', run.crash_count + 1, crashes_until_dead) end
+                             else format('%s (crash %s of %s)', expired_lease, run.crash_count + 1, crashes_until_dead) end
       from locked
      where run.id = locked.id and decision not in ('cancelled', 'never had')
   )
