@@ -18,8 +18,8 @@ begin
      operator(pg_catalog.=) 'pg_catalog, wakeboard, pg_temp' then
     return null;
   end if;
-  -- A row with an internal column that differs from its default, or with a longest pause below the first. Not tested: id (Postgres refuses it), uuid (its default is random), and what
-  -- an INSERT may set.
+  -- A row with an internal column that differs from its default, or with a longest pause below the first. Not tested: id (Postgres refuses
+  -- it), uuid (its default is random), and what an INSERT may set.
   select idempotency_key, limit_key, backoff_base_s, backoff_cap_s into wrong
     from inserted
    where not (
