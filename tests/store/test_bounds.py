@@ -84,7 +84,7 @@ def test_a_name_that_no_schedule_may_have_is_refused_from_every_client(
         assert sentence.endswith(f"; {WORDS} {longest}")
         with pytest.raises(WakeboardError) as caught:
             wakeboard.enqueue_many(conn, [Job(**given)])
-        assert str(caught.value) == sentence
+        assert str(caught.value) == (f"jobs[0]: {sentence}" if what == "job_type" else f"jobs[0] (ping): {sentence}")
         if what != "limit_key":
             columns, values = ", ".join(given), list(given.values())
             positions = ", ".join(["%s"] * len(values))
@@ -99,7 +99,7 @@ def test_a_key_that_cannot_be_printed_is_refused(conn: psycopg.Connection[Any], 
         [Job("ping", idempotency_key=key)],
         [Job("ping", idempotency_key="a"), Job("ping", idempotency_key=key)],
     ):
-        with pytest.raises(WakeboardError, match=f"^idempotency_key is .*; {KEY}$"):
+        with pytest.raises(WakeboardError, match=rf"^jobs\[{len(jobs) - 1}\] \(ping\): idempotency_key is .*; {KEY}$"):
             wakeboard.enqueue_many(conn, jobs)
     with pytest.raises(WakeboardError, match=f"^idempotency_key is .*; {KEY}$"):
         wakeboard.enqueue(conn, "ping", idempotency_key=key)
@@ -163,14 +163,14 @@ def test_a_payload_beyond_the_bounds_is_refused_from_every_client(
 def test_what_json_or_postgres_cannot_hold_is_refused_with_its_place(
     conn: psycopg.Connection[Any], payload: Any, sentence: str
 ) -> None:
-    for refusing in (
-        lambda: wakeboard.enqueue(conn, "ping", payload),
-        lambda: wakeboard.enqueue_many(conn, [Job("ping"), Job("ping", payload)]),
-        lambda: check_payload(payload),
+    for refusing, place in (
+        (lambda: wakeboard.enqueue(conn, "ping", payload), ""),
+        (lambda: wakeboard.enqueue_many(conn, [Job("ping"), Job("ping", payload)]), "jobs[1] (ping): "),
+        (lambda: check_payload(payload), ""),
     ):
         with pytest.raises(WakeboardError) as caught:
             refusing()
-        assert str(caught.value).startswith(sentence)
+        assert str(caught.value).startswith(place + sentence)
 
 
 def test_a_backslash_before_u0000_is_no_nul(conn: psycopg.Connection[Any]) -> None:
@@ -229,10 +229,10 @@ def test_the_longest_pause_is_not_below_the_first(
 
 @pytest.mark.parametrize("priority", [0, 6, 70_000])
 def test_a_priority_is_1_to_5(conn: psycopg.Connection[Any], priority: int) -> None:
-    sentence = f"^priority is {priority}; write a whole number from 1 to 5, of which 5 goes first$"
-    with pytest.raises(WakeboardError, match=sentence):
+    sentence = f"priority is {priority}; write a whole number from 1 to 5, of which 5 goes first$"
+    with pytest.raises(WakeboardError, match=f"^{sentence}"):
         wakeboard.enqueue(conn, "ping", priority=priority)
-    with pytest.raises(WakeboardError, match=sentence):
+    with pytest.raises(WakeboardError, match=rf"^jobs\[0\] \(ping\): {sentence}"):
         wakeboard.enqueue_many(conn, [Job("ping", priority=priority)])
 
 
@@ -257,14 +257,14 @@ def test_a_number_or_time_beyond_its_bounds_is_named(
 ) -> None:
     for value in values:
         given: dict[str, Any] = {argument: [value] if argument == "after" else value}
-        sentence = f"^{argument} is {re.escape(str(value))}; write {wanted}$"
-        with pytest.raises(InvalidValue, match=sentence):
+        sentence = f"{argument} is {re.escape(str(value))}; write {wanted}$"
+        with pytest.raises(InvalidValue, match=f"^{sentence}"):
             wakeboard.enqueue(conn, "ping", **given)
         if argument in {"priority", "run_at", "after"}:
-            with pytest.raises(InvalidValue, match=sentence):
+            with pytest.raises(InvalidValue, match=rf"^jobs\[0\] \(ping\): {sentence}"):
                 wakeboard.enqueue_many(conn, [Job("ping", **given)])
         elif not argument.startswith("backoff"):
-            with pytest.raises(InvalidValue, match=sentence):
+            with pytest.raises(InvalidValue, match=f"^{sentence}"):
                 wakeboard.enqueue_many(conn, [Job("ping")], **given)
 
 

@@ -290,14 +290,17 @@ def test_a_call_in_repeatable_read_fails_rather_than_creating_a_second_run(
     [
         ({"unique_for": timedelta(hours=1)}, r"unique_for is datetime\.timedelta.*; write a whole number"),
         ({"unique_for": 0}, r"unique_for is 0; write a number of seconds from 1 to 2678400 \(31 days\)"),
-        ({"unique_for": 9, "unique_by": "customer"}, r"unique_by is 'customer'; write a list, such as \['customer'\]"),
+        (
+            {"unique_for": 9, "unique_by": "customer"},
+            r"unique_by is 'customer'; write a list of keys of the payload, such as \['customer'\]",
+        ),
         ({"unique_for": 9, "unique_by": [1]}, "unique_by is 1, which is not text"),
         ({"unique_for": 9, "unique_by": ["a\0"]}, "leave it out"),
         ({"unique_for": 9, "unique_by": [str(n) for n in range(17)]}, "write up to 16 keys of the payload"),
         ({"unique_for": 9, "if_exists": "drop"}, 'if_exists is "drop"; write keep or replace'),
         ({"unique_for": 9, "if_exists": 1}, "if_exists is 1, which is not text"),
-        ({"unique_by": ["a"]}, "unique_for is null; write a number of seconds"),
-        ({"if_exists": "replace"}, "unique_for is null; write a number of seconds"),
+        ({"unique_by": ["a"]}, "unique_for is None; write a number of seconds"),
+        ({"if_exists": "replace"}, "unique_for is None; write a number of seconds"),
     ],
 )
 def test_arguments_that_define_no_window_are_refused(

@@ -70,6 +70,6 @@ def test_after_is_a_list_of_runs(database: str) -> None:
         for wrong in (pay, 7, "7"):
             with pytest.raises(InvalidValue, match="write a list, such as"):
                 wakeboard.enqueue(conn, "ping", after=wrong)  # pyright: ignore[reportCallIssue, reportArgumentType]
-        with pytest.raises(InvalidValue, match="after is 'x'; write a whole number"):
+        with pytest.raises(InvalidValue, match="after is 'x'; write the ids of runs"):
             wakeboard.enqueue(conn, "ping", after=["x"])  # pyright: ignore[reportCallIssue, reportArgumentType]
         assert wakeboard.enqueue(conn, "ping", after=[pay, pay.id, *wakeboard.enqueue_many(conn, [])]).created

@@ -10,7 +10,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter, index
+from operator import attrgetter, index, length_hint
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, overload
 
 import psycopg
@@ -21,6 +21,7 @@ from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
 from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL
 from wakeboard.rules.object_ids import LARGEST_ID
+from wakeboard.store.refused_job import EXAMPLE, located, of_job, shown
 from wakeboard.store.statements import checked_call, translating
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     `run.results` gives its handler their results. Until the transaction ends, they cannot be claimed or completed.
     Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
     """
+    if job_type is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise InvalidValue("job_type is None; write the name of a job type")
     _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
     _check_moment(run_at)
     _check_numbers(
@@ -241,22 +244,28 @@ def enqueue_many(
     unique_by: Sequence[str] | None = None,
     if_exists: IfExists = "keep",
 ) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
-    """Enqueues many runs in one statement, all or none. Returns them in order. Raises as `enqueue` does.
+    """Enqueues many runs in one statement, all or none. Returns them in order.
 
+    Raises as `enqueue` does. The message begins with the job, `jobs[3] (send_mail): `, if it concerns one.
     `unique_for`, `unique_by` and `if_exists` hold for each of them, also between runs of one call.
     """
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
+    if not _is_iterable(jobs):
+        raise InvalidValue(f"jobs is {shown(jobs)}; write a list, such as [{EXAMPLE}]")
     jobs = list(jobs)
-    columns = _columns(jobs)
+    columns = _columns_of_all(jobs)
     parents = _parents_of_each(jobs)
     values = (*columns, max_attempts, timeout_s)
     unique = _unique_values(unique_for, unique_by, if_exists)
     span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
     if isinstance(conn, psycopg.AsyncConnection):
-        return _all_async(conn, values, unique, span, parents)
-    with span or nullcontext(), translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
-        return list(map(EnqueuedJob._make, cursor.fetchall()))
+        return _all_async(conn, jobs, values, unique, span, parents)
+    try:
+        with span or nullcontext(), translating(conn):
+            cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
+            return list(map(EnqueuedJob._make, cursor.fetchall()))
+    except InvalidValue as problem:
+        raise located(problem, jobs, parents) from problem.__cause__
 
 
 async def was_replaced(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
@@ -284,16 +293,20 @@ async def _first_async(
 
 async def _all_async(
     conn: psycopg.AsyncConnection[Any],
+    jobs: list[Job],
     values: tuple[Any, ...],
     unique: _UniqueValues | None,
     span: EnqueueSpan | None,
     parents: str | None,
 ) -> list[EnqueuedJob]:
-    with span or nullcontext(), translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(
-            *_enqueue_many_statement(values, unique, span, parents)
-        )
-        return list(map(EnqueuedJob._make, await cursor.fetchall()))
+    try:
+        with span or nullcontext(), translating(conn):
+            cursor = await conn.cursor(row_factory=tuple_row).execute(
+                *_enqueue_many_statement(values, unique, span, parents)
+            )
+            return list(map(EnqueuedJob._make, await cursor.fetchall()))
+    except InvalidValue as problem:
+        raise located(problem, jobs, parents) from problem.__cause__
 
 
 def _enqueue_statement(
@@ -336,18 +349,21 @@ def _unique_values(
         return None
     if unique_for is not None:
         _check_numbers(unique_for=[unique_for])
-    if isinstance(unique_by, str | bytes):
-        raise InvalidValue(f"unique_by is {unique_by!r}; write a list, such as [{unique_by!r}]")
+    if unique_by is not None and (isinstance(unique_by, str | bytes) or not _is_iterable(unique_by)):
+        raise InvalidValue(f"unique_by is {unique_by!r}; write a list of keys of the payload, such as ['customer']")
     names = None if unique_by is None else list(unique_by)
     _check_column("unique_by", names or ())
     _check_texts(if_exists=if_exists)
+    if unique_for is None and (names is not None or if_exists):
+        raise InvalidValue(f"unique_for is None; write {_BOUNDS['unique_for'][2]}")
     return unique_for, names, if_exists
 
 
 def _parent_ids(after: Iterable[Enqueued | EnqueuedJob | int]) -> list[int]:
     """The ids of the runs to wait for."""
-    if isinstance(after, Enqueued | EnqueuedJob | int | str | bytes):
-        raise InvalidValue(f"after is {after!r}; write a list, such as [{after!r}]")
+    is_run = isinstance(after, Enqueued | EnqueuedJob | int)
+    if is_run or isinstance(after, str | bytes) or not _is_iterable(after):
+        raise InvalidValue(f"after is {after!r}; write a list, such as [{after if is_run else '12, 13'}]")
     ids = [run.id if isinstance(run, Enqueued | EnqueuedJob) else run for run in after]
     _check_numbers(after=ids)
     return ids
@@ -357,7 +373,27 @@ def _parents_of_each(jobs: list[Job]) -> str | None:
     """JSON with the ids of the runs that each one waits for. None if none waits."""
     if all(job.after is None for job in jobs):
         return None
-    return _json([None if job.after is None else _parent_ids(job.after) for job in jobs])
+    rest = iter(jobs)
+    try:
+        return _json([None if job.after is None else _parent_ids(job.after) for job in rest])
+    except InvalidValue as problem:  # an iterator in `after` cannot be read again to find the job
+        place = len(jobs) - length_hint(rest) - 1
+        raise of_job(place, jobs[place], problem) from None
+
+
+def _columns_of_all(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
+    """As `_columns`. Raises InvalidValue with the place of the job that is refused."""
+    try:
+        return _columns(jobs)
+    except (AttributeError, InvalidValue):
+        for place, job in enumerate(jobs):
+            if not all(hasattr(job, name) for name in Job.__slots__):
+                raise InvalidValue(f"jobs[{place}] is {shown(job)}, which is no Job; write {EXAMPLE}") from None
+            try:
+                _columns([job])
+            except InvalidValue as problem:
+                raise of_job(place, job, problem) from None
+        raise
 
 
 def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
@@ -394,7 +430,7 @@ def _json(payload: Any, *, each: bool = False) -> str:
         _check_payloads(payload, each=each)
         raise InvalidValue(f"payload is not JSON: {exc}") from None
     if may_hold_nul:
-        _check_payloads(payload, each=each)
+        _check_payloads(json.loads(text), each=each)
     return text
 
 
@@ -435,18 +471,27 @@ def _check_numbers(**numbers: Iterable[Any]) -> None:
             try:
                 whole = index(number)
             except TypeError:
-                raise InvalidValue(f"{name} is {number!r}; write a whole number") from None
+                what = wanted if name == "after" else "a whole number"
+                raise InvalidValue(f"{name} is {number!r}; write {what}") from None
             if isinstance(number, bool) or not least <= whole <= greatest:
                 raise InvalidValue(f"{name} is {number!r}; write {wanted}")
 
 
+def _is_iterable(value: object) -> bool:
+    try:
+        iter(value)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    except TypeError:
+        return False
+    return True
+
+
 def _check_moment(moment: object) -> None:
-    if moment is not None and not isinstance(moment, datetime):
+    if moment is None:
+        return
+    if not isinstance(moment, datetime):
         raise InvalidValue(
             f"run_at is {moment!r}, which is no datetime; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
         )
-    if moment is None:
-        return
     if moment.utcoffset() is None:
         raise InvalidValue(
             f"run_at is {moment}, which has no time zone; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
