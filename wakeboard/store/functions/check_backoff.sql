@@ -2,7 +2,7 @@
 -- Raises 22023 if the longest pause of a run is below its first one, which `backoff` would shorten.
 
 create or replace function wakeboard.check_backoff(base_s integer, cap_s integer)
-returns boolean language plpgsql
+returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
