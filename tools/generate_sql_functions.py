@@ -38,7 +38,7 @@ SECTIONS: Final = {
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits create_partitions"
     " enqueue_dependents joins_to_check enqueue_joined_ticks"
     " drop_partitions delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert"
-    " record_measured_rules enqueue_heartbeats",
+    " record_measured_rules unmeasured_rules enqueue_heartbeats",
     "Operators": "list_definitions lacks_tick sync_definitions filter_due_definitions remove_definitions"
     " request_removal suspend_definitions pop_changed_definitions run_annotation_action run_backfill_annotation"
     " acquire_leadership release_leadership"

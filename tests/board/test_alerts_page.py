@@ -112,7 +112,7 @@ async def test_rules_are_shown_as_declared_and_another_version_is_a_drift(client
     assert "unknown" in failing
     assert "Its evaluations fail; the last that succeeded began 10 min ago" in failing
     store.rows("update alert_rules set evaluated_at = now() - interval '10 minutes' returning 1")
-    assert "No process evaluates it any more." in await words_now(client)
+    assert "No process evaluates it any more, or another transaction has locked its row." in await words_now(client)
 
 
 async def test_a_viewer_sees_the_alerts_of_rules_that_name_their_namespace(database: str, store: Store):
@@ -171,3 +171,13 @@ async def test_a_hostile_name_is_shown_as_text(client: Client, store: Store):
     text = (await client.get("/alerts")).text
     assert "&lt;script&gt;" in text
     assert "<script>" not in text.partition("<main")[2]
+
+
+async def test_heartbeats_are_shown_as_held_while_an_alert_is_open(client: Client, store: Store):
+    store.rows("select enqueue_heartbeats(%s)", '[{"name": "watchdog", "every_s": 60}]')
+    claim(store, RULES)
+    words = await words_now(client)
+    assert "watchdog now queued" in words
+    assert "No call follows" not in words
+    fire(store, "dead-runs", "3 runs are dead")
+    assert "queued No call follows while an alert is open." in await words_now(client)

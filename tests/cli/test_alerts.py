@@ -52,12 +52,15 @@ def test_a_file_with_rules_is_checked_without_a_database(bare_cli: Cli, tmp_path
     ]
     text = RULES.replace("severity: critical", "severity: critical, receivers: [team, me]")
     slack = "slack: {url: {$secret: hook}}"
-    (tmp_path / "alerts.yaml").write_text(f"{text}  receivers: [{{name: team, {slack}}}, {{name: me, {slack}}}]\n")
+    beats = "  heartbeats: [{name: watchdog, url: {$secret: beat}}]\n"
+    (tmp_path / "alerts.yaml").write_text(
+        f"{text}  receivers: [{{name: team, {slack}}}, {{name: me, {slack}}}]\n{beats}"
+    )
     lines = bare_cli("alerts", "check", "alerts.yaml").lines
     assert lines[0].endswith(", queue billing, to team and me")
     assert lines[-2:] == [
-        "Secrets of the process that delivers: hook.",
-        "alerts.yaml: 2 rules, 2 receivers, no problems.",
+        "Secrets of the process that delivers: hook, beat.",
+        "alerts.yaml: 2 rules, 2 receivers, 1 heartbeat, no problems.",
     ]
     (tmp_path / "alerts.yaml").write_text(RULES.replace("60m", "sixty"))
     result = bare_cli("alerts", "check", "alerts.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -87,6 +88,15 @@ def test_a_job_that_only_the_database_refuses_is_named(
         assert refusal(conn, Job("pong"), Job("pong", [1]), wrong).startswith(sentence)
 
 
+def test_a_job_that_finds_an_earlier_run_is_not_named_for_its_parents(application: Connection) -> None:
+    kept, missing = Job("kept", idempotency_key="k"), [2**40]
+    wakeboard.enqueue_many(application, [kept])
+    jobs = [Job("kept", idempotency_key="k", after=missing), Job("ping", after=missing)]
+    assert refusal(application, *jobs).startswith("jobs[1] (ping): after holds run ")
+    keyed = [Job("kept", idempotency_key=key, after=missing) for key in "kl"]
+    assert refusal(application, *keyed).startswith("after holds run ")  # either may be the wrong one
+
+
 def test_an_iterator_that_names_no_run_is_refused_with_its_job(application: Connection) -> None:
     said = refusal(application, Job("ping"), Job("ping", after=iter([1])), Job("ping", after=iter([1, 0])))
     assert said == "jobs[2] (ping): after is 0; write the ids of runs, such as [12, 13]"
@@ -130,9 +140,10 @@ def test_a_key_with_another_payload_is_named_with_its_run(application: Connectio
 
 
 NO_JOBS: list[tuple[Any, str]] = [
-    ([("noop", {})], 'jobs[0] is (\'noop\', {}), which is no Job; write Job("send_mail", {"to": 42})'),
-    ([Job("ping"), "x" * 99], f"jobs[1] is '{'x' * 59}..., which is no Job; write Job("),
-    ([Job("ping"), None], "jobs[1] is None, which is no Job; write Job("),
+    ([("noop", {})], 'jobs[0] is of type tuple, not a Job; write Job("send_mail", {"to": 42})'),
+    ([Job("ping"), {"password": "hunter2"}], "jobs[1] is of type dict, not a Job; write Job("),
+    ([Job("ping"), None], "jobs[1] is of type NoneType, not a Job; write Job("),
+    ([SimpleNamespace(**dict.fromkeys(Job.__match_args__[:-1]))], "jobs[0] is of type SimpleNamespace, not a Job"),
     (Job("ping"), "jobs is Job(job_type='ping', "),
     (5, 'jobs is 5; write a list, such as [Job("send_mail", {"to": 42})]'),
 ]

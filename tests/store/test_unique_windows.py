@@ -288,7 +288,7 @@ def test_a_call_in_repeatable_read_fails_rather_than_creating_a_second_run(
 @pytest.mark.parametrize(
     ("named", "sentence"),
     [
-        ({"unique_for": timedelta(hours=1)}, r"unique_for is datetime\.timedelta.*; write a whole number"),
+        ({"unique_for": timedelta(hours=1)}, r"unique_for is datetime\.timedelta.*; write a number of seconds"),
         ({"unique_for": 0}, r"unique_for is 0; write a number of seconds from 1 to 2678400 \(31 days\)"),
         (
             {"unique_for": 9, "unique_by": "customer"},

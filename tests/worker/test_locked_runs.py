@@ -126,7 +126,7 @@ def test_a_lock_of_another_session_that_allows_renewals_does_not_end_the_worker(
 @pytest.mark.parametrize(
     ("job_type", "warning"),
     [
-        ("once_behind_a_lock", "the lease of run {} expired, because another transaction has kept its row locked"),
+        ("once_behind_a_lock", "lost: another transaction had locked the row of run {} until its lease ended"),
         ("linger", "lost: another transaction kept the outcome of run {} from being stored for a lease"),
     ],
 )

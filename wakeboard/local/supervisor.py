@@ -230,7 +230,8 @@ class Supervisor:
             if found is not logged:
                 logged = found
                 rules, receivers = (len(found.rules), len(found.receivers)) if found else (0, 0)
-                self._log(f"Alerts: {counted(rules, 'rule')}, {counted(receivers, 'receiver')}.")
+                beats = f", {counted(len(found.heartbeats), 'heartbeat')}" if found and found.heartbeats else ""
+                self._log(f"Alerts: {counted(rules, 'rule')}, {counted(receivers, 'receiver')}{beats}.")
                 needed = secret_names([*found.receivers, *found.heartbeats]) if found else []
                 if missing := self._settings.missing_secrets(needed):
                     self._log(f"Receivers cannot be reached without {', '.join(missing)}: set it in {FILE_NAME}.")

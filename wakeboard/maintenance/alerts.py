@@ -3,16 +3,17 @@
 The claim is atomic, so that any number of workers, operators and `wakeboard up` together evaluate a rule once in its
 interval. A result is stored only if its claim is the newest, so a process that was suspended changes nothing. At most
 one alert of a rule is open, whatever fails. A rule whose measurement fails, or whose alert another transaction has
-locked, does not stop the others; but the waits for locks are bounded, because a worker claims runs over the same
-connection.
+locked, does not stop the others; heartbeats stop if that lasts. The waits for locks are bounded, because a worker
+claims runs over the same connection.
 """
 
 from __future__ import annotations
 
 import random
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import Locked
+from wakeboard.errors import Locked, WakeboardError
 from wakeboard.rules.alert_evaluation import (
     Measurement,
     interval_s,
@@ -23,6 +24,7 @@ from wakeboard.rules.alert_evaluation import (
     summary_of,
 )
 from wakeboard.rules.alert_rules import definition_of
+from wakeboard.rules.humanize import counted
 from wakeboard.store.maintenance_api import Notification
 
 if TYPE_CHECKING:
@@ -43,14 +45,14 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
     """
     by_name = {rule.name: rule for rule in rules}
     claimed = await store.claim_alert_rules([_row(rule) for rule in rules])
-    random.shuffle(claimed)  # so that not the same rules are left each time
+    random.shuffle(claimed)  # so that locks do not delay the same rules each time
     measured: list[str] = []
     failure: Exception | None = None
     locked = 0
-    for each in claimed:
+    for claim in claimed:
         try:
-            await _evaluate(store, by_name[each.name], each, queue)
-            measured.append(each.name)
+            await _evaluate(store, by_name[claim.name], claim, queue)
+            measured.append(claim.name)
         except Locked as error:
             failure = error
             locked += 1
@@ -59,7 +61,10 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
         except Exception as error:  # noqa: BLE001 - the other rules are evaluated
             failure = error
     if measured:
-        await store.record_measured_rules(measured, claimed[0].claimed_at)  # one call claimed them all
+        try:
+            await store.record_measured_rules(measured, claimed[0].claimed_at)  # one call claimed them all
+        except Exception as error:  # noqa: BLE001 - the error of a rule matters more
+            failure = failure or error
     if failure is not None:
         raise failure
     return len(claimed)
@@ -68,14 +73,21 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
 async def enqueue_heartbeats(
     store: MaintenanceStore, heartbeats: Sequence[Heartbeat], rules: Sequence[AlertRule], queue: str = "default"
 ) -> int:
-    """Enqueues the calls of the heartbeats that are due, if no alert is open and each rule was measured lately.
+    """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many.
 
-    Returns how many.
+    Raises WakeboardError instead while one of the rules was not measured within two of its intervals and a minute.
     """
+    unmeasured = await store.unmeasured_rules([{"name": rule.name, "interval_s": interval_s(rule)} for rule in rules])
+    if unmeasured:
+        each = [
+            f"{name} since {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else name
+            for name, at in unmeasured.items()
+        ]
+        raise WakeboardError(
+            f"no heartbeat is sent, because {counted(len(each), 'alert rule')} could not be measured: {', '.join(each)}"
+        )
     return await store.enqueue_heartbeats(
-        [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats],
-        queue,
-        [{"name": rule.name, "interval_s": interval_s(rule)} for rule in rules],
+        [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue
     )
 
 

@@ -8,11 +8,12 @@ again, because some tasks begin in the second pass: a new loop at each connectio
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import Locked
+from wakeboard.errors import Locked, WakeboardError
 from wakeboard.maintenance.dependents import NOTHING, enqueue_dependents
 from wakeboard.maintenance.partitions import create_partitions
 from wakeboard.maintenance.reaper import ReapCounts, reap
@@ -172,7 +173,13 @@ class MaintenanceLoop:
             from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts  # late: most have no rules
 
             rules = alerts.resolved_rules()
-            await evaluate_alerts(store, rules, alerts.queue)
+            try:
+                await evaluate_alerts(store, rules, alerts.queue)
+            except Exception:
+                if alerts.heartbeats and not store.conn.closed:  # one failure is no reason to withhold them
+                    with suppress(WakeboardError):
+                        await enqueue_heartbeats(store, alerts.heartbeats, rules, alerts.queue)
+                raise
             if alerts.heartbeats:
                 await enqueue_heartbeats(store, alerts.heartbeats, rules, alerts.queue)
         return False

@@ -45,10 +45,10 @@ class LimitOfRun:
 
 @dataclass(frozen=True, slots=True)
 class RunsAhead:
-    """How many of the due runs that precede a run may be claimed by a worker that may claim it, too.
+    """The due runs that precede a run.
 
-    Others, such as those of a job type that no such worker knows, do not keep it waiting. At most `MOST_AHEAD` + 1 are
-    `read`, the earliest ones.
+    `read`: how many were read, at most `MOST_AHEAD` + 1, those first that are claimed first. `claimable`: how many of
+    them a worker can claim that can claim this run. The others do not keep it waiting.
     """
 
     claimable: int
@@ -65,8 +65,8 @@ class Obstacles:
 
     `pauses`: of everything, of its queue and of its schedule. `type_served`, `queue_served`: a worker knew the job type
     in this queue, or served the queue, in the last 10 minutes. `higher`, `earlier`: free runs of its queue (and of its
-    limit key if it has one) that are due and have a higher priority, or the same one and were due before it. None if
-    the run is not due or is quarantined. `waits_for`: runs that must succeed before.
+    limit key if it has one) that are due and have a higher priority, or the same one and were due before it. None are
+    read if the run is not due or is quarantined. `waits_for`: runs that must succeed before.
     """
 
     pauses: list[Pause]
@@ -237,7 +237,7 @@ def _full_limits(obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
 
 
 def _ahead(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> Fact | None:
-    """That other runs are claimed before it."""
+    """The fact that other runs are claimed before it, or may be."""
     whose = "queue and limit key" if run.limited else "queue"
     parts: list[str] = []
     if obstacles.higher.claimable:
@@ -245,6 +245,9 @@ def _ahead(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> Fac
     if obstacles.earlier.claimable:
         parts.append(obstacles.earlier.counted("earlier run"))
     if not parts:
+        if obstacles.type_served and max(obstacles.higher.read, obstacles.earlier.read) > MOST_AHEAD:
+            first = f"the first {MOST_AHEAD:,} of them" if with_counts else "the first of them"
+            return Fact("behind", f"It may wait behind other runs of its {whose}; its workers cannot claim {first}.")
         return None
     others = " and ".join(parts) if with_counts else "other runs"
     return Fact("behind", f"It waits behind {others} of its {whose}.")

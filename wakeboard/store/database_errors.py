@@ -37,6 +37,9 @@ NUL_IN_JSON: Final = "22P05"
 
 _OLD_SCHEMA: Final = "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
 _LOCKED: Final = "another transaction keeps a lock that this needs; try again"
+_FAILED_BEFORE: Final = (
+    "an earlier statement of this transaction failed: roll back, or use `with conn.transaction():` around what may fail"
+)
 _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "WB001": LeaseLost,
     "WB002": KeyReused,
@@ -44,6 +47,7 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "3F000": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "42883": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "42P01": lambda _: SchemaMismatch(_OLD_SCHEMA),
+    "25P02": lambda _: WakeboardError(_FAILED_BEFORE),
     "55P03": lambda message: Locked(message if message.endswith("try again") else _LOCKED),
 }
 NO_RIGHT: Final = "42501"
@@ -51,7 +55,7 @@ _WHO_MAY: Final = {  # by the kind of object in the server's message
     "table": "the roles of the operator and of viewers may read it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE)",
     "function": "connect with the role of the part that needs it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_WORKER_ROLE, …),"
     " to which `wakeboard migrate` grants it",
-    "schema": "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_OPERATOR_ROLE, …)",
+    "schema": "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_CLIENT_ROLE for applications, …)",
 }
 
 

@@ -10,7 +10,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter, index, length_hint
+from operator import attrgetter, index
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, overload
 
 import psycopg
@@ -21,7 +21,7 @@ from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
 from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL
 from wakeboard.rules.object_ids import LARGEST_ID
-from wakeboard.store.refused_job import EXAMPLE, located, of_job, shown
+from wakeboard.store.refused_job import EXAMPLE, check_fields, is_iterable, located, of_job, shown
 from wakeboard.store.statements import checked_call, translating
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _UniqueValues: TypeAlias = tuple[int | None, list[str] | None, IfExists]
 
 _NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
 
-# In the caller's session, with the caller's search_path. A call passes later arguments only as far as it needs
-# them: a database that has not been migrated yet knows only the first ones.
+# They run in the caller's session, with the caller's search_path. A call sends the later arguments only if it needs
+# them: a database that has not been migrated yet does not know them.
 _CALL: LiteralString = """
 select id, uuid, created
   from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s"""
@@ -246,15 +246,14 @@ def enqueue_many(
 ) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
     """Enqueues many runs in one statement, all or none. Returns them in order.
 
-    Raises as `enqueue` does. The message begins with the job, `jobs[3] (send_mail): `, if it concerns one.
-    `unique_for`, `unique_by` and `if_exists` hold for each of them, also between runs of one call.
+    Raises as `enqueue` does. The message of an InvalidValue begins with the job, `jobs[3] (send_mail): `, if the job
+    can be found. `unique_for`, `unique_by` and `if_exists` hold for each job, also among the jobs of one call.
     """
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
-    if not _is_iterable(jobs):
+    if not is_iterable(jobs):
         raise InvalidValue(f"jobs is {shown(jobs)}; write a list, such as [{EXAMPLE}]")
     jobs = list(jobs)
-    columns = _columns_of_all(jobs)
-    parents = _parents_of_each(jobs)
+    columns, parents = _checked(jobs)
     values = (*columns, max_attempts, timeout_s)
     unique = _unique_values(unique_for, unique_by, if_exists)
     span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
@@ -265,7 +264,7 @@ def enqueue_many(
             cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
             return list(map(EnqueuedJob._make, cursor.fetchall()))
     except InvalidValue as problem:
-        raise located(problem, jobs, parents) from problem.__cause__
+        raise located(problem, jobs, parents, unique=unique is not None) from problem.__cause__
 
 
 async def was_replaced(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
@@ -306,7 +305,7 @@ async def _all_async(
             )
             return list(map(EnqueuedJob._make, await cursor.fetchall()))
     except InvalidValue as problem:
-        raise located(problem, jobs, parents) from problem.__cause__
+        raise located(problem, jobs, parents, unique=unique is not None) from problem.__cause__
 
 
 def _enqueue_statement(
@@ -349,12 +348,14 @@ def _unique_values(
         return None
     if unique_for is not None:
         _check_numbers(unique_for=[unique_for])
-    if unique_by is not None and (isinstance(unique_by, str | bytes) or not _is_iterable(unique_by)):
-        raise InvalidValue(f"unique_by is {unique_by!r}; write a list of keys of the payload, such as ['customer']")
+    if unique_by is not None and (isinstance(unique_by, str | bytes) or not is_iterable(unique_by)):
+        raise InvalidValue(
+            f"unique_by is {shown(unique_by)}; write a list of keys of the payload, such as ['customer']"
+        )
     names = None if unique_by is None else list(unique_by)
     _check_column("unique_by", names or ())
     _check_texts(if_exists=if_exists)
-    if unique_for is None and (names is not None or if_exists):
+    if unique_for is None:
         raise InvalidValue(f"unique_for is None; write {_BOUNDS['unique_for'][2]}")
     return unique_for, names, if_exists
 
@@ -362,38 +363,38 @@ def _unique_values(
 def _parent_ids(after: Iterable[Enqueued | EnqueuedJob | int]) -> list[int]:
     """The ids of the runs to wait for."""
     is_run = isinstance(after, Enqueued | EnqueuedJob | int)
-    if is_run or isinstance(after, str | bytes) or not _is_iterable(after):
-        raise InvalidValue(f"after is {after!r}; write a list, such as [{after if is_run else '12, 13'}]")
+    if is_run or isinstance(after, str | bytes) or not is_iterable(after):
+        raise InvalidValue(f"after is {shown(after)}; write a list, such as [{after if is_run else '12, 13'}]")
     ids = [run.id if isinstance(run, Enqueued | EnqueuedJob) else run for run in after]
     _check_numbers(after=ids)
-    return ids
+    return list(map(index, ids))
 
 
 def _parents_of_each(jobs: list[Job]) -> str | None:
     """JSON with the ids of the runs that each one waits for. None if none waits."""
     if all(job.after is None for job in jobs):
         return None
-    rest = iter(jobs)
-    try:
-        return _json([None if job.after is None else _parent_ids(job.after) for job in rest])
-    except InvalidValue as problem:  # an iterator in `after` cannot be read again to find the job
-        place = len(jobs) - length_hint(rest) - 1
-        raise of_job(place, jobs[place], problem) from None
+    parents: list[list[int] | None] = []
+    for place, job in enumerate(jobs):
+        try:
+            parents.append(None if job.after is None else _parent_ids(job.after))
+        except InvalidValue as problem:
+            raise of_job(place, job, problem) from None
+    return _json(parents)
 
 
-def _columns_of_all(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
-    """As `_columns`. Raises InvalidValue with the place of the job that is refused."""
+def _checked(jobs: list[Job]) -> tuple[tuple[list[Any] | str | None, ...], str | None]:
+    """What `_columns` and `_parents_of_each` return. Raises InvalidValue with the place of the job that is refused."""
     try:
-        return _columns(jobs)
+        return _columns(jobs), _parents_of_each(jobs)
     except (AttributeError, InvalidValue):
+        check_fields(jobs, Job.__match_args__)
         for place, job in enumerate(jobs):
-            if not all(hasattr(job, name) for name in Job.__slots__):
-                raise InvalidValue(f"jobs[{place}] is {shown(job)}, which is no Job; write {EXAMPLE}") from None
             try:
                 _columns([job])
             except InvalidValue as problem:
                 raise of_job(place, job, problem) from None
-        raise
+        raise  # the error of `_parents_of_each`, which names the job
 
 
 def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
@@ -421,7 +422,7 @@ def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
 
 
 def _json(payload: Any, *, each: bool = False) -> str:
-    """The JSON text of a payload. `each`: of a list of payloads. Raises InvalidValue with the path of the problem."""
+    """The JSON text of a payload, or of a list of them (`each`). Raises InvalidValue with the path of the problem."""
     try:
         text = _COMPACT.encode(payload)
         text.encode()
@@ -457,7 +458,7 @@ def _check_column(name: str, texts: Iterable[object]) -> None:
         if isinstance(text, str):
             given.append(text)
         elif text is not None:
-            raise InvalidValue(f"{name} is {text!r}, which is not text; write it in quotes")
+            raise InvalidValue(f"{name} is {shown(text)}, which is not text; write it in quotes")
     check_text("".join(given), name)
 
 
@@ -469,20 +470,11 @@ def _check_numbers(**numbers: Iterable[Any]) -> None:
             if type(number) is int and least <= number <= greatest:
                 continue
             try:
-                whole = index(number)
+                whole = None if isinstance(number, bool) else index(number)
             except TypeError:
-                what = wanted if name == "after" else "a whole number"
-                raise InvalidValue(f"{name} is {number!r}; write {what}") from None
-            if isinstance(number, bool) or not least <= whole <= greatest:
-                raise InvalidValue(f"{name} is {number!r}; write {wanted}")
-
-
-def _is_iterable(value: object) -> bool:
-    try:
-        iter(value)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    except TypeError:
-        return False
-    return True
+                whole = None
+            if whole is None or not least <= whole <= greatest:
+                raise InvalidValue(f"{name} is {shown(number)}; write {wanted}")
 
 
 def _check_moment(moment: object) -> None:

@@ -379,20 +379,20 @@ class MaintenanceStore:
         return await self._value(query, rule, claimed_at, *_notification_args(notification))
 
     async def record_measured_rules(self, rules: Sequence[str], claimed_at: datetime) -> int:
-        """Records that the evaluation of these alert rules succeeded. Returns how many have no newer claim."""
+        """Records that the evaluations of these alert rules succeeded. Returns how many it recorded."""
         return await self._value(
             "select wakeboard.record_measured_rules(%s::pg_catalog.text[], %s)", list(rules), claimed_at
         )
 
-    async def enqueue_heartbeats(
-        self, heartbeats: Sequence[Mapping[str, Any]], queue: str, rules: Sequence[Mapping[str, Any]]
-    ) -> int:
-        """Enqueues runs that call the urls of heartbeats (name, every_s). Returns how many.
+    async def unmeasured_rules(self, rules: Sequence[Mapping[str, Any]]) -> dict[str, datetime | None]:
+        """Those of these alert rules (name, interval_s) that are not measured, with their last success (None: none)."""
+        query = "select name, measured_at from wakeboard.unmeasured_rules(%s::pg_catalog.jsonb)"
+        return dict(await self._rows(query, json.dumps(rules)))
 
-        None while an alert is open, or while one of the alert rules (name, interval_s) cannot be measured.
-        """
-        query = "select wakeboard.enqueue_heartbeats(%s::pg_catalog.jsonb, %s, %s::pg_catalog.jsonb)"
-        return await self._value(query, json.dumps(heartbeats), queue, json.dumps(rules))
+    async def enqueue_heartbeats(self, heartbeats: Sequence[Mapping[str, Any]], queue: str) -> int:
+        """Enqueues runs that call the urls of heartbeats (name, every_s), if no alert is open. Returns how many."""
+        query = "select wakeboard.enqueue_heartbeats(%s::pg_catalog.jsonb, %s)"
+        return await self._value(query, json.dumps(heartbeats), queue)
 
     async def continue_backfills(self) -> int:
         """Creates the next runs of the backfills, and ends those that are done. Returns how many runs."""

@@ -1,8 +1,8 @@
 """Says which job of `enqueue_many` was refused.
 
 One statement enqueues all jobs, and the checks take whole columns, so a refusal names no job. This module looks for the
-job after the refusal, so that a call without an error does no more work for it. The transaction has failed by then, so
-nothing here asks the database. It names no job rather than a wrong one.
+job after the refusal, so a successful call does no more work. The transaction has failed by then, so this module sends
+no query. It names no job rather than a wrong one.
 """
 
 from __future__ import annotations
@@ -15,19 +15,35 @@ from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 EXAMPLE: Final = 'Job("send_mail", {"to": 42})'
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
-_SHOWN: Final = 60  # characters of a value in a message of the database, as in refuse_value.sql
+_SHOWN: Final = 60  # characters of a value in a message, as in refuse_value.sql
 _NAMED: Final = ("queue", "job_type", "limit_key", "idempotency_key")
 _MAX_PARENTS: Final = 1000
 
 
 def shown(value: object) -> str:
-    """A value in a message."""
+    """The repr of a value, cut to 60 characters."""
     text = repr(value)
     return f"{text[:_SHOWN]}..." if len(text) > _SHOWN else text
+
+
+def is_iterable(value: object) -> bool:
+    """Whether a `for` can read it."""
+    try:
+        iter(value)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    except TypeError:
+        return False
+    return True
+
+
+def check_fields(jobs: Sequence[object], fields: Iterable[str]) -> None:
+    """Raises InvalidValue with the place and the type of the first object that lacks one of the fields of a `Job`."""
+    for place, job in enumerate(jobs):
+        if not all(hasattr(job, name) for name in fields):
+            raise InvalidValue(f"jobs[{place}] is of type {type(job).__name__}, not a Job; write {EXAMPLE}") from None
 
 
 def of_job(place: int, job: Any, problem: InvalidValue | str) -> InvalidValue:
@@ -37,17 +53,18 @@ def of_job(place: int, job: Any, problem: InvalidValue | str) -> InvalidValue:
     return InvalidValue(f"jobs[{place}]{named}: {problem}")
 
 
-def located(problem: InvalidValue, jobs: Sequence[Any], parents: str | None) -> InvalidValue:
-    """The database's refusal with the place of the job, or as it is if it may concern any of several jobs.
+def located(problem: InvalidValue, jobs: Sequence[Any], parents: str | None, *, unique: bool) -> InvalidValue:
+    """The database's refusal with the place of the first job that has the refused value.
 
-    `parents`: JSON with the ids of the runs that each job waits for; None if none waits.
+    It is returned unchanged if no job has it, or if different values fit the message. `parents`: JSON with the ids of
+    the runs that each job waits for; None if none waits. `unique`: the call has `unique_for`.
     """
     message = str(problem)
     if message.startswith("payload "):
         return _with_invalid_payload(jobs) or problem
     if message.startswith("a job type is null"):
         message = "job_type is None; write the name of a job type"
-    place = _place(message, jobs, json.loads(parents) if parents is not None else [])
+    place = _place(message, jobs, json.loads(parents) if parents is not None else [], unique=unique)
     return problem if place is None else of_job(place, jobs[place], message)
 
 
@@ -61,7 +78,7 @@ def _with_invalid_payload(jobs: Sequence[Any]) -> InvalidValue | None:
     return None
 
 
-def _place(message: str, jobs: Sequence[Any], parents: list[list[int] | None]) -> int | None:
+def _place(message: str, jobs: Sequence[Any], parents: list[list[int] | None], *, unique: bool) -> int | None:
     """The place of the first job that the message can mean."""
     if found := re.match(r"after holds run (\d+),", message):
         wrong = [int(found[1]) in (ids or ()) for ids in parents]
@@ -69,17 +86,19 @@ def _place(message: str, jobs: Sequence[Any], parents: list[list[int] | None]) -
         wrong = [len(ids or ()) > _MAX_PARENTS for ids in parents]
     elif message.startswith("a run has unique_for or an idempotency key"):
         wrong = [job.idempotency_key is not None for job in jobs]
-    elif message.startswith("unique_by is ") and "the payload is a list" in message:
+    elif message.endswith("write no key: the payload is a list, which has none"):
         wrong = [isinstance(job.payload, list | tuple) for job in jobs]
     elif message.startswith("job_type is None"):
         wrong = [job.job_type is None for job in jobs]
     else:
         wrong = _has_value(message, jobs)
+    if message.startswith("after ") and wrong.count(True) > 1:  # a job that finds an earlier run may have any `after`
+        wrong = [] if unique else [each and job.idempotency_key is None for each, job in zip(wrong, jobs, strict=True)]
     return wrong.index(True) if True in wrong else None
 
 
 def _has_value(message: str, jobs: Sequence[Any]) -> list[bool]:
-    """Whether each job has the text that the message shows. Of no job if it shows the beginning of different texts."""
+    """Whether each job has the text that the message shows. Empty if different texts fit it."""
     name = next((name for name in _NAMED if message.startswith(f"{name} is ")), None)
     if name is None:
         return []

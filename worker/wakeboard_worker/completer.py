@@ -182,7 +182,7 @@ class Completer:
     def _handle_refused(
         self, items: Sequence[Outcome], refused: set[int], still_leased: set[int], results: Mapping[int, str]
     ) -> None:
-        """Block the refused outcomes whose run is still leased, and therefore locked. The others are lost."""
+        """Block the refused outcomes whose run is still leased, and therefore locked. Other refused ones are lost."""
         lost = refused - still_leased
         were_blocked = lost & self._in_flight.blocked.keys()
         for item in items:

@@ -134,7 +134,7 @@ class Heartbeat:
             return renew(self._conn, self._worker, leases)
 
     def _pass_on(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]]) -> None:
-        """Pass on what stops attempts. `were_busy`: the leases whose row was locked at the last renewal."""
+        """Pass on the answers that stop attempts. `were_busy`: leases whose row was locked at the previous renewal."""
         relevant = [answer for answer in answers if answer.answer in ("cancel", "refused")]
         if relevant:
             self._call_loop(self._in_flight.apply_answers, relevant, were_busy)

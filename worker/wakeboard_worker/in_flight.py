@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from wakeboard.rules.humanize import counted
+from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
 from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal
 from wakeboard_worker.logs import log, run_lines, runs_log
@@ -339,26 +339,26 @@ class InFlightBuffer:
     def apply_answers(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]] = ()) -> None:
         """Stop attempts that are cancelled or whose lease is lost. Newer leases of the same runs are not affected.
 
-        `were_busy`: leases (id, epoch) that could not be renewed, because another transaction had locked the run's row.
+        `were_busy`: leases (id, epoch) that the previous renewal did not renew, because another transaction had locked
+        the row of the run.
         """
+        locked: list[int] = []
         for answer in answers:
-            because, lease = CANCELLED if answer.answer == "cancel" else LEASE_LOST, (answer.id, answer.epoch)
+            because = CANCELLED if answer.answer == "cancel" else LEASE_LOST
+            lease = (answer.id, answer.epoch)
             for executor in self.executors:
                 attempt = executor.running.get(answer.id)
                 if attempt is not None and attempt.epoch == answer.epoch:
                     if because == LEASE_LOST and lease in were_busy and attempt.stopped_because is None:
-                        log.warning(
-                            "the lease of run %d expired, because another transaction has kept its row locked: its"
-                            " handler is stopped, and its outcome is dropped",
-                            attempt.id,
-                            extra=attempt.log_fields(),
-                        )
+                        locked.append(answer.id)
                     attempt.stop(because)
                 elif because == LEASE_LOST:
                     executor.waiting = deque(row for row in executor.waiting if row[:2] != lease)
             blocked = self.blocked.get(answer.id)
             if because == LEASE_LOST and blocked and blocked.outcome.epoch == answer.epoch:
                 blocked.lease_lost = True
+        if locked:
+            log.warning("lost: another transaction had locked the row of %s until its lease ended", named_runs(locked))
 
     def note_orphaned_leases(self) -> None:
         """Record that the store may have leases of this worker that are not here: a reply or a lease was lost."""

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 PAGE_SIZE: Final = 25
 DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another version of a rule
-SILENT_AFTER: Final = timedelta(minutes=5)  # since a rule was evaluated
+SILENT_AFTER: Final = timedelta(minutes=5)  # since an evaluation of a rule was claimed
+FAILING_AFTER: Final = timedelta(minutes=3)  # from the newest evaluation that succeeded to the newest claim
 LONGEST_WITHIN_S: Final = 366 * 86_400
 LARGEST_VALUE: Final = 1e10  # about 300 years
 _COUNTED: Final = {
@@ -165,7 +166,7 @@ def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
         fields,
         () if other == fields else other,
         is_silent=now - rule.evaluated_at > SILENT_AFTER,
-        is_failing=rule.evaluated_at - rule.measured_at > SILENT_AFTER,
+        is_failing=rule.evaluated_at - rule.measured_at > FAILING_AFTER,
     )
 
 

@@ -37,8 +37,9 @@ def command(
         print_message(f"{rule.name}: {_in_words(rule)}")
     if secrets := secret_names([*alerts.receivers, *alerts.heartbeats]):
         print_message(f"Secrets of the process that delivers: {', '.join(secrets)}.")
-    receivers = f", {counted(len(alerts.receivers), 'receiver')}" if alerts.receivers else ""
-    print_message(f"{file}: {counted(len(rules), 'rule')}{receivers}, no problems.")
+    others = [(alerts.receivers, "receiver"), (alerts.heartbeats, "heartbeat")]
+    more = "".join(f", {counted(len(declared), noun)}" for declared, noun in others if declared)
+    print_message(f"{file}: {counted(len(rules), 'rule')}{more}, no problems.")
 
 
 def _row(rule: AlertRule) -> dict[str, Any]:

@@ -1,8 +1,8 @@
--- internal (called by enqueue, runs_inserted and sync_definitions)
--- Raises 22023 if the longest pause of a run is below its first one, which `backoff` would shorten.
+-- internal (called by enqueue and sync_definitions)
+-- Raises 22023 if cap_s is below base_s: `backoff` would cut the first pause to cap_s.
 
 create or replace function wakeboard.check_backoff(base_s integer, cap_s integer)
-returns boolean language plpgsql security definer
+returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
@@ -10,6 +10,5 @@ begin
     raise exception using errcode = '22023', message = format(
       'backoff_cap_s is %s, below backoff_base_s %s; write a backoff_cap_s of at least %2$s', cap_s, base_s);
   end if;
-  return true;
 end
 $$;

@@ -1,14 +1,11 @@
 -- for: worker, operator
 -- Enqueues a run of the job type wakeboard.alert for each of the `heartbeats` (objects with name and every_s, seconds) that was not enqueued
--- for that long. Its worker calls the url of the heartbeat. Enqueues none while an alert is open, and none while one of the `rules` (objects
--- with name and interval_s, seconds) was not measured without an error for longer than two of its intervals and a minute. A run that no
--- worker has started when the next is due is not followed by another one. Returns how many it enqueued. Never waits for the heartbeats of
--- another process.
+-- within every_s, while no alert is open. Its worker calls the url of the heartbeat. While the former run of a heartbeat is live and not dead,
+-- no other follows; a dead one moves to history. Returns how many it enqueued. Never waits for the heartbeats of another process.
 -- Example:
---   select wakeboard.enqueue_heartbeats('[{"name": "watchdog", "every_s": 300}]', rules => '[{"name": "dead", "interval_s": 15}]');
+--   select wakeboard.enqueue_heartbeats('[{"name": "watchdog", "every_s": 300}]');
 
-create or replace function wakeboard.enqueue_heartbeats(
-  heartbeats jsonb, queue text default 'default', rules jsonb default '[]')
+create or replace function wakeboard.enqueue_heartbeats(heartbeats jsonb, queue text default 'default')
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -17,6 +14,7 @@ declare
   present constant timestamptz := statement_timestamp();
   due record;
   enqueued integer := 0;
+  dead bigint[];
 begin
   perform require_read_committed('enqueue_heartbeats');
   if jsonb_typeof(heartbeats) = 'array' is not true or exists (
@@ -26,16 +24,7 @@ begin
     raise exception using errcode = '22023', message =
       'heartbeats must be an array of objects with name and every_s (1 to 2678400)';
   end if;
-  if jsonb_typeof(rules) = 'array' is not true or exists (
-       select from jsonb_array_elements(rules) as rule
-        where (jsonb_typeof(rule -> 'name') = 'string' and jsonb_typeof(rule -> 'interval_s') = 'number'
-               and (rule ->> 'interval_s')::numeric between 0 and 86400) is not true) then
-    raise exception using errcode = '22023', message = 'rules must be an array of objects with name and interval_s (0 to 86400)';
-  end if;
-  if exists (select from alerts where resolved_at is null) or exists (
-       select from jsonb_to_recordset(rules) as rule (name text, interval_s double precision)
-         left join alert_rules as known on known.name = rule.name
-        where coalesce(known.measured_at, 'epoch') < present - make_interval(secs => 2 * rule.interval_s + 60)) then
+  if exists (select from alerts where resolved_at is null) then
     return 0;
   end if;
   begin
@@ -65,6 +54,8 @@ begin
                                     enqueue_heartbeats.queue, 5, max_attempts => 3, timeout_s => 60, backoff_base_s => 5) as run)
      where known.name = due.name;
     enqueued := enqueued + 1;
+    dead := array(select id from job_runs where id = due.run_id and dead_at is not null for update skip locked);
+    perform finish_runs(dead, 'dead', 'the next call of the heartbeat follows') where dead <> '{}';
   end loop;
   return enqueued;
 end

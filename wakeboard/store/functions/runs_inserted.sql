@@ -1,9 +1,9 @@
 -- internal (trigger of job_runs)
--- After each INSERT into job_runs: notifies listening workers, once in each transaction, and rejects a plain INSERT that sets columns which
--- only the SQL functions may set, with an error that names the function to call, or a backoff_cap_s below backoff_base_s. It is called once
--- for each statement, because a call costs about as much as checking one row. `inserted` is the transition table, which hides any table of
--- this name. The trigger runs with the search_path of the INSERT, which identifies the SQL functions, so each name in it, also of a type,
--- has its schema. An owner who sets this search_path bypasses the check.
+-- After each INSERT into job_runs: notifies listening workers, once in each transaction. It refuses a plain INSERT of a row with a column that
+-- only the SQL functions may set, or with a backoff_cap_s below backoff_base_s. It is called once for each statement, because a call costs
+-- about as much as checking one row. `inserted` is the transition table, which hides any table of this name. The trigger runs with the
+-- search_path of the INSERT, which identifies the SQL functions, so each name in it, also of a type, has its schema. It also runs with the
+-- rights of the INSERT, so it calls no other function of the schema. An owner who sets this search_path bypasses the check.
 
 create or replace function wakeboard.runs_inserted()
 returns trigger language plpgsql
@@ -18,7 +18,7 @@ begin
      operator(pg_catalog.=) 'pg_catalog, wakeboard, pg_temp' then
     return null;
   end if;
-  -- A row with an internal column that differs from its default, or with a longest pause below the first. Not tested: id (Postgres refuses
+  -- One row with an internal column that differs from its default, or with a longest pause below the first. Not tested: id (Postgres refuses
   -- it), uuid (its default is random), and what an INSERT may set.
   select idempotency_key, limit_key, backoff_base_s, backoff_cap_s into wrong
     from inserted
@@ -38,8 +38,9 @@ begin
   if not found then
     return null;
   end if;
-  perform wakeboard.check_backoff(wrong.backoff_base_s, wrong.backoff_cap_s);
   raise exception using errcode = '22023', message = case
+    when wrong.backoff_cap_s operator(pg_catalog.<) wrong.backoff_base_s then pg_catalog.format(          -- as in check_backoff.sql
+      'backoff_cap_s is %s, below backoff_base_s %s; write a backoff_cap_s of at least %2$s', wrong.backoff_cap_s, wrong.backoff_base_s)
     when wrong.idempotency_key is not null then
       'an INSERT cannot set idempotency_key, since nothing would guard it; call wakeboard.enqueue(…, idempotency_key => …)'
     when wrong.limit_key is not null then 'an INSERT cannot set limit_key; call wakeboard.enqueue(…, limit_key => …)'

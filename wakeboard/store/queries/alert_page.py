@@ -61,13 +61,17 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRow:
-    """A heartbeat, when it was enqueued last, and the state of that run; None: the run was deleted."""
+    """A heartbeat, when it was enqueued last, and the state of that run; None: the run was deleted.
+
+    `is_held`: no call follows while an alert is open.
+    """
 
     name: str
     enqueued_at: datetime
     run_id: int | None
     status: str | None
     error: str | None
+    is_held: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +136,8 @@ select name, severity, definition, evaluated_at, measured_at,
  limit 1000
 """
 _HEARTBEATS: LiteralString = """
-select beat.name, beat.enqueued_at, beat.run_id, run.status, run.error
+select beat.name, beat.enqueued_at, beat.run_id, run.status, run.error,
+       exists (select from wakeboard.alerts where resolved_at is null) as is_held
   from wakeboard.alert_heartbeats as beat
   left join lateral (
     select live.status::text, live.last_error as error from wakeboard.job_runs as live where live.id = beat.run_id
