@@ -10,7 +10,7 @@ import pytest
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from tests.rules.test_alert_rules import rule_of
 from wakeboard.errors import Locked, WakeboardError
-from wakeboard.maintenance.alerts import MAX_LOCKED, enqueue_heartbeats, evaluate_alerts, measure
+from wakeboard.maintenance.alerts import MAX_LOCKED, enqueue_heartbeats, evaluate_alerts, measure, require_measured
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.alert_receivers import Heartbeat
@@ -313,103 +313,118 @@ async def test_a_rule_that_cannot_be_measured_does_not_stop_the_others(store: Ma
 
 
 BEAT = [Heartbeat(name="watchdog", url="http://127.0.0.1:1/")]
-WITHHELD = r"^no heartbeat is sent, because 1 alert rule could not be measured: "
 
 
-async def beats(store: MaintenanceStore, *rules: AlertRule) -> bool:
-    """Whether a heartbeat that is due is enqueued."""
+def loop_of(*rules: AlertRule) -> MaintenanceLoop:
+    """Maintenance with these rules and a heartbeat. Its alerts are due in each pass, five seconds after the former."""
+    spec = AlertSpec(rules=list(rules), heartbeats=BEAT)
+    return MaintenanceLoop(
+        misfire_grace=MISFIRE_GRACE, retention=Retention.from_settings(read_settings()), alerts=lambda: spec
+    )
+
+
+async def beat_and_error(store: MaintenanceStore, *rules: AlertRule) -> tuple[bool, str]:
+    """Whether a pass of another process enqueues a heartbeat that is due, and what fails in it."""
     await rows(store, "delete from job_runs where job_type = 'wakeboard.alert'")
     await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
-    return await enqueue_heartbeats(store, BEAT, rules) == 1
+    loop = loop_of(*rules)
+    await loop.run_due(store, 0.0)
+    done = await loop.run_due(store, 1.0)
+    ((enqueued,),) = await rows(store, "select count(*) from job_runs where job_type = 'wakeboard.alert'")
+    return enqueued == 1, str(done.failures.get("alerts", ""))
 
 
 async def test_heartbeats_stop_while_a_rule_cannot_be_measured(store: MaintenanceStore):
-    """A process knows only the failures of its own evaluations: here, another process enqueues the heartbeats."""
     works, fails = rule_of(name="works", dead=1), rule_of(name="fails", durationOver="3 x p95")
-    await evaluate(store, works, fails)
-    assert await beats(store, works, fails)
+    assert await beat_and_error(store, works, fails) == (True, "")
     await rows(store, "alter table run_rollups rename to rollups_away")
     with pytest.raises(Exception, match="wakeboard migrate"):
         await evaluate(store, works, fails)
-    assert await beats(store, works, fails)  # not yet: one failure is no outage
-    await rows(store, "update alert_rules set measured_at = measured_at - interval '181 s' where name = 'fails'")
-    with pytest.raises(WakeboardError, match=WITHHELD + r"fails since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$"):
-        await beats(store, works, fails)
-    assert await beats(store, works)  # a process that does not have the rule
-    with pytest.raises(Exception, match="wakeboard migrate"):
-        await evaluate(store, works, fails)
-    with pytest.raises(WakeboardError, match=WITHHELD):
-        await beats(store, works, fails)
+    assert await beat_and_error(store, works, fails) == (True, "")  # one failure is no outage
+    await rows(store, "update alert_rules set measured_at = '2026-11-01 12:00:00+00' where name = 'fails'")
+    said = "1 alert rule cannot be measured: fails since 2026-11-01 12:00:00 UTC"
+    assert await beat_and_error(store, works, fails) == (False, said)  # nothing is evaluated in this pass
+    assert await beat_and_error(store, works) == (True, "")  # a process that does not have the rule
+    await rows(store, "update alert_rules set evaluated_at = 'epoch'")
+    beat, error = await beat_and_error(store, works, fails)
+    assert not beat
+    assert error.startswith(f"{said}; ")
+    assert "wakeboard migrate" in error
     await rows(store, "alter table rollups_away rename to run_rollups")
     await evaluate(store, works, fails)
-    assert await beats(store, works, fails)
+    assert await beat_and_error(store, works, fails) == (True, "")
+
+
+async def test_a_failed_evaluation_alone_withholds_no_heartbeat(store: MaintenanceStore):
+    fails = rule_of(name="fails", durationOver="3 x p95")
+    await evaluate(store, fails)
+    await rows(store, "alter table run_rollups rename to rollups_away")
+    await rows(store, "update alert_rules set evaluated_at = 'epoch'")
+    beat, error = await beat_and_error(store, fails)
+    assert beat
+    assert "wakeboard migrate" in error
 
 
 async def test_heartbeats_stop_while_the_row_of_a_rule_is_locked(store: MaintenanceStore, database: str):
     """No process can claim its evaluation then."""
     rule = rule_of(dead=1)
-    with pytest.raises(WakeboardError, match=WITHHELD + "rule$"):  # it was never evaluated
-        await beats(store, rule)
     await evaluate(store, rule)
     async with connected(database) as holder:
-        await rows(store, "update alert_rules set measured_at = measured_at - interval '91 s'")
+        await rows(store, "update alert_rules set evaluated_at = 'epoch', measured_at = now() - interval '91 s'")
         await rows(holder, "begin")
         await rows(holder, "select from alert_rules for update")
-        assert await evaluate_alerts(store, [rule]) == 0
-        with pytest.raises(WakeboardError, match=WITHHELD):
-            await beats(store, rule)
+        beat, error = await beat_and_error(store, rule)
+        assert not beat
+        assert error.startswith("1 alert rule cannot be measured: rule since ")
         await rows(holder, "rollback")
-    await evaluate(store, rule)
-    assert await beats(store, rule)
+    assert await beat_and_error(store, rule) == (True, "")
+
+
+async def test_a_rule_that_no_process_could_claim_is_not_measured(store: MaintenanceStore):
+    with pytest.raises(WakeboardError, match=r"^1 alert rule cannot be measured: rule$"):
+        await require_measured(store, [rule_of(dead=1)])
 
 
 async def test_an_evaluation_counts_that_ends_after_the_next_claim(store: MaintenanceStore):
-    """Two processes whose evaluations are slow would else have measured nothing."""
-    rules: list[dict[str, Any]] = [{"name": "rule", "severity": "info", "interval_s": 0, "definition": {}}]
-    (first,) = await store.claim_alert_rules(rules)
-    (second,) = await store.claim_alert_rules(rules)
-    assert await store.record_measured_rules(["rule"], second.claimed_at) == 1
-    assert await store.record_measured_rules(["rule"], first.claimed_at) == 0
-    await rows(store, "update alert_rules set measured_at = measured_at - interval '91 s'")
-    assert list(await store.unmeasured_rules(rules)) == ["rule"]
-    assert await store.record_measured_rules(["rule"], first.claimed_at) == 1
-    assert await store.unmeasured_rules(rules) == {}
+    """Else two processes whose evaluations are slow would have measured nothing."""
+    rule = rule_of(dead=1)
+    await evaluate(store, rule)
+    await rows(store, "update alert_rules set evaluated_at = now(), measured_at = now() - interval '91 s'")
+    with pytest.raises(WakeboardError):
+        await require_measured(store, [rule])
+    assert await store.record_measured_rules(["rule"]) == 1
+    await require_measured(store, [rule])
 
 
 async def test_a_clock_that_was_ahead_does_not_count_as_a_measurement(store: MaintenanceStore):
     rule = rule_of(dead=1)
     await evaluate(store, rule)
     await rows(store, "update alert_rules set measured_at = now() + interval '1 day'")
-    with pytest.raises(WakeboardError, match=WITHHELD):
-        await beats(store, rule)
+    with pytest.raises(WakeboardError, match="cannot be measured"):
+        await require_measured(store, [rule])
     await evaluate(store, rule)
-    assert await beats(store, rule)
+    await require_measured(store, [rule])
 
 
-async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store: MaintenanceStore):
-    assert await enqueue_heartbeats(store, BEAT, []) == 1
-    await rows(store, "update job_runs set status = 'dead', dead_at = now(), run_at = 'epoch'")
-    assert await enqueue_heartbeats(store, BEAT, []) == 0
+async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store: MaintenanceStore, database: str):
+    assert await enqueue_heartbeats(store, BEAT) == 1
+    dies = "update job_runs set status = 'dead', dead_at = now(), run_at = 'epoch'"
+    await rows(store, dies)
+    assert await enqueue_heartbeats(store, BEAT) == 0
     assert await rows(store, "select status::text from job_runs") == [("dead",)]
     await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
-    assert await enqueue_heartbeats(store, BEAT, []) == 1
+    assert await enqueue_heartbeats(store, BEAT) == 1
     assert await rows(store, "select status::text from job_runs") == [("queued",)]
     assert await rows(store, "select status::text, reason from job_run_history") == [
         ("dead", "the next call of the heartbeat follows")
     ]
-
-
-async def test_a_failed_evaluation_does_not_withhold_heartbeats_at_once(store: MaintenanceStore):
-    spec = AlertSpec(rules=[rule_of(name="fails", durationOver="3 x p95")], heartbeats=BEAT)
-    await evaluate(store, *spec.rules)
-    await rows(store, "alter table run_rollups rename to rollups_away")
-    await rows(store, "update alert_rules set evaluated_at = evaluated_at - interval '2 minutes'")
-    loop = MaintenanceLoop(
-        misfire_grace=MISFIRE_GRACE, retention=Retention.from_settings(read_settings()), alerts=lambda: spec
-    )
-    await loop.run_due(store, 0.0)
-    assert "wakeboard migrate" in str((await loop.run_due(store, 1.0)).failures["alerts"])
-    assert await rows(store, "select name, run_id is not null from alert_heartbeats") == [("watchdog", True)]
+    await rows(store, dies)
+    await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
+    async with connected(database) as holder:
+        await rows(holder, "begin")
+        await rows(holder, "lock job_run_history in access exclusive mode")
+        assert await enqueue_heartbeats(store, BEAT) == 1  # the next call does not wait for that
+    assert await rows(store, "select status::text from job_runs order by id") == [("dead",), ("queued",)]
 
 
 async def test_locked_alerts_delay_no_other_alert(store: MaintenanceStore, database: str):

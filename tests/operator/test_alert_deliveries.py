@@ -165,7 +165,7 @@ async def test_a_test_message_and_a_heartbeat_are_delivered_and_a_failed_deliver
 ):
     await rows(store, "select discard(array(select id from job_runs))")
     file = alerts_file(tmp_path, receiver.url("/503"), receiver.url("/beat"))
-    assert await enqueue_heartbeats(store, load_alert_file(file).heartbeats, []) == 1
+    assert await enqueue_heartbeats(store, load_alert_file(file).heartbeats) == 1
     await rows(
         store, 'select enqueue(\'wakeboard.alert\', \'{"receiver": "team", "notification": "test"}\', priority => 5)'
     )

@@ -197,7 +197,7 @@ def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
         ({"run_at": date(2031, 1, 1)}, "which is no datetime"),
         ({"priority": "3"}, "priority is '3'; write a whole number"),
         ({"priority": None}, "priority is None; write a whole number"),
-        ({"timeout_s": timedelta(minutes=1)}, "timeout_s is datetime.timedelta.*; write a whole number"),
+        ({"timeout_s": timedelta(minutes=1)}, "timeout_s is datetime.timedelta.*; write a number of seconds"),
         ({"max_attempts": 2.0}, "max_attempts is 2.0; write a whole number"),
         ({"backoff": 5}, "backoff is 5, which is not text"),
     ],

@@ -144,8 +144,8 @@ NO_JOBS: list[tuple[Any, str]] = [
     ([Job("ping"), {"password": "hunter2"}], "jobs[1] is of type dict, not a Job; write Job("),
     ([Job("ping"), None], "jobs[1] is of type NoneType, not a Job; write Job("),
     ([SimpleNamespace(**dict.fromkeys(Job.__match_args__[:-1]))], "jobs[0] is of type SimpleNamespace, not a Job"),
-    (Job("ping"), "jobs is Job(job_type='ping', "),
-    (5, 'jobs is 5; write a list, such as [Job("send_mail", {"to": 42})]'),
+    (Job("ping"), "jobs is of type Job; write a list"),
+    (5, 'jobs is of type int; write a list, such as [Job("send_mail", {"to": 42})]'),
 ]
 
 

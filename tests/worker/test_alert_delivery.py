@@ -318,19 +318,19 @@ async def test_a_heartbeat_is_called_at_its_interval_while_no_alert_is_open(
     )
     heartbeats = load_alert_file(file).heartbeats
     async with connected(store.dsn) as database, connected(store.dsn) as other:
-        counts = await asyncio.gather(*(enqueue_heartbeats(each, heartbeats, []) for each in (database, other)))
+        counts = await asyncio.gather(*(enqueue_heartbeats(each, heartbeats) for each in (database, other)))
         assert sum(counts) == 1
         await asyncio.to_thread(store.wake, alerts_file=file)
         assert [(request.method, request.path) for request in receiver.seen] == [("GET", "/beat")]
-        assert await enqueue_heartbeats(database, heartbeats, []) == 0
+        assert await enqueue_heartbeats(database, heartbeats) == 0
         overdue = "update alert_heartbeats set enqueued_at = enqueued_at - interval '301 s'"
         await rows(database, overdue)
-        assert await enqueue_heartbeats(database, heartbeats, []) == 1
+        assert await enqueue_heartbeats(database, heartbeats) == 1
         await rows(database, overdue)
-        assert await enqueue_heartbeats(database, heartbeats, []) == 0  # no worker has called the one before
+        assert await enqueue_heartbeats(database, heartbeats) == 0  # no worker has called the one before
         await asyncio.to_thread(store.wake, alerts_file=file)
         store.enqueue("x")
         await rows(database, "update job_runs set status = 'dead', dead_at = now()")
         await evaluate(database, file)
         await rows(database, overdue)
-        assert await enqueue_heartbeats(database, heartbeats, []) == 0  # an alert is open
+        assert await enqueue_heartbeats(database, heartbeats) == 0  # an alert is open

@@ -62,30 +62,27 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
             failure = error
     if measured:
         try:
-            await store.record_measured_rules(measured, claimed[0].claimed_at)  # one call claimed them all
-        except Exception as error:  # noqa: BLE001 - the error of a rule matters more
+            await store.record_measured_rules(measured)
+        except WakeboardError as error:
             failure = failure or error
     if failure is not None:
         raise failure
     return len(claimed)
 
 
-async def enqueue_heartbeats(
-    store: MaintenanceStore, heartbeats: Sequence[Heartbeat], rules: Sequence[AlertRule], queue: str = "default"
-) -> int:
-    """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many.
-
-    Raises WakeboardError instead while one of the rules was not measured within two of its intervals and a minute.
-    """
+async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) -> None:
+    """Raises WakeboardError if rules cannot be measured: not within two of their intervals and a minute."""
     unmeasured = await store.unmeasured_rules([{"name": rule.name, "interval_s": interval_s(rule)} for rule in rules])
     if unmeasured:
         each = [
             f"{name} since {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else name
             for name, at in unmeasured.items()
         ]
-        raise WakeboardError(
-            f"no heartbeat is sent, because {counted(len(each), 'alert rule')} could not be measured: {', '.join(each)}"
-        )
+        raise WakeboardError(f"{counted(len(each), 'alert rule')} cannot be measured: {', '.join(each)}")
+
+
+async def enqueue_heartbeats(store: MaintenanceStore, heartbeats: Sequence[Heartbeat], queue: str = "default") -> int:
+    """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many."""
     return await store.enqueue_heartbeats(
         [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue
     )

@@ -8,7 +8,6 @@ again, because some tasks begin in the second pass: a new loop at each connectio
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -170,18 +169,25 @@ class MaintenanceLoop:
 
     async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         if self._alerts is not None and (alerts := self._alerts()):
-            from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts  # late: most have no rules
+            # Imported here, because most installations have no rules.
+            from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts, require_measured
 
             rules = alerts.resolved_rules()
+            failure: Exception | None = None
             try:
                 await evaluate_alerts(store, rules, alerts.queue)
-            except Exception:
-                if alerts.heartbeats and not store.conn.closed:  # one failure is no reason to withhold them
-                    with suppress(WakeboardError):
-                        await enqueue_heartbeats(store, alerts.heartbeats, rules, alerts.queue)
+            except Exception as error:  # noqa: BLE001 - one failure withholds no heartbeat
+                failure = error
+            try:
+                await require_measured(store, rules)
+                if alerts.heartbeats:
+                    await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
+            except WakeboardError as error:
+                if failure is not None:
+                    raise WakeboardError(f"{error}; {failure}") from failure
                 raise
-            if alerts.heartbeats:
-                await enqueue_heartbeats(store, alerts.heartbeats, rules, alerts.queue)
+            if failure is not None:
+                raise failure
         return False
 
     async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:

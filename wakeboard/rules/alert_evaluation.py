@@ -15,6 +15,7 @@ from wakeboard.rules.humanize import counted, lasted
 from wakeboard.rules.zones import zone_info
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from wakeboard.rules.alert_rules import AlertRule, QuietHours
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 RESOLVE_AFTER: Final = timedelta(minutes=1)
 INTERVAL_S: Final = 15.0
 SLOW_INTERVAL_S: Final = 60.0  # of conditions that read much, and that change slowly
+_SLOW: Final = frozenset({"noSuccessFor", "durationOver"})
 DURATION_WITHIN: Final = timedelta(minutes=15)
 
 Step = Literal["fire", "resolve", "wait"]
@@ -37,7 +39,12 @@ class Measurement:
 
 def interval_s(rule: AlertRule) -> float:
     """Seconds between two evaluations of a rule."""
-    return SLOW_INTERVAL_S if rule.condition in {"noSuccessFor", "durationOver"} else INTERVAL_S
+    return SLOW_INTERVAL_S if rule.condition in _SLOW else INTERVAL_S
+
+
+def unmeasured_after(definition: Mapping[str, object]) -> timedelta:
+    """How long after the last success a rule counts as one that cannot be measured, as in unmeasured_rules.sql."""
+    return timedelta(seconds=2 * (SLOW_INTERVAL_S if _SLOW & definition.keys() else INTERVAL_S) + 60)
 
 
 def span_of(rule: AlertRule) -> timedelta | None:

@@ -251,7 +251,7 @@ def enqueue_many(
     """
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     if not is_iterable(jobs):
-        raise InvalidValue(f"jobs is {shown(jobs)}; write a list, such as [{EXAMPLE}]")
+        raise InvalidValue(f"jobs is of type {type(jobs).__name__}; write a list, such as [{EXAMPLE}]")
     jobs = list(jobs)
     columns, parents = _checked(jobs)
     values = (*columns, max_attempts, timeout_s)
@@ -355,7 +355,7 @@ def _unique_values(
     names = None if unique_by is None else list(unique_by)
     _check_column("unique_by", names or ())
     _check_texts(if_exists=if_exists)
-    if unique_for is None:
+    if unique_for is None and (names is not None or if_exists):
         raise InvalidValue(f"unique_for is None; write {_BOUNDS['unique_for'][2]}")
     return unique_for, names, if_exists
 

@@ -31,12 +31,8 @@ def shown(value: object) -> str:
 
 
 def is_iterable(value: object) -> bool:
-    """Whether a `for` can read it."""
-    try:
-        iter(value)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    except TypeError:
-        return False
-    return True
+    """Whether a `for` can read it. Does not begin to read it: some iterables can be read only once."""
+    return hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__")
 
 
 def check_fields(jobs: Sequence[object], fields: Iterable[str]) -> None:
@@ -92,7 +88,8 @@ def _place(message: str, jobs: Sequence[Any], parents: list[list[int] | None], *
         wrong = [job.job_type is None for job in jobs]
     else:
         wrong = _has_value(message, jobs)
-    if message.startswith("after ") and wrong.count(True) > 1:  # a job that finds an earlier run may have any `after`
+    if wrong.count(True) > 1 and not message.startswith(("idempotency_key ", "a run has unique_for")):
+        # The database does not check a job that finds an earlier run.
         wrong = [] if unique else [each and job.idempotency_key is None for each, job in zip(wrong, jobs, strict=True)]
     return wrong.index(True) if True in wrong else None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.alert_evaluation import unmeasured_after
 from wakeboard.rules.alert_links import page_behind
 from wakeboard.rules.alert_rules import CONDITIONS, seconds_of
 from wakeboard.rules.humanize import counted, lasted
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 PAGE_SIZE: Final = 25
 DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another version of a rule
-SILENT_AFTER: Final = timedelta(minutes=5)  # since an evaluation of a rule was claimed
-FAILING_AFTER: Final = timedelta(minutes=3)  # from the newest evaluation that succeeded to the newest claim
+SILENT_AFTER: Final = timedelta(minutes=3)  # since a process claimed an evaluation of a rule
 LONGEST_WITHIN_S: Final = 366 * 86_400
 LARGEST_VALUE: Final = 1e10  # about 300 years
 _COUNTED: Final = {
@@ -166,7 +166,7 @@ def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
         fields,
         () if other == fields else other,
         is_silent=now - rule.evaluated_at > SILENT_AFTER,
-        is_failing=rule.evaluated_at - rule.measured_at > FAILING_AFTER,
+        is_failing=rule.evaluated_at > rule.measured_at and now - rule.measured_at > unmeasured_after(rule.definition),
     )
 
 

@@ -54,8 +54,12 @@ begin
                                     enqueue_heartbeats.queue, 5, max_attempts => 3, timeout_s => 60, backoff_base_s => 5) as run)
      where known.name = due.name;
     enqueued := enqueued + 1;
-    dead := array(select id from job_runs where id = due.run_id and dead_at is not null for update skip locked);
-    perform finish_runs(dead, 'dead', 'the next call of the heartbeat follows') where dead <> '{}';
+    begin
+      dead := array(select id from job_runs where id = due.run_id and dead_at is not null for update skip locked);
+      perform finish_runs(dead, 'dead', 'the next call of the heartbeat follows') where dead <> '{}';
+    exception when lock_not_available then   -- it stays dead
+      null;
+    end;
   end loop;
   return enqueued;
 end

@@ -1,7 +1,6 @@
 -- for: worker, operator
--- Those of the alert `rules` (objects with name and interval_s, seconds) that are not measured: the newest evaluation that succeeded was
--- claimed more than two intervals and a minute ago, or no process has claimed the rule. `measured_at`: the claim of that evaluation; null if
--- there was none.
+-- Those of the alert `rules` (objects with name and interval_s, seconds) that cannot be measured: the newest evaluation that succeeded ended
+-- more than two intervals and a minute ago (`measured_at`), or no process has claimed the rule (null).
 -- Example:
 --   select * from wakeboard.unmeasured_rules('[{"name": "dead", "interval_s": 15}]');
 
