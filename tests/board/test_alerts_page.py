@@ -107,10 +107,10 @@ async def test_rules_are_shown_as_declared_and_another_version_is_a_drift(client
     store.rows("update alert_rules set other_at = other_at - interval '4 minutes' returning 1")
     assert "Drift:" not in await words_now(client)
     assert "unknown" not in await words_now(client)
-    store.rows("update alert_rules set measured_at = now() - interval '10 minutes' returning 1")
+    store.rows("update alert_rules set unmeasured_since = now() - interval '10 minutes' returning 1")
     failing = await words_now(client)
     assert "unknown" in failing
-    assert "Its evaluations fail; the last that succeeded began 10 min ago" in failing
+    assert "Its evaluations fail. The first one was 10 min ago" in failing
     store.rows("update alert_rules set evaluated_at = now() - interval '10 minutes' returning 1")
     assert "No process evaluates it any more, or another transaction has locked its row." in await words_now(client)
 

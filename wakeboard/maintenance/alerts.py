@@ -71,7 +71,7 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
 
 
 async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) -> None:
-    """Raises WakeboardError if rules cannot be measured: not within two of their intervals and a minute."""
+    """Raises WakeboardError if rules cannot be measured: none was for two of their intervals and a minute."""
     unmeasured = await store.unmeasured_rules([{"name": rule.name, "interval_s": interval_s(rule)} for rule in rules])
     if unmeasured:
         each = [

@@ -43,7 +43,7 @@ def interval_s(rule: AlertRule) -> float:
 
 
 def unmeasured_after(definition: Mapping[str, object]) -> timedelta:
-    """How long after the last success a rule counts as one that cannot be measured, as in unmeasured_rules.sql."""
+    """How long evaluations of a rule may fail until it cannot be measured, as in unmeasured_rules.sql."""
     return timedelta(seconds=2 * (SLOW_INTERVAL_S if _SLOW & definition.keys() else INTERVAL_S) + 60)
 
 

@@ -379,12 +379,12 @@ class MaintenanceStore:
         return await self._value(query, rule, claimed_at, *_notification_args(notification))
 
     async def record_measured_rules(self, rules: Sequence[str]) -> int:
-        """Records that these alert rules were measured until now. Returns how many it recorded."""
+        """Records that the evaluations of these alert rules succeeded. Returns how many it recorded."""
         return await self._value("select wakeboard.record_measured_rules(%s::pg_catalog.text[])", list(rules))
 
     async def unmeasured_rules(self, rules: Sequence[Mapping[str, Any]]) -> dict[str, datetime | None]:
-        """Those of these alert rules (name, interval_s) that cannot be measured; since when (None: ever)."""
-        query = "select name, measured_at from wakeboard.unmeasured_rules(%s::pg_catalog.jsonb)"
+        """Those of these alert rules (name, interval_s) that cannot be measured; since when (None: no claim)."""
+        query = "select name, since from wakeboard.unmeasured_rules(%s::pg_catalog.jsonb)"
         return dict(await self._rows(query, json.dumps(rules)))
 
     async def enqueue_heartbeats(self, heartbeats: Sequence[Mapping[str, Any]], queue: str) -> int:

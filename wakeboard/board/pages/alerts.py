@@ -166,7 +166,7 @@ def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
         fields,
         () if other == fields else other,
         is_silent=now - rule.evaluated_at > SILENT_AFTER,
-        is_failing=rule.evaluated_at > rule.measured_at and now - rule.measured_at > unmeasured_after(rule.definition),
+        is_failing=now - (rule.unmeasured_since or now) > unmeasured_after(rule.definition),
     )
 
 

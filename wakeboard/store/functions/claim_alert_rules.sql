@@ -3,6 +3,8 @@
 -- name, severity, interval_s (seconds) and definition (an object, kept for display). Returns the claimed ones, with claimed_at, which
 -- `record_alert` requires, and the open alert of the rule if there is one. Never waits for the claim of another process.
 --
+-- The caller calls `record_measured_rules` for those that it could measure.
+--
 -- A rule that differs from the one that was evaluated last is kept as its other_definition: processes have different files.
 --
 -- It also removes rules that no process has claimed for an hour, and resolves their alerts ('rule removed'). A rule whose alert another
@@ -53,6 +55,7 @@ begin
        for no key update of known skip locked);
   update alert_rules as known
      set severity = rule.severity, definition = rule.definition, evaluated_at = present,
+         unmeasured_since = coalesce(known.unmeasured_since, present),
          other_definition = case when known.definition <> rule.definition then known.definition else known.other_definition end,
          other_at = case when known.definition <> rule.definition then known.evaluated_at else known.other_at end
     from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)

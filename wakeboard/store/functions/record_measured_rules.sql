@@ -1,6 +1,6 @@
 -- for: worker, operator
--- Records that the alert rules with these names were measured without an error until now. Ignores those that another transaction has locked.
--- Returns how many it recorded.
+-- Records that the evaluations of the alert rules with these names succeeded. Ignores those that another transaction has locked. Returns how
+-- many it recorded.
 -- Example:
 --   select wakeboard.record_measured_rules('{dead}');
 
@@ -13,7 +13,7 @@ declare
   recorded integer;
 begin
   perform require_read_committed('record_measured_rules');
-  update alert_rules set measured_at = statement_timestamp()
+  update alert_rules set unmeasured_since = null
    where name = any (array(
      select name from alert_rules where name = any (names) order by name for no key update skip locked));
   get diagnostics recorded = row_count;

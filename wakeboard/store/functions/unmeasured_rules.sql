@@ -1,11 +1,12 @@
 -- for: worker, operator
--- Those of the alert `rules` (objects with name and interval_s, seconds) that cannot be measured: the newest evaluation that succeeded ended
--- more than two intervals and a minute ago (`measured_at`), or no process has claimed the rule (null).
+-- Those of the alert `rules` (objects with name and interval_s, seconds) that cannot be measured: for two intervals and a minute no evaluation
+-- succeeded though processes have claimed some, or no process has claimed one. `since`: the first claim since the last success, or the last
+-- claim; null if there was none.
 -- Example:
 --   select * from wakeboard.unmeasured_rules('[{"name": "dead", "interval_s": 15}]');
 
 create or replace function wakeboard.unmeasured_rules(rules jsonb)
-returns table (name text, measured_at timestamptz) language plpgsql stable security definer
+returns table (name text, since timestamptz) language plpgsql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
@@ -20,11 +21,13 @@ begin
     raise exception using errcode = '22023', message = 'rules must be an array of objects with name and interval_s (0 to 86400)';
   end if;
   return query
-  select rule.name, known.measured_at
+  select rule.name, coalesce(known.unmeasured_since, known.evaluated_at)
     from jsonb_to_recordset(rules) as rule (name text, interval_s double precision)
     left join alert_rules as known on known.name = rule.name
-   where coalesce(known.measured_at, 'epoch') not between present - make_interval(secs => 2 * rule.interval_s + 60)
-                                                      and present + interval '1 minute'    -- as in claim_alert_rules
+   cross join lateral (select present - make_interval(secs => 2 * rule.interval_s + 60), present + interval '1 minute')
+           as recent (starts_at, ends_at)        -- a clock that was ahead does not count, as in claim_alert_rules
+   where known.name is null or known.evaluated_at not between starts_at and ends_at
+      or known.unmeasured_since not between starts_at and ends_at
    order by rule.name;
 end
 $$;

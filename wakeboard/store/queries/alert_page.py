@@ -46,14 +46,14 @@ class Delivery:
 class RuleRow:
     """A rule as it was evaluated last. `other_definition`: another version, which a process had at `other_at`.
 
-    `measured_at`: the newest evaluation that succeeded.
+    `unmeasured_since`: the first claim of an evaluation since the newest one that succeeded; None: no claim since then.
     """
 
     name: str
     severity: str
     definition: dict[str, Any]
     evaluated_at: datetime
-    measured_at: datetime
+    unmeasured_since: datetime | None
     other_definition: dict[str, Any] | None
     other_at: datetime | None
     is_open: bool
@@ -126,7 +126,7 @@ select newest.alert_id, newest.receiver, newest.notification, newest.run_id, run
  order by newest.alert_id, newest.receiver
 """
 _RULES: LiteralString = f"""
-select name, severity, definition, evaluated_at, measured_at,
+select name, severity, definition, evaluated_at, unmeasured_since,
        case when {_VISIBLE.replace("definition", "other_definition")} then other_definition end as other_definition,
        other_at,
        exists (select from wakeboard.alerts where rule = alert_rules.name and resolved_at is null) as is_open

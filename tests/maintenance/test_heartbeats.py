@@ -1,0 +1,152 @@
+"""Heartbeats: when they are enqueued, and that a rule which cannot be measured stops them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.maintenance.schedules import MISFIRE_GRACE, connected, rows
+from tests.maintenance.test_alerts import evaluate
+from tests.rules.test_alert_rules import rule_of
+from wakeboard.errors import WakeboardError
+from wakeboard.maintenance.alerts import enqueue_heartbeats, require_measured
+from wakeboard.maintenance.loop import MaintenanceLoop
+from wakeboard.maintenance.retention import Retention
+from wakeboard.rules.alert_receivers import Heartbeat
+from wakeboard.rules.alert_rules import AlertSpec
+from wakeboard.settings import read_settings
+
+if TYPE_CHECKING:
+    from wakeboard.rules.alert_rules import AlertRule
+    from wakeboard.store.maintenance_api import MaintenanceStore
+
+pytestmark = pytest.mark.anyio
+
+BEAT = [Heartbeat(name="watchdog", url="http://127.0.0.1:1/")]
+
+
+def loop_of(*rules: AlertRule) -> MaintenanceLoop:
+    """Maintenance with these rules and a heartbeat. Its alerts are due in each pass, five seconds after the former."""
+    spec = AlertSpec(rules=list(rules), heartbeats=BEAT)
+    return MaintenanceLoop(
+        misfire_grace=MISFIRE_GRACE, retention=Retention.from_settings(read_settings()), alerts=lambda: spec
+    )
+
+
+async def beat_and_error(store: MaintenanceStore, *rules: AlertRule) -> tuple[bool, str]:
+    """Whether a pass of another process enqueues a heartbeat that is due, and what fails in it."""
+    await rows(store, "delete from job_runs where job_type = 'wakeboard.alert'")
+    await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
+    loop = loop_of(*rules)
+    await loop.run_due(store, 0.0)
+    done = await loop.run_due(store, 1.0)
+    ((enqueued,),) = await rows(store, "select count(*) from job_runs where job_type = 'wakeboard.alert'")
+    return enqueued == 1, str(done.failures.get("alerts", ""))
+
+
+async def test_heartbeats_stop_while_a_rule_cannot_be_measured(store: MaintenanceStore):
+    works, fails = rule_of(name="works", dead=1), rule_of(name="fails", durationOver="3 x p95")
+    assert await beat_and_error(store, works, fails) == (True, "")
+    await rows(store, "alter table run_rollups rename to rollups_away")
+    with pytest.raises(Exception, match="wakeboard migrate"):
+        await evaluate(store, works, fails)
+    assert await beat_and_error(store, works, fails) == (True, "")  # one failure is no outage
+    await rows(store, "update alert_rules set unmeasured_since = '2026-11-01 12:00:00+00' where name = 'fails'")
+    said = "1 alert rule cannot be measured: fails since 2026-11-01 12:00:00 UTC"
+    assert await beat_and_error(store, works, fails) == (False, said)  # nothing is evaluated in this pass
+    assert await beat_and_error(store, works) == (True, "")  # a process that does not have the rule
+    await rows(store, "update alert_rules set evaluated_at = 'epoch'")
+    beat, error = await beat_and_error(store, works, fails)
+    assert not beat
+    assert error.startswith(f"{said}; ")
+    assert "wakeboard migrate" in error
+    await rows(store, "alter table rollups_away rename to run_rollups")
+    await evaluate(store, works, fails)
+    assert await beat_and_error(store, works, fails) == (True, "")
+
+
+async def test_a_failed_evaluation_alone_withholds_no_heartbeat(store: MaintenanceStore):
+    fails = rule_of(name="fails", durationOver="3 x p95")
+    await evaluate(store, fails)
+    await rows(store, "alter table run_rollups rename to rollups_away")
+    await rows(store, "update alert_rules set evaluated_at = 'epoch'")
+    beat, error = await beat_and_error(store, fails)
+    assert beat
+    assert "wakeboard migrate" in error
+
+
+async def test_heartbeats_stop_while_the_row_of_a_rule_is_locked(store: MaintenanceStore, database: str):
+    """No process can claim its evaluation then."""
+    rule = rule_of(dead=1)
+    await evaluate(store, rule)
+    async with connected(database) as holder:
+        await rows(store, "update alert_rules set evaluated_at = now() - interval '91 s'")
+        await rows(holder, "begin")
+        await rows(holder, "select from alert_rules for update")
+        beat, error = await beat_and_error(store, rule)
+        assert not beat
+        assert error.startswith("1 alert rule cannot be measured: rule since ")
+        await rows(holder, "rollback")
+    assert await beat_and_error(store, rule) == (True, "")
+
+
+async def test_a_rule_that_no_process_could_claim_is_not_measured(store: MaintenanceStore):
+    with pytest.raises(WakeboardError, match=r"^1 alert rule cannot be measured: rule$"):
+        await require_measured(store, [rule_of(dead=1)])
+
+
+async def test_an_evaluation_counts_that_ends_after_the_next_claim(store: MaintenanceStore):
+    """Else two processes whose evaluations are slow would have measured nothing."""
+    rule = rule_of(dead=1)
+    await evaluate(store, rule)
+    await rows(store, "update alert_rules set evaluated_at = now(), unmeasured_since = now() - interval '91 s'")
+    with pytest.raises(WakeboardError):
+        await require_measured(store, [rule])
+    assert await store.record_measured_rules(["rule"]) == 1
+    await require_measured(store, [rule])
+
+
+async def test_a_clock_that_was_ahead_does_not_count_as_a_measurement(store: MaintenanceStore):
+    rule = rule_of(dead=1)
+    await evaluate(store, rule)
+    for column in ("evaluated_at", "unmeasured_since"):
+        await rows(store, f"update alert_rules set {column} = now() + interval '1 day'")
+        with pytest.raises(WakeboardError, match="cannot be measured"):
+            await require_measured(store, [rule])
+        await rows(store, "update alert_rules set evaluated_at = least(evaluated_at, now())")
+        await evaluate(store, rule)
+        await require_measured(store, [rule])
+
+
+async def test_a_rule_counts_as_measured_while_its_first_evaluation_after_a_pause_runs(store: MaintenanceStore):
+    """Where only workers evaluate rules and each wakes once in five minutes, two may wake at once."""
+    rule = rule_of(dead=1)
+    await evaluate(store, rule)
+    await rows(store, "update alert_rules set evaluated_at = now() - interval '5 minutes'")
+    (claimed,) = await store.claim_alert_rules(
+        [{"name": "rule", "severity": "info", "interval_s": 15, "definition": {"dead": 1}}]
+    )
+    assert claimed.name == "rule"
+    await require_measured(store, [rule])
+
+
+async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store: MaintenanceStore, database: str):
+    assert await enqueue_heartbeats(store, BEAT) == 1
+    dies = "update job_runs set status = 'dead', dead_at = now(), run_at = 'epoch'"
+    await rows(store, dies)
+    assert await enqueue_heartbeats(store, BEAT) == 0
+    assert await rows(store, "select status::text from job_runs") == [("dead",)]
+    await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
+    assert await enqueue_heartbeats(store, BEAT) == 1
+    assert await rows(store, "select status::text from job_runs") == [("queued",)]
+    assert await rows(store, "select status::text, reason from job_run_history") == [
+        ("dead", "the next call of the heartbeat follows")
+    ]
+    await rows(store, dies)
+    await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
+    async with connected(database) as holder:
+        await rows(holder, "begin")
+        await rows(holder, "lock job_run_history in access exclusive mode")
+        assert await enqueue_heartbeats(store, BEAT) == 1  # the next call does not wait for that
+    assert await rows(store, "select status::text from job_runs order by id") == [("dead",), ("queued",)]
