@@ -54,6 +54,7 @@ VALID: Final = {
     "receiver": "'ops'",
     "receivers": "'{ops}'",
     "rule": "'r'",
+    "unmeasured_rules.rules": """'{"r": 90}'""",
     "rules": """'[{"name": "r", "severity": "warning", "interval_s": 15, "definition": {"dead": 1}}]'""",
     "schedule_pattern": "null",
     "share": "0.95",

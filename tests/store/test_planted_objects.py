@@ -195,7 +195,7 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "roll_up": lambda: store.roll_up(0 * DAY),
         "claim_alert_rules": lambda: store.claim_alert_rules([RULE]),
         "enqueue_heartbeats": lambda: store.enqueue_heartbeats([{"name": "watchdog", "every_s": 60}], "default"),
-        "unmeasured_rules": lambda: store.unmeasured_rules([RULE]),
+        "unmeasured_rules": lambda: store.unmeasured_rules({"dead": 90}),
         "record_measured_rules": lambda: store.record_measured_rules(["dead"]),
         "measure_alert": lambda: _measure_each_condition(store),
         "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"], NOTIFICATION),

@@ -22,6 +22,7 @@ from wakeboard.rules.alert_evaluation import (
     span_of,
     step_of,
     summary_of,
+    unmeasured_after,
 )
 from wakeboard.rules.alert_rules import definition_of
 from wakeboard.rules.humanize import counted
@@ -31,10 +32,33 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.rules.alert_receivers import Heartbeat
-    from wakeboard.rules.alert_rules import AlertRule
+    from wakeboard.rules.alert_rules import AlertRule, AlertSpec
     from wakeboard.store.maintenance_api import ClaimedRule, MaintenanceStore
 
 MAX_LOCKED: Final = 5  # an evaluation stops after this many rules met a lock, each after 0.1 s at most
+
+
+async def run_alerts(store: MaintenanceStore, alerts: AlertSpec) -> None:
+    """Evaluates the rules that are due, then enqueues the heartbeats that are due if each rule can be measured.
+
+    Raises the error of a rule, and WakeboardError with the rules that cannot be measured.
+    """
+    rules = alerts.resolved_rules()
+    failure: Exception | None = None
+    try:
+        await evaluate_alerts(store, rules, alerts.queue)
+    except Exception as error:  # noqa: BLE001 - one failure withholds no heartbeat
+        failure = error
+    try:
+        await require_measured(store, rules)
+        if alerts.heartbeats:
+            await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
+    except WakeboardError as error:
+        if failure is None:
+            raise
+        raise WakeboardError(f"{error}; {failure}") from failure
+    if failure is not None:
+        raise failure
 
 
 async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], queue: str = "default") -> int:
@@ -71,8 +95,10 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
 
 
 async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) -> None:
-    """Raises WakeboardError if rules cannot be measured: none was for two of their intervals and a minute."""
-    unmeasured = await store.unmeasured_rules([{"name": rule.name, "interval_s": interval_s(rule)} for rule in rules])
+    """Raises WakeboardError if rules cannot be measured: no evaluation succeeded within `unmeasured_after`."""
+    unmeasured = await store.unmeasured_rules(
+        {rule.name: unmeasured_after(definition_of(rule)).total_seconds() for rule in rules}
+    )
     if unmeasured:
         each = [
             f"{name} since {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else name
@@ -89,11 +115,12 @@ async def enqueue_heartbeats(store: MaintenanceStore, heartbeats: Sequence[Heart
 
 
 def _row(rule: AlertRule) -> dict[str, object]:
+    definition = definition_of(rule)
     return {
         "name": rule.name,
         "severity": rule.severity,
-        "interval_s": interval_s(rule),
-        "definition": definition_of(rule),
+        "interval_s": interval_s(definition),
+        "definition": definition,
     }
 
 

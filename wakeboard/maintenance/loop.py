@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import Locked, WakeboardError
+from wakeboard.errors import Locked
 from wakeboard.maintenance.dependents import NOTHING, enqueue_dependents
 from wakeboard.maintenance.partitions import create_partitions
 from wakeboard.maintenance.reaper import ReapCounts, reap
@@ -169,25 +169,9 @@ class MaintenanceLoop:
 
     async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         if self._alerts is not None and (alerts := self._alerts()):
-            # Imported here, because most installations have no rules.
-            from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts, require_measured
+            from wakeboard.maintenance.alerts import run_alerts  # late: most installations have no rules
 
-            rules = alerts.resolved_rules()
-            failure: Exception | None = None
-            try:
-                await evaluate_alerts(store, rules, alerts.queue)
-            except Exception as error:  # noqa: BLE001 - one failure withholds no heartbeat
-                failure = error
-            try:
-                await require_measured(store, rules)
-                if alerts.heartbeats:
-                    await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
-            except WakeboardError as error:
-                if failure is not None:
-                    raise WakeboardError(f"{error}; {failure}") from failure
-                raise
-            if failure is not None:
-                raise failure
+            await run_alerts(store, alerts)
         return False
 
     async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:

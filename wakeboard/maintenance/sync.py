@@ -111,7 +111,8 @@ async def sync(
     await _update(store, by_key, before, report, misfire_grace)
     missing = missing_definitions({*by_key, *spared}, before, listed_at)
     report.missing_definitions, report.live = missing, sum(not known.removed for known in before)
-    report.restored = sum(known.removed and f"{known.namespace}/{known.name}" in report.updated for known in before)
+    updated = set(report.updated)
+    report.restored = sum(known.removed and f"{known.namespace}/{known.name}" in updated for known in before)
     if prune:
         report.removed, report.pending_removal = await remove(store, source, missing, report.live, listed_at)
     removed = set(report.removed)

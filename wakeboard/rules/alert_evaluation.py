@@ -37,14 +37,14 @@ class Measurement:
     examples: tuple[str, ...] = ()
 
 
-def interval_s(rule: AlertRule) -> float:
-    """Seconds between two evaluations of a rule."""
-    return SLOW_INTERVAL_S if rule.condition in _SLOW else INTERVAL_S
+def interval_s(definition: Mapping[str, object]) -> float:
+    """Seconds between two evaluations of a rule with this definition."""
+    return SLOW_INTERVAL_S if _SLOW & definition.keys() else INTERVAL_S
 
 
 def unmeasured_after(definition: Mapping[str, object]) -> timedelta:
-    """How long evaluations of a rule may fail until it cannot be measured, as in unmeasured_rules.sql."""
-    return timedelta(seconds=2 * (SLOW_INTERVAL_S if _SLOW & definition.keys() else INTERVAL_S) + 60)
+    """How long evaluations of a rule may fail until it cannot be measured: two intervals and a minute."""
+    return timedelta(seconds=2 * interval_s(definition) + 60)
 
 
 def span_of(rule: AlertRule) -> timedelta | None:

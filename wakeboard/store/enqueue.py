@@ -21,7 +21,7 @@ from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
 from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL
 from wakeboard.rules.object_ids import LARGEST_ID
-from wakeboard.store.refused_job import EXAMPLE, check_fields, is_iterable, located, of_job, shown
+from wakeboard.store.refused_job import EXAMPLE, check_fields, is_iterable, naming_job, of_job, shown
 from wakeboard.store.statements import checked_call, translating
 
 if TYPE_CHECKING:
@@ -259,12 +259,9 @@ def enqueue_many(
     span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
     if isinstance(conn, psycopg.AsyncConnection):
         return _all_async(conn, jobs, values, unique, span, parents)
-    try:
-        with span or nullcontext(), translating(conn):
-            cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
-            return list(map(EnqueuedJob._make, cursor.fetchall()))
-    except InvalidValue as problem:
-        raise located(problem, jobs, parents, unique=unique is not None) from problem.__cause__
+    with naming_job(jobs, parents, unique=unique is not None), span or nullcontext(), translating(conn):
+        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
+        return list(map(EnqueuedJob._make, cursor.fetchall()))
 
 
 async def was_replaced(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
@@ -298,14 +295,11 @@ async def _all_async(
     span: EnqueueSpan | None,
     parents: str | None,
 ) -> list[EnqueuedJob]:
-    try:
-        with span or nullcontext(), translating(conn):
-            cursor = await conn.cursor(row_factory=tuple_row).execute(
-                *_enqueue_many_statement(values, unique, span, parents)
-            )
-            return list(map(EnqueuedJob._make, await cursor.fetchall()))
-    except InvalidValue as problem:
-        raise located(problem, jobs, parents, unique=unique is not None) from problem.__cause__
+    with naming_job(jobs, parents, unique=unique is not None), span or nullcontext(), translating(conn):
+        cursor = await conn.cursor(row_factory=tuple_row).execute(
+            *_enqueue_many_statement(values, unique, span, parents)
+        )
+        return list(map(EnqueuedJob._make, await cursor.fetchall()))
 
 
 def _enqueue_statement(

@@ -382,8 +382,8 @@ class MaintenanceStore:
         """Records that the evaluations of these alert rules succeeded. Returns how many it recorded."""
         return await self._value("select wakeboard.record_measured_rules(%s::pg_catalog.text[])", list(rules))
 
-    async def unmeasured_rules(self, rules: Sequence[Mapping[str, Any]]) -> dict[str, datetime | None]:
-        """Those of these alert rules (name, interval_s) that cannot be measured; since when (None: no claim)."""
+    async def unmeasured_rules(self, rules: Mapping[str, float]) -> dict[str, datetime | None]:
+        """Those of these alert rules that could not be measured for so many seconds; since when (None: no claim)."""
         query = "select name, since from wakeboard.unmeasured_rules(%s::pg_catalog.jsonb)"
         return dict(await self._rows(query, json.dumps(rules)))
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
 EXAMPLE: Final = 'Job("send_mail", {"to": 42})'
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
@@ -49,12 +50,20 @@ def of_job(place: int, job: Any, problem: InvalidValue | str) -> InvalidValue:
     return InvalidValue(f"jobs[{place}]{named}: {problem}")
 
 
-def located(problem: InvalidValue, jobs: Sequence[Any], parents: str | None, *, unique: bool) -> InvalidValue:
-    """The database's refusal with the place of the first job that has the refused value.
+@contextmanager
+def naming_job(jobs: Sequence[Any], parents: str | None, *, unique: bool) -> Generator[None]:
+    """Adds to the database's refusal the place of the first job that has the refused value.
 
-    It is returned unchanged if no job has it, or if different values fit the message. `parents`: JSON with the ids of
+    The refusal stays as it is if no job has it, or if different values fit the message. `parents`: JSON with the ids of
     the runs that each job waits for; None if none waits. `unique`: the call has `unique_for`.
     """
+    try:
+        yield
+    except InvalidValue as problem:
+        raise _located(problem, jobs, parents, unique=unique) from problem.__cause__
+
+
+def _located(problem: InvalidValue, jobs: Sequence[Any], parents: str | None, *, unique: bool) -> InvalidValue:
     message = str(problem)
     if message.startswith("payload "):
         return _with_invalid_payload(jobs) or problem

@@ -336,7 +336,7 @@ class InFlightBuffer:
 
     # -- lost leases ---------------------------------------------------------------------------------------------------
 
-    def apply_answers(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]] = ()) -> None:
+    def apply_answers(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]]) -> None:
         """Stop attempts that are cancelled or whose lease is lost. Newer leases of the same runs are not affected.
 
         `were_busy`: leases (id, epoch) that the previous renewal did not renew, because another transaction had locked

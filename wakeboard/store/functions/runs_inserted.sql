@@ -3,7 +3,8 @@
 -- only the SQL functions may set, or with a backoff_cap_s below backoff_base_s. It is called once for each statement, because a call costs
 -- about as much as checking one row. `inserted` is the transition table, which hides any table of this name. The trigger runs with the
 -- search_path of the INSERT, which identifies the SQL functions, so each name in it, also of a type, has its schema. It also runs with the
--- rights of the INSERT, so it calls no other function of the schema. A role with the right to insert into all columns bypasses the check with this search_path.
+-- rights of the INSERT, so it calls no other function of the schema. A role with the right to insert into all columns bypasses the check
+-- with this search_path.
 
 create or replace function wakeboard.runs_inserted()
 returns trigger language plpgsql
