@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.maintenance.schedules import MISFIRE_GRACE, connected, rows
 from tests.maintenance.test_alerts import evaluate
 from tests.rules.test_alert_rules import rule_of
 from wakeboard.errors import WakeboardError
-from wakeboard.maintenance.alerts import enqueue_heartbeats, require_measured
+from wakeboard.maintenance.alerts import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.alert_receivers import Heartbeat
@@ -96,15 +97,85 @@ async def test_a_rule_that_no_process_could_claim_is_not_measured(store: Mainten
         await require_measured(store, [rule_of(dead=1)])
 
 
+ROW: list[dict[str, Any]] = [
+    {"name": "rule", "severity": "info", "interval_s": 0, "definition": {"dead": 1}, "reports": True}
+]
+
+
 async def test_an_evaluation_counts_that_ends_after_the_next_claim(store: MaintenanceStore):
     """Else two processes whose evaluations are slow would have measured nothing."""
     rule = rule_of(dead=1)
-    await evaluate(store, rule)
-    await rows(store, "update alert_rules set evaluated_at = now(), unmeasured_since = now() - interval '91 s'")
+    (first,) = await store.claim_alert_rules(ROW)
+    (second,) = await store.claim_alert_rules(ROW)
+    await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")
     with pytest.raises(WakeboardError):
         await require_measured(store, [rule])
-    assert await store.record_measured_rules(["rule"]) == 1
+    assert await store.record_measured_rules(["rule"], first.claimed_at) == 1
     await require_measured(store, [rule])
+    assert await rows(store, "select unmeasured_since from alert_rules") == [(first.claimed_at,)]
+    assert await store.record_measured_rules(["rule"], second.claimed_at) == 1
+    assert await rows(store, "select unmeasured_since from alert_rules") == [(None,)]
+
+
+async def test_a_process_that_was_suspended_during_an_evaluation_hides_no_failures(store: MaintenanceStore):
+    rule = rule_of(dead=1)
+    (old,) = await store.claim_alert_rules(ROW)
+    await store.claim_alert_rules(ROW)
+    await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")  # claims since then failed
+    an_hour_before = old.claimed_at - timedelta(hours=1)
+    await store.record_measured_rules(["rule"], an_hour_before)
+    with pytest.raises(WakeboardError):
+        await require_measured(store, [rule])
+    await evaluate(store, rule)
+    assert await store.record_measured_rules(["rule"], an_hour_before) == 0
+    await require_measured(store, [rule])
+
+
+async def test_a_rule_whose_result_always_comes_too_late_is_not_measured(
+    store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Another process claims the rule during each measurement, so that no alert is opened."""
+    rule = rule_of(dead=1)
+    await rows(store, "select enqueue('ping')")
+    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    measure_alert = store.measure_alert
+
+    async def overtaken(*args: Any) -> Any:
+        found = await measure_alert(*args)
+        await store.claim_alert_rules(ROW)
+        return found
+
+    monkeypatch.setattr(store, "measure_alert", overtaken)
+    assert await evaluate(store, rule) == 1
+    assert await rows(store, "select unmeasured_since is not null from alert_rules") == [(True,)]
+    monkeypatch.undo()
+    await evaluate(store, rule)
+    assert await rows(store, "select unmeasured_since is not null from alert_rules") == [(False,)]
+
+
+async def test_a_claim_of_the_former_release_which_reports_nothing_is_no_failure(store: MaintenanceStore):
+    rule = rule_of(dead=1)
+    former = [{key: value for key, value in ROW[0].items() if key != "reports"}]
+    await store.claim_alert_rules(former)
+    assert await rows(store, "select unmeasured_since from alert_rules") == [(None,)]
+    await store.claim_alert_rules(ROW)
+    await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")
+    await store.claim_alert_rules(former)
+    await require_measured(store, [rule])
+
+
+async def test_an_error_names_five_rules_that_cannot_be_measured(store: MaintenanceStore):
+    with pytest.raises(WakeboardError, match=r"^7 alert rules cannot be measured: r0, r1, r2, r3, r4 and 2 more$"):
+        await require_measured(store, [rule_of(name=f"r{number}", dead=1) for number in range(7)])
+
+
+async def test_many_rules_are_claimed_in_parts(store: MaintenanceStore):
+    rules = [rule_of(name=f"r{number}", dead=1) for number in range(2 * CLAIMED_AT_ONCE + 1)]
+    assert await evaluate(store, *rules) == len(rules)
+    ((claims, unmeasured),) = await rows(
+        store, "select count(distinct evaluated_at), count(unmeasured_since) from alert_rules"
+    )
+    assert (claims, unmeasured) == (3, 0)
 
 
 async def test_a_clock_that_was_ahead_does_not_count_as_a_measurement(store: MaintenanceStore):
@@ -125,7 +196,7 @@ async def test_a_rule_counts_as_measured_while_its_first_evaluation_after_a_paus
     await evaluate(store, rule)
     await rows(store, "update alert_rules set evaluated_at = now() - interval '5 minutes'")
     (claimed,) = await store.claim_alert_rules(
-        [{"name": "rule", "severity": "info", "interval_s": 15, "definition": {"dead": 1}}]
+        [{"name": "rule", "severity": "info", "interval_s": 15, "definition": {"dead": 1}, "reports": True}]
     )
     assert claimed.name == "rule"
     await require_measured(store, [rule])

@@ -196,7 +196,7 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "claim_alert_rules": lambda: store.claim_alert_rules([RULE]),
         "enqueue_heartbeats": lambda: store.enqueue_heartbeats([{"name": "watchdog", "every_s": 60}], "default"),
         "unmeasured_rules": lambda: store.unmeasured_rules({"dead": 90}),
-        "record_measured_rules": lambda: store.record_measured_rules(["dead"]),
+        "record_measured_rules": lambda: store.record_measured_rules(["dead"], NOW),
         "measure_alert": lambda: _measure_each_condition(store),
         "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"], NOTIFICATION),
         "resolve_alert": lambda: store.resolve_alert("dead", NOW, NOTIFICATION),

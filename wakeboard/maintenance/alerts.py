@@ -35,26 +35,31 @@ if TYPE_CHECKING:
     from wakeboard.rules.alert_rules import AlertRule, AlertSpec
     from wakeboard.store.maintenance_api import ClaimedRule, MaintenanceStore
 
-MAX_LOCKED: Final = 5  # an evaluation stops after this many rules met a lock, each after 0.1 s at most
+CLAIMED_AT_ONCE: Final = 10  # rules: another process may claim one again after its interval, and that result counts
+MAX_NAMED: Final = 5  # rules in an error
+MAX_LOCKED: Final = 5  # an evaluation stops after this many rules met a lock, each usually after 0.1 s
 
 
 async def run_alerts(store: MaintenanceStore, alerts: AlertSpec) -> None:
     """Evaluates the rules that are due, then enqueues the heartbeats that are due if each rule can be measured.
 
-    Raises the error of a rule, and WakeboardError with the rules that cannot be measured.
+    Raises WakeboardError with the rules that cannot be measured, or the error of an evaluation or of the heartbeats. If
+    both fail, one WakeboardError has both messages; if the connection is lost, its error is raised at once.
     """
     rules = alerts.resolved_rules()
     failure: Exception | None = None
     try:
         await evaluate_alerts(store, rules, alerts.queue)
-    except Exception as error:  # noqa: BLE001 - one failure withholds no heartbeat
-        failure = error
+    except Exception as error:
+        if store.conn.closed:
+            raise
+        failure = error  # a single failure does not stop heartbeats
     try:
         await require_measured(store, rules)
         if alerts.heartbeats:
             await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
-    except WakeboardError as error:
-        if failure is None:
+    except Exception as error:
+        if failure is None or store.conn.closed:
             raise
         raise WakeboardError(f"{error}; {failure}") from failure
     if failure is not None:
@@ -64,34 +69,33 @@ async def run_alerts(store: MaintenanceStore, alerts: AlertSpec) -> None:
 async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], queue: str = "default") -> int:
     """Evaluates the rules that are due and returns their number. `queue`: of the runs that deliver notifications.
 
-    Raises the error of the last rule that failed, after the others were evaluated. Once MAX_LOCKED rules have
-    met a lock, the others are evaluated when they are due again.
+    Raises the error of the last rule that failed, after the others were evaluated. Once MAX_LOCKED rules have met a
+    lock, the others are evaluated when they are due again.
     """
-    by_name = {rule.name: rule for rule in rules}
-    claimed = await store.claim_alert_rules([_row(rule) for rule in rules])
-    random.shuffle(claimed)  # so that locks do not delay the same rules each time
-    measured: list[str] = []
-    failure: Exception | None = None
-    locked = 0
-    for claim in claimed:
-        try:
-            await _evaluate(store, by_name[claim.name], claim, queue)
-            measured.append(claim.name)
-        except Locked as error:
-            failure = error
-            locked += 1
+    failures: list[Exception] = []
+    evaluated = locked = 0
+    shuffled = random.sample(rules, len(rules))  # so that locks do not delay the same rules each time
+    for start in range(0, len(shuffled), CLAIMED_AT_ONCE):
+        by_name = {rule.name: rule for rule in shuffled[start : start + CLAIMED_AT_ONCE]}
+        claimed = await store.claim_alert_rules([_row(rule) for rule in by_name.values()])
+        evaluated += len(claimed)
+        measured: list[str] = []
+        for claim in claimed:
             if locked == MAX_LOCKED:
                 break
-        except Exception as error:  # noqa: BLE001 - the other rules are evaluated
-            failure = error
-    if measured:
-        try:
-            await store.record_measured_rules(measured)
-        except WakeboardError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return len(claimed)
+            try:
+                if await _evaluate(store, by_name[claim.name], claim, queue):
+                    measured.append(claim.name)
+            except Exception as error:  # noqa: BLE001 - the other rules are evaluated
+                failures.append(error)
+                locked += isinstance(error, Locked)
+        if measured:
+            await store.record_measured_rules(measured, claimed[0].claimed_at)  # one call claimed them all
+        if locked == MAX_LOCKED:
+            break
+    if failures:
+        raise failures[-1]
+    return evaluated
 
 
 async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) -> None:
@@ -104,7 +108,10 @@ async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) 
             f"{name} since {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if at else name
             for name, at in unmeasured.items()
         ]
-        raise WakeboardError(f"{counted(len(each), 'alert rule')} cannot be measured: {', '.join(each)}")
+        more = f" and {len(each) - MAX_NAMED} more" if len(each) > MAX_NAMED else ""
+        raise WakeboardError(
+            f"{counted(len(each), 'alert rule')} cannot be measured: {', '.join(each[:MAX_NAMED])}{more}"
+        )
 
 
 async def enqueue_heartbeats(store: MaintenanceStore, heartbeats: Sequence[Heartbeat], queue: str = "default") -> int:
@@ -121,19 +128,25 @@ def _row(rule: AlertRule) -> dict[str, object]:
         "severity": rule.severity,
         "interval_s": interval_s(definition),
         "definition": definition,
+        "reports": True,
     }
 
 
-async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRule, queue: str) -> None:
+async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRule, queue: str) -> bool:
+    """Returns False if the rule fires, but another process has claimed it meanwhile, so that no alert is opened."""
     measured = await measure(store, rule)
     step = step_of(rule, measured, claimed.seen_at, claimed.claimed_at)
     kind = notification_of(rule, step, claimed.notified_at, claimed.claimed_at)
     notification = Notification(kind, tuple(dict.fromkeys(rule.receivers)), queue) if kind else None
     if step == "fire":
         summary = summary_of(rule, measured)
-        await store.fire_alert(rule.name, claimed.claimed_at, summary, measured.value, measured.examples, notification)
-    elif step == "resolve":
+        fired = store.fire_alert(
+            rule.name, claimed.claimed_at, summary, measured.value, measured.examples, notification
+        )
+        return await fired is not None
+    if step == "resolve":
         await store.resolve_alert(rule.name, claimed.claimed_at, notification)
+    return True
 
 
 async def measure(store: MaintenanceStore, rule: AlertRule) -> Measurement:

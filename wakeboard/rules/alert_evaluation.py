@@ -43,7 +43,7 @@ def interval_s(definition: Mapping[str, object]) -> float:
 
 
 def unmeasured_after(definition: Mapping[str, object]) -> timedelta:
-    """How long evaluations of a rule may fail until it cannot be measured: two intervals and a minute."""
+    """The time without a successful evaluation after which a rule cannot be measured: two intervals and a minute."""
     return timedelta(seconds=2 * interval_s(definition) + 60)
 
 

@@ -378,12 +378,13 @@ class MaintenanceStore:
         )
         return await self._value(query, rule, claimed_at, *_notification_args(notification))
 
-    async def record_measured_rules(self, rules: Sequence[str]) -> int:
-        """Records that the evaluations of these alert rules succeeded. Returns how many it recorded."""
-        return await self._value("select wakeboard.record_measured_rules(%s::pg_catalog.text[])", list(rules))
+    async def record_measured_rules(self, rules: Sequence[str], claimed_at: datetime) -> int:
+        """Records that the evaluations of this claim of these alert rules succeeded. Returns how many it recorded."""
+        query = "select wakeboard.record_measured_rules(%s::pg_catalog.text[], %s)"
+        return await self._value(query, list(rules), claimed_at)
 
     async def unmeasured_rules(self, rules: Mapping[str, float]) -> dict[str, datetime | None]:
-        """Those of these alert rules that could not be measured for so many seconds; since when (None: no claim)."""
+        """The rules that could not be measured for their number of seconds, and since when (None: never claimed)."""
         query = "select name, since from wakeboard.unmeasured_rules(%s::pg_catalog.jsonb)"
         return dict(await self._rows(query, json.dumps(rules)))
 

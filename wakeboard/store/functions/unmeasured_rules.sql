@@ -1,7 +1,7 @@
 -- for: worker, operator
--- Those of the alert `rules` that cannot be measured. `rules` is an object with seconds by the name of a rule: for so long no evaluation
--- succeeded though processes have claimed some, or no process has claimed one. `since`: the first claim since the last success, or the last
--- claim; null if there was none.
+-- The alert rules that cannot be measured, of those in `rules`, which maps the name of each rule to a number of seconds: its evaluations have
+-- failed for longer than that, or no process has claimed it within that time, or it has no row. `since`: the first claim since the newest
+-- success, or the newest claim; null without a row.
 -- Example:
 --   select * from wakeboard.unmeasured_rules('{"dead": 90}');
 
@@ -17,7 +17,7 @@ begin
   if jsonb_typeof(rules) = 'object' is not true or exists (
        select from jsonb_each(rules) as rule (name, seconds)
         where (jsonb_typeof(seconds) = 'number' and seconds::text::numeric between 1 and 86400) is not true) then
-    raise exception using errcode = '22023', message = 'rules must be an object with seconds (1 to 86400) by the name of a rule';
+    raise exception using errcode = '22023', message = 'rules must map names of rules to seconds (1 to 86400), such as {"dead": 90}';
   end if;
   return query
   select rule.name, coalesce(known.unmeasured_since, known.evaluated_at)

@@ -1,3 +1,3 @@
--- Adds since when an alert rule cannot be measured. Heartbeats stop if that lasts.
+-- Adds the first claim of an alert rule since it was last measured. Heartbeats stop if it is too long ago.
 alter table alert_rules add column unmeasured_since timestamptz;
-comment on column alert_rules.unmeasured_since is 'the first claim since the newest evaluation that succeeded; null if none was made since then';
+comment on column alert_rules.unmeasured_since is 'the first claim since the newest evaluation that succeeded; null if no process has claimed the rule since then';
