@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,9 +40,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("postgres", versions, indirect=True)
 
 
+# Folders with fixtures of a module or package: another order would set these up again and again.
+TOGETHER = ("board", "chart", "cluster", "conformance")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts tests of workers first: they wait for much of their time, and so run beside tests that compute."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/worker/"))
+    """Spreads the tests of each folder over a parallel run, so that those that wait run beside those that compute."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    folders = [Path(item.nodeid).parts[1] for item in items]
+    sizes, seen = Counter(folders), Counter[str]()
+    position: dict[pytest.Item, float] = {}
+    for item, folder in zip(items, folders, strict=True):
+        seen[folder] += 1
+        position[item] = 0 if folder in TOGETHER else seen[folder] / sizes[folder]
+    items.sort(key=position.__getitem__)
 
 
 MEMORY = Path("/dev/shm")
