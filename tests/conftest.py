@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from testbed.owned_folders import owned_folder, remove_abandoned_folders
 from tests.postgres_servers import EMBEDDED, PostgresServer, PostgresServers, version_of, versions_for
 
 if TYPE_CHECKING:
@@ -22,14 +23,20 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.hung_tests"]
 
+MEMORY = Path("/dev/shm")
+MEMORY_NEEDED = 4 << 30  # bytes
+
 
 def pytest_configure() -> None:
-    """Removes the shell's settings, so that they do not change a test; an example may take any time."""
-    settings.register_profile("wakeboard", deadline=None)
+    """Removes the shell's settings, so that they do not change a test, and what killed runs left behind."""
+    settings.register_profile("wakeboard", deadline=None)  # an example may take any time
     settings.load_profile("wakeboard")
     for name in [name for name in os.environ if name.startswith(("PG", "WAKEBOARD_"))]:
         if name != "WAKEBOARD_TEST_POSTGRES":
             del os.environ[name]
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for parent in (MEMORY, Path(tempfile.gettempdir())):
+            remove_abandoned_folders(parent)
     os.environ.setdefault("GOGC", "400")  # the API server, helm and others take a tenth less CPU, and more memory
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # set by nohup or a shell's &; children inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,17 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=position.__getitem__)
 
 
-MEMORY = Path("/dev/shm")
-MEMORY_NEEDED = 4 << 30  # bytes
-
-
 @contextmanager
 def _open_folder() -> Generator[Path]:
     """A folder that all accounts may enter, in memory if possible: a clone is ten times slower on a busy disk."""
     memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
-    with tempfile.TemporaryDirectory(prefix="wakeboard-", dir=MEMORY if memory else None) as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
+    with owned_folder(MEMORY if memory else Path(tempfile.gettempdir())) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,8 +33,8 @@ class Buildah:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         settings = folder / "storage.conf"
-        running = RUNNING.format(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:8])
-        settings.write_text(STORAGE.format(folder=folder, running=running))
+        self._running = RUNNING.format(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:8])
+        settings.write_text(STORAGE.format(folder=folder, running=self._running))
         self._environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(settings)}
 
     def build(
@@ -80,9 +81,10 @@ class Buildah:
         return self._inspected(reference)["rootfs"]["diff_ids"]
 
     def close(self) -> None:
-        """Removes all containers and images."""
+        """Removes all containers and images, and what buildah wrote about them outside of the folder."""
         self._run("rm", "--all")
         self._run("rmi", "--all", "--force")
+        shutil.rmtree(self._running)
 
     def has(self, reference: str) -> bool:
         """Whether the storage holds the image."""

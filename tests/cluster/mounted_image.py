@@ -25,6 +25,7 @@ root=$1; shift
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount --rbind /dev "$root/dev"
+mount -t tmpfs shm "$root/dev/shm"
 while [ "$1" != -- ]; do mount --bind "$1" "$root$2"; shift 2; done
 shift
 exec unshare --fork --kill-child --pid --mount-proc="$root/proc" "$@"

@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from testbed.cluster.buildah import Buildah
 from testbed.cluster.images import IMAGES, ImageMissing, build_without_cache, find_image
+from testbed.owned_folders import owned_folder
 from tests.chaos.processes import Watcher, wait_until
 from tests.cluster.mounted_image import MountedImage, pid1, second_process
 from wakeboard import __version__
@@ -70,7 +72,7 @@ print([spec.origin for spec in sources if not os.path.exists(spec.cached)])
 
 
 @pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
+def builder() -> Iterator[Buildah]:
     """A storage of this module's own with all images in it, as a registry or a node would be given them."""
     try:
         archives = [find_image(name) for name in IMAGES]
@@ -78,11 +80,12 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
         if os.environ.get("CI"):
             pytest.fail(str(missing))
         pytest.skip(str(missing))
-    builder = Buildah(tmp_path_factory.mktemp("images"))
-    for archive in archives:
-        builder.load(archive)
-    yield builder
-    builder.close()
+    with owned_folder(Path(tempfile.gettempdir())) as folder:  # pytest cannot remove its mounts after a killed run
+        builder = Buildah(folder)
+        for archive in archives:
+            builder.load(archive)
+        yield builder
+        builder.close()
 
 
 @pytest.fixture(scope="module")
