@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from tests.rules.test_alert_rules import rule_of
-from wakeboard.errors import Locked
-from wakeboard.maintenance.alerts import MAX_LOCKED, evaluate_alerts, measure
+from wakeboard.errors import LeadershipLost, Locked
+from wakeboard.maintenance.alerts import CLAIMED_AT_ONCE, MAX_LOCKED, evaluate_alerts, measure
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.alert_rules import AlertSpec
 from wakeboard.settings import read_settings
+from wakeboard.store.leader_api import LeaderStore
 from wakeboard.store.queries.alerts import read_alerts
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from wakeboard.rules.alert_rules import AlertRule
     from wakeboard.store.maintenance_api import MaintenanceStore
     from wakeboard.store.queries.alerts import AlertRow
@@ -370,3 +374,75 @@ async def test_maintenance_evaluates_the_rules_after_its_first_pass(store: Maint
     assert await alerts(store) == []
     assert not (await loop.run_due(store, 1.0)).failures
     assert [row.rule for row in await alerts(store)] == ["rule"]
+
+
+async def test_a_process_removes_no_rule_of_its_own_file_after_a_pause(store: MaintenanceStore):
+    """Else its first claim would resolve the alerts of the rules that it claims next."""
+    rules = [rule_of(name=f"rule-{number}", dead=1) for number in range(2 * CLAIMED_AT_ONCE)]
+    await enqueue(store)
+    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    await evaluate(store, *rules)
+    opened = {row.id for row in await alerts(store)}
+    await rows(store, "update alert_rules set evaluated_at = now() - interval '2 hours'")
+    assert await evaluate_alerts(store, rules) == len(rules)
+    assert {row.id: row.resolution for row in await alerts(store)} == dict.fromkeys(opened)
+
+
+async def test_a_file_without_rules_removes_those_of_the_former_one(store: MaintenanceStore):
+    await enqueue(store)
+    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    await evaluate(store, rule_of(dead=1))
+    assert await evaluate_alerts(store, []) == 0
+    assert [row.resolution for row in await alerts(store)] == [None]
+    await rows(store, "update alert_rules set evaluated_at = now() - interval '61 minutes'")
+    assert await evaluate_alerts(store, []) == 0
+    assert [row.resolution for row in await alerts(store)] == ["rule removed"]
+
+
+async def test_each_evaluation_has_another_order(store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch):
+    """Else locked alerts, or a process that claims the last rules meanwhile, would stop the same rules each time."""
+    rules = [rule_of(name=f"rule-{number}", late=f"{number + 1}m") for number in range(CLAIMED_AT_ONCE)]
+    measured: list[timedelta | None] = []
+    measure_alert = store.measure_alert
+
+    async def recorded(condition: str, span: timedelta | None, *args: Any) -> tuple[float, list[str]]:
+        measured.append(span)
+        return await measure_alert(condition, span, *args)
+
+    monkeypatch.setattr(store, "measure_alert", recorded)
+    for _ in range(20):
+        await evaluate(store, *rules)
+    assert len(measured) == 20 * len(rules)
+    assert len(set(measured[:: len(rules)])) > 1
+
+
+async def test_rules_that_were_claimed_longest_ago_are_claimed_first(store: MaintenanceStore):
+    rule: dict[str, Any] = {"severity": "info", "interval_s": 15, "definition": {}}
+    given = [{**rule, "name": f"rule-{number}"} for number in range(30)]
+    claimed = [{each.name for each in await store.claim_alert_rules(given, 10)} for _ in range(4)]
+    assert [len(names) for names in claimed] == [10, 10, 10, 0]
+    assert len({name for names in claimed for name in names}) == 30
+    await rows(store, "update alert_rules set evaluated_at = evaluated_at - interval '20 s'")
+    assert {each.name for each in await store.claim_alert_rules(given, 10)} == claimed[0]
+
+
+async def test_times_of_a_claim_are_in_utc(store: MaintenanceStore):
+    """Python subtracts times of one zone by their local values, an hour wrong when the clocks change."""
+    await enqueue(store)
+    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    await evaluate(store, rule_of(dead=1))
+    (claimed,) = await store.claim_alert_rules(
+        [{"name": "rule", "severity": "info", "interval_s": 0, "definition": {"dead": 1}}]
+    )
+    assert claimed.seen_at is not None
+    assert {claimed.claimed_at.tzinfo, claimed.seen_at.tzinfo} == {UTC}
+
+
+async def test_a_measurement_does_not_keep_the_leadership_from_its_renewal(store: MaintenanceStore):
+    """It may take longer than the lease of the leader, whose row each other call locks."""
+    ((term,),) = await rows(store, "select term from acquire_leadership('k8s:one', 'ann', '1.0', 15)")
+    leader = LeaderStore(store.conn, "k8s:one", term)
+    await rows(store, "update leadership set expires_at = now() - interval '1 ms'")
+    assert (await measure(leader, rule_of(dead=1))).value == 0
+    with pytest.raises(LeadershipLost):
+        await leader.claim_alert_rules([])

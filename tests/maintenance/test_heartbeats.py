@@ -131,13 +131,18 @@ async def test_a_process_that_was_suspended_during_an_evaluation_hides_no_failur
     await require_measured(store, [rule])
 
 
+@pytest.mark.parametrize("is_over", [False, True])
 async def test_a_rule_whose_result_always_comes_too_late_is_not_measured(
-    store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch
+    store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch, is_over: bool
 ):
-    """Another process claims the rule during each measurement, so that no alert is opened."""
+    """Another process claims the rule during each measurement, so that no alert is opened or resolved."""
     rule = rule_of(dead=1)
     await rows(store, "select enqueue('ping')")
     await rows(store, "update job_runs set status = 'dead', dead_at = now()")
+    await evaluate(store, rule)
+    await rows(store, "delete from job_runs" if is_over else "delete from alerts")
+    await rows(store, "update alerts set seen_at = now() - interval '1 hour'")
+    await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")
     measure_alert = store.measure_alert
 
     async def overtaken(*args: Any) -> Any:
@@ -146,11 +151,14 @@ async def test_a_rule_whose_result_always_comes_too_late_is_not_measured(
         return found
 
     monkeypatch.setattr(store, "measure_alert", overtaken)
-    assert await evaluate(store, rule) == 1
-    assert await rows(store, "select unmeasured_since is not null from alert_rules") == [(True,)]
+    for _ in range(2):
+        assert await evaluate(store, rule) == 1
+        with pytest.raises(WakeboardError):
+            await require_measured(store, [rule])
     monkeypatch.undo()
     await evaluate(store, rule)
-    assert await rows(store, "select unmeasured_since is not null from alert_rules") == [(False,)]
+    await require_measured(store, [rule])
+    assert await rows(store, "select resolved_at is not null from alerts") == [(is_over,)]
 
 
 async def test_a_claim_of_the_former_release_which_reports_nothing_is_no_failure(store: MaintenanceStore):
@@ -221,3 +229,12 @@ async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store
         await rows(holder, "lock job_run_history in access exclusive mode")
         assert await enqueue_heartbeats(store, BEAT) == 1  # the next call does not wait for that
     assert await rows(store, "select status::text from job_runs order by id") == [("dead",), ("queued",)]
+
+
+async def test_a_call_that_waits_in_another_queue_delays_no_call(store: MaintenanceStore):
+    """Nobody may serve the queue that an earlier file named."""
+    assert await enqueue_heartbeats(store, BEAT, "former") == 1
+    await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
+    assert await enqueue_heartbeats(store, BEAT, "former") == 0
+    assert await enqueue_heartbeats(store, BEAT, "alerts") == 1
+    assert await rows(store, "select queue from job_runs order by id") == [("former",), ("alerts",)]

@@ -74,10 +74,11 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
     """
     failures: list[Exception] = []
     evaluated = locked = 0
-    shuffled = random.sample(rules, len(rules))  # so that locks do not delay the same rules each time
-    for start in range(0, len(shuffled), CLAIMED_AT_ONCE):
-        by_name = {rule.name: rule for rule in shuffled[start : start + CLAIMED_AT_ONCE]}
-        claimed = await store.claim_alert_rules([_row(rule) for rule in by_name.values()])
+    by_name = {rule.name: rule for rule in rules}
+    rows = [_row(rule) for rule in rules]
+    for _ in range(0, max(len(rules), 1), CLAIMED_AT_ONCE):  # one without rules still removes those of a former file
+        claimed = await store.claim_alert_rules(rows, CLAIMED_AT_ONCE)
+        random.shuffle(claimed)  # so that a lock, or another process, does not stop the same rules each time
         evaluated += len(claimed)
         measured: list[str] = []
         for claim in claimed:
@@ -91,7 +92,7 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
                 locked += isinstance(error, Locked)
         if measured:
             await store.record_measured_rules(measured, claimed[0].claimed_at)  # one call claimed them all
-        if locked == MAX_LOCKED:
+        if locked == MAX_LOCKED or len(claimed) < CLAIMED_AT_ONCE:
             break
     if failures:
         raise failures[-1]
@@ -133,19 +134,17 @@ def _row(rule: AlertRule) -> dict[str, object]:
 
 
 async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRule, queue: str) -> bool:
-    """Returns False if the rule fires, but another process has claimed it meanwhile, so that no alert is opened."""
+    """Returns False if another process has claimed the rule meanwhile, so that no alert is opened or resolved."""
     measured = await measure(store, rule)
     step = step_of(rule, measured, claimed.seen_at, claimed.claimed_at)
     kind = notification_of(rule, step, claimed.notified_at, claimed.claimed_at)
     notification = Notification(kind, tuple(dict.fromkeys(rule.receivers)), queue) if kind else None
     if step == "fire":
         summary = summary_of(rule, measured)
-        fired = store.fire_alert(
-            rule.name, claimed.claimed_at, summary, measured.value, measured.examples, notification
-        )
-        return await fired is not None
+        found = summary, measured.value, measured.examples
+        return await store.fire_alert(rule.name, claimed.claimed_at, *found, notification) is not None
     if step == "resolve":
-        await store.resolve_alert(rule.name, claimed.claimed_at, notification)
+        return await store.resolve_alert(rule.name, claimed.claimed_at, notification) is not None
     return True
 
 

@@ -198,7 +198,7 @@ class OperatorStore(MaintenanceStore):
 class LeaderStore(OperatorStore):
     """The calls of a leader: each is a transaction that first checks the term. Raises LeadershipLost.
 
-    `roll_up` and `finish_alert_delivery` do not check it.
+    `roll_up`, `measure_alert` and `finish_alert_delivery` do not check it.
     """
 
     def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
@@ -214,6 +214,10 @@ class LeaderStore(OperatorStore):
     async def roll_up(self, min_interval: timedelta) -> bool:
         """Without the term, as workers call it: a long count would keep the leadership's row locked."""
         return await MaintenanceStore(self.conn).roll_up(min_interval)
+
+    async def measure_alert(self, *args: Any, **named: Any) -> tuple[float, list[str]]:
+        """Without the term, as a long one would keep the leadership's row locked. The claim and the result check it."""
+        return await MaintenanceStore(self.conn).measure_alert(*args, **named)
 
     async def finish_alert_delivery(self, *args: Any, **named: Any) -> str:
         """Without the term: the lease decides, so that the next leader does not send again what was sent."""

@@ -335,10 +335,13 @@ class MaintenanceStore:
         query = "select key, answer from wakeboard.declare_limits(%s, %s::pg_catalog.jsonb, %s, %s)"
         return dict(await self._rows(query, source, json.dumps(limits), actor, program))
 
-    async def claim_alert_rules(self, rules: Sequence[Mapping[str, Any]]) -> list[ClaimedRule]:
-        """Claims those of these alert rules (name, severity, interval_s, definition) whose evaluation is due."""
-        query = "select * from wakeboard.claim_alert_rules(%s::pg_catalog.jsonb)"
-        return [ClaimedRule(*row) for row in await self._rows(query, json.dumps(rules))]
+    async def claim_alert_rules(self, rules: Sequence[Mapping[str, Any]], count: int = 10_000) -> list[ClaimedRule]:
+        """Claims up to `count` of the rules of a file (name, severity, interval_s, definition): those that are due.
+
+        Removes the rules that no process has claimed for an hour, except those of the file.
+        """
+        query = "select * from wakeboard.claim_alert_rules(%s::pg_catalog.jsonb, %s)"
+        return [_claimed_rule(*row) for row in await self._rows(query, json.dumps(rules), count)]
 
     async def measure_alert(
         self,
@@ -446,6 +449,14 @@ def _known(*row: Any) -> KnownDefinition:
         last_synced_at=known.last_synced_at.astimezone(UTC),
         now=known.now.astimezone(UTC),
     )
+
+
+def _claimed_rule(
+    name: str, claimed_at: datetime, alert_id: int | None, seen_at: datetime | None, notified_at: datetime | None
+) -> ClaimedRule:
+    """With all times in UTC, as in `_known`."""
+    seen_at, notified_at = (at and at.astimezone(UTC) for at in (seen_at, notified_at))
+    return ClaimedRule(name, claimed_at.astimezone(UTC), alert_id, seen_at, notified_at)
 
 
 def moment_array(moments: Iterable[datetime | None]) -> str:

@@ -1,19 +1,20 @@
 -- for: worker, operator
--- Claims the evaluation of alert rules: of the `rules`, those that no process has claimed within their interval. A rule is an object with
--- name, severity, interval_s (seconds) and definition (an object, kept for display). Returns the claimed ones, with claimed_at, which
--- `record_alert` requires, and the open alert of the rule if there is one. Never waits for the claim of another process.
+-- Claims the evaluation of up to `count` alert rules: of the `rules` of the caller's file, those that no process has claimed within their interval,
+-- the longest ago first. A rule is an object with name, severity, interval_s (seconds) and definition (an object, kept for display). Returns the
+-- claimed ones, with claimed_at, which `record_alert` requires, and the open alert of the rule if there is one. Never waits for the claim of
+-- another process.
 --
 -- With `reports` (true) in a rule, the caller calls `record_measured_rules` if it can measure it. Other callers, of an older release, count as if
 -- they could.
 --
 -- A rule that differs from the one that was evaluated last is kept as its other_definition: processes have different files.
 --
--- It also removes rules that no process has claimed for an hour, and resolves their alerts ('rule removed'). A rule whose alert another
+-- It also removes other rules that no process has claimed for an hour, and resolves their alerts ('rule removed'). A rule whose alert another
 -- transaction has locked is removed by a later call.
 -- Example:
 --   select * from wakeboard.claim_alert_rules('[{"name": "dead", "severity": "warning", "interval_s": 15, "definition": {"dead": 1}}]');
 
-create or replace function wakeboard.claim_alert_rules(rules jsonb)
+create or replace function wakeboard.claim_alert_rules(rules jsonb, count wakeboard.row_count default 10000)
 returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz, notified_at timestamptz) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -52,7 +53,8 @@ begin
       join jsonb_to_recordset(rules) as rule (name text, interval_s double precision) on rule.name = known.name
      where known.evaluated_at not between present - make_interval(secs => rule.interval_s)
                                       and present + interval '1 minute'    -- a claim that began after this one, not a clock that was ahead
-     order by known.name
+     order by known.evaluated_at, random()
+     limit count
        for no key update of known skip locked);
   update alert_rules as known
      set severity = rule.severity, definition = rule.definition, evaluated_at = present,
@@ -71,10 +73,11 @@ begin
         for no key update of other skip locked))
      and known.name = rule.name and known.definition <> rule.definition;
 
-  if claimed <> '{}' then
+  if claimed <> '{}' or rules = '[]' then
     removed := array(
       select known.name from alert_rules as known
        where known.evaluated_at < present - interval '1 hour'
+         and not exists (select from jsonb_to_recordset(rules) as rule (name text) where rule.name = known.name)
        order by known.name for update skip locked);
     update alerts set resolved_at = present, resolution = 'rule removed'
      where id = any (array(

@@ -1,7 +1,7 @@
 -- for: worker, operator
 -- Enqueues a run of the job type wakeboard.alert for each of the `heartbeats` (objects with name and every_s, seconds) that was not enqueued
--- within every_s, while no alert is open. Its worker calls the url of the heartbeat. While the former run of a heartbeat is live and not dead,
--- no other follows; a dead one moves to history. Returns how many it enqueued. Never waits for the heartbeats of another process.
+-- within every_s, while no alert is open. Its worker calls the url of the heartbeat. While the former run of a heartbeat is live in the
+-- same queue and not dead, no other follows; a dead one moves to history. Returns how many it enqueued. Never waits for the heartbeats of another process.
 -- Example:
 --   select wakeboard.enqueue_heartbeats('[{"name": "watchdog", "every_s": 300}]');
 
@@ -46,7 +46,8 @@ begin
      order by known.name
        for no key update of known skip locked
   loop
-    continue when exists (select from job_runs where id = due.run_id and dead_at is null);
+    continue when exists (
+      select from job_runs where id = due.run_id and job_runs.queue = enqueue_heartbeats.queue and dead_at is null);
     update alert_heartbeats as known
        set enqueued_at = present,
            run_id = (select run.id
