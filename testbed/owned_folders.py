@@ -36,13 +36,15 @@ def owned_folder(parent: Path) -> Generator[Path]:
 
 
 def remove_abandoned_folders(parent: Path) -> None:
-    """Removes the folders in `parent` whose owners were killed. Skips those of other accounts."""
+    """Removes the folders in `parent` whose owners were killed. Skips what this account may not remove."""
     for lock in parent.glob(f"{PREFIX}*.lock"):
-        with suppress(OSError), lock.open("r+") as file:  # another account's, its owner's, or just removed
+        with suppress(OSError), lock.open("r+") as file:  # another account's, in use, or just removed
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder = lock.with_suffix("")
+            folder = lock.with_suffix("").resolve()
             for mounted in reversed(_mounted_below(folder)):
                 subprocess.run(["umount", "--lazy", mounted], stderr=subprocess.DEVNULL, check=False)
+            if _mounted_below(folder):
+                continue
             if folder.exists():
                 shutil.rmtree(folder)
             lock.unlink()
@@ -50,5 +52,6 @@ def remove_abandoned_folders(parent: Path) -> None:
 
 def _mounted_below(folder: Path) -> list[str]:
     """The mount points in a folder, an outer one before those in it."""
-    points = [line.split()[4] for line in MOUNTS.read_text().splitlines()] if MOUNTS.exists() else []
+    lines = MOUNTS.read_text().splitlines() if MOUNTS.exists() else []
+    points = [line.split()[4].replace(r"\040", " ") for line in lines]
     return [point for point in points if point.startswith(f"{folder}/")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from testbed.cluster.debian_rootfs import EPOCH
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RUNNING = "/run/wakeboard-images-{}"  # removed by a reboot, like the mounts that it records
+RUNNING = "/run/wakeboard-images-{}"
 STORAGE = """\
 [storage]
 driver = "overlay"
@@ -28,13 +27,16 @@ LOG_TAIL = 40  # lines of a failed build
 
 
 class Buildah:
-    """Builds images into a storage in `folder`. If buildah fails, the process exits with its output."""
+    """Builds images into a storage in `folder`. If buildah fails, the process exits with its output.
 
-    def __init__(self, folder: Path) -> None:
+    `running` is where buildah records what is mounted. The default is a folder that a reboot removes, like the mounts.
+    """
+
+    def __init__(self, folder: Path, running: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         settings = folder / "storage.conf"
-        self._running = RUNNING.format(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:8])
-        settings.write_text(STORAGE.format(folder=folder, running=self._running))
+        running = running or Path(RUNNING.format(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:8]))
+        settings.write_text(STORAGE.format(folder=folder, running=running))
         self._environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(settings)}
 
     def build(
@@ -81,10 +83,9 @@ class Buildah:
         return self._inspected(reference)["rootfs"]["diff_ids"]
 
     def close(self) -> None:
-        """Removes all containers and images, and what buildah wrote about them outside of the folder."""
+        """Removes all containers and images."""
         self._run("rm", "--all")
         self._run("rmi", "--all", "--force")
-        shutil.rmtree(self._running)
 
     def has(self, reference: str) -> bool:
         """Whether the storage holds the image."""

@@ -81,7 +81,7 @@ def builder() -> Iterator[Buildah]:
             pytest.fail(str(missing))
         pytest.skip(str(missing))
     with owned_folder(Path(tempfile.gettempdir())) as folder:  # pytest cannot remove its mounts after a killed run
-        builder = Buildah(folder)
+        builder = Buildah(folder / "storage", running=folder / "running")
         for archive in archives:
             builder.load(archive)
         yield builder

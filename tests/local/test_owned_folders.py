@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from testbed.owned_folders import owned_folder, remove_abandoned_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = """
@@ -26,6 +29,14 @@ with owned_folder(Path(sys.argv[1])) as folder:
 """
 
 
+@pytest.fixture
+def parent() -> Iterator[Path]:
+    with owned_folder(
+        Path(tempfile.gettempdir())
+    ) as folder:  # if this process is killed, the next run removes its mounts
+        yield folder
+
+
 @contextmanager
 def _owner(parent: Path) -> Generator[tuple[subprocess.Popen[str], Path]]:
     """A process that owns a folder in `parent`, which has a folder `data`."""
@@ -37,34 +48,34 @@ def _owner(parent: Path) -> Generator[tuple[subprocess.Popen[str], Path]]:
         process.kill()
 
 
-def test_the_folder_of_a_killed_process_is_removed_with_what_is_mounted_in_it(tmp_path: Path):
-    with _owner(tmp_path) as (process, folder):
+def test_the_folder_of_a_killed_process_is_removed_with_what_is_mounted_in_it(parent: Path):
+    with _owner(parent) as (process, folder):
         if os.geteuid() == 0:
             subprocess.run(["mount", "-t", "tmpfs", "data", folder / "data"], check=True)
             (folder / "data" / "mounted").mkdir()
             subprocess.run(["mount", "-t", "tmpfs", "data", folder / "data" / "mounted"], check=True)
         process.kill()
         process.wait()
-    remove_abandoned_folders(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    remove_abandoned_folders(parent)
+    assert list(parent.iterdir()) == []
 
 
-def test_the_folder_of_a_living_process_stays(tmp_path: Path):
-    with _owner(tmp_path) as (_, folder):
-        remove_abandoned_folders(tmp_path)
+def test_the_folder_of_a_living_process_stays(parent: Path):
+    with _owner(parent) as (_, folder):
+        remove_abandoned_folders(parent)
         assert (folder / "data").is_dir()
 
 
-def test_folders_without_a_lock_stay(tmp_path: Path):
-    (tmp_path / "wakeboard-other").mkdir()
-    (tmp_path / "wakeboard-notes").write_text("mine")
-    remove_abandoned_folders(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["wakeboard-notes", "wakeboard-other"]
+def test_folders_without_a_lock_stay(parent: Path):
+    (parent / "wakeboard-other").mkdir()
+    (parent / "wakeboard-notes").write_text("mine")
+    remove_abandoned_folders(parent)
+    assert sorted(path.name for path in parent.iterdir()) == ["wakeboard-notes", "wakeboard-other"]
 
 
-def test_an_owner_that_ends_leaves_nothing(tmp_path: Path):
-    with owned_folder(tmp_path) as folder:
+def test_an_owner_that_ends_leaves_nothing(parent: Path):
+    with owned_folder(parent) as folder:
         assert folder.stat().st_mode & 0o777 == 0o755
-        remove_abandoned_folders(tmp_path)
+        remove_abandoned_folders(parent)
         assert folder.is_dir()
-    assert list(tmp_path.iterdir()) == []
+    assert list(parent.iterdir()) == []

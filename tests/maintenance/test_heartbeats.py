@@ -237,4 +237,11 @@ async def test_a_call_that_waits_in_another_queue_delays_no_call(store: Maintena
     await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
     assert await enqueue_heartbeats(store, BEAT, "former") == 0
     assert await enqueue_heartbeats(store, BEAT, "alerts") == 1
-    assert await rows(store, "select queue from job_runs order by id") == [("former",), ("alerts",)]
+    assert await rows(store, "select queue, status::text from job_runs") == [("alerts", "queued")]
+    assert await rows(store, "select queue, status::text, reason from job_run_history") == [
+        ("former", "cancelled", "the next call of the heartbeat follows")
+    ]
+    await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
+    await rows(store, "update job_runs set status = 'running', locked_by = 7, locked_until = now() + interval '1 min'")
+    assert await enqueue_heartbeats(store, BEAT, "newest") == 1  # a worker executes the former call
+    assert await rows(store, "select queue from job_runs order by id") == [("alerts",), ("newest",)]

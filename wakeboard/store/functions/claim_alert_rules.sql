@@ -41,6 +41,7 @@ begin
       from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
      where not exists (select from alert_rules as known where known.name = rule.name)
      order by rule.name
+     limit count                             -- these are claimed below, before another process can remove them
     on conflict do nothing;
   exception when lock_not_available then     -- another transaction is inserting them; the next call finds them
     null;
@@ -53,7 +54,7 @@ begin
       join jsonb_to_recordset(rules) as rule (name text, interval_s double precision) on rule.name = known.name
      where known.evaluated_at not between present - make_interval(secs => rule.interval_s)
                                       and present + interval '1 minute'    -- a claim that began after this one, not a clock that was ahead
-     order by known.evaluated_at, random()
+     order by known.evaluated_at > present desc, known.evaluated_at, random()
      limit count
        for no key update of known skip locked);
   update alert_rules as known

@@ -1,7 +1,8 @@
 -- for: worker, operator
 -- Enqueues a run of the job type wakeboard.alert for each of the `heartbeats` (objects with name and every_s, seconds) that was not enqueued
--- within every_s, while no alert is open. Its worker calls the url of the heartbeat. While the former run of a heartbeat is live in the
--- same queue and not dead, no other follows; a dead one moves to history. Returns how many it enqueued. Never waits for the heartbeats of another process.
+-- within every_s, while no alert is open. Its worker calls the url of the heartbeat. While the former run of a heartbeat is live in `queue` and not
+-- dead, no other follows. Else it moves to history, unless a worker executes it in another queue. Returns how many it enqueued. Never waits for the
+-- heartbeats of another process.
 -- Example:
 --   select wakeboard.enqueue_heartbeats('[{"name": "watchdog", "every_s": 300}]');
 
@@ -13,8 +14,8 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   due record;
+  former record;
   enqueued integer := 0;
-  dead bigint[];
 begin
   perform require_read_committed('enqueue_heartbeats');
   if jsonb_typeof(heartbeats) = 'array' is not true or exists (
@@ -56,9 +57,15 @@ begin
      where known.name = due.name;
     enqueued := enqueued + 1;
     begin
-      dead := array(select id from job_runs where id = due.run_id and dead_at is not null for update skip locked);
-      perform finish_runs(dead, 'dead', 'the next call of the heartbeat follows') where dead <> '{}';
-    exception when lock_not_available then   -- it stays dead
+      for former in
+        select run.id, case when run.dead_at is null then 'cancelled' else 'dead' end::run_status as status
+          from job_runs as run
+         where run.id = due.run_id and (run.dead_at is not null or run.queue <> enqueue_heartbeats.queue and run.locked_by = 0)
+           for update skip locked
+      loop
+        perform finish_runs(array[former.id], former.status, 'the next call of the heartbeat follows');
+      end loop;
+    exception when lock_not_available then   -- it stays
       null;
     end;
   end loop;
