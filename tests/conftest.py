@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 # These folders come first, in this order: they have fixtures of a module or package, which another order would set up
-# again and again. Tests of `cluster` wait much, and the groups that stay in one process, which begin first, compute much.
+# again and again. Tests of `cluster` wait much, and the groups that stay in one process, which begin first, compute.
 TOGETHER = ("cluster", "chart", "conformance", "board")
 
 
