@@ -27,7 +27,7 @@ def owned_folder(parent: Path) -> Generator[Path]:
         lock, unlocked = Path(f"{name}.lock"), Path(f"{name}.unlocked")
         with unlocked.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            unlocked.rename(lock)  # nobody sees the lock before it is held
+            unlocked.rename(lock)  # no process finds the lock before it is held
             Path(name).chmod(0o755)
             try:
                 yield Path(name)

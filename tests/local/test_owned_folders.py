@@ -31,9 +31,8 @@ with owned_folder(Path(sys.argv[1])) as folder:
 
 @pytest.fixture
 def parent() -> Iterator[Path]:
-    with owned_folder(
-        Path(tempfile.gettempdir())
-    ) as folder:  # if this process is killed, the next run removes its mounts
+    """Not tmp_path: if this process is killed, the next run removes what is mounted here."""
+    with owned_folder(Path(tempfile.gettempdir())) as folder:
         yield folder
 
 

@@ -232,7 +232,7 @@ async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store
 
 
 async def test_a_call_that_waits_in_another_queue_delays_no_call(store: MaintenanceStore):
-    """Nobody may serve the queue that an earlier file named."""
+    """Possibly no worker serves the queue that an earlier file named."""
     assert await enqueue_heartbeats(store, BEAT, "former") == 1
     await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
     assert await enqueue_heartbeats(store, BEAT, "former") == 0
