@@ -6,10 +6,10 @@ import os
 import shutil
 import signal
 import tempfile
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -53,17 +53,16 @@ TOGETHER = ("cluster", "chart", "conformance", "board")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spreads the tests of each folder over a parallel run, so that those that wait run beside those that compute."""
+    """Spreads the tests of each file over a parallel run, so that those that wait run beside those that compute."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    first = {folder: place - len(TOGETHER) for place, folder in enumerate(TOGETHER)}
-    folders = [Path(item.nodeid).parts[1] for item in items]
-    sizes, seen = Counter(folders), Counter[str]()
-    position: dict[pytest.Item, float] = {}
-    for item, folder in zip(items, folders, strict=True):
-        seen[folder] += 1
-        position[item] = first.get(folder, seen[folder] / sizes[folder])
-    items.sort(key=position.__getitem__)
+    places = {folder: place for place, folder in enumerate(TOGETHER)}
+
+    def position(item: pytest.Item) -> tuple[int, int]:
+        place = places.get(Path(item.nodeid).parts[1])
+        return (len(TOGETHER), crc32(item.nodeid.encode())) if place is None else (place, 0)
+
+    items.sort(key=position)
 
 
 @contextmanager
