@@ -52,7 +52,7 @@ def results_of_faults(suite: Suite, tmp_path_factory: pytest.TempPathFactory) ->
     copies = planted_copies(folder)
 
     def run_one(fault: Fault) -> ScenarioResult:
-        return suite.run(typescript_command(copies[fault.name]), chosen_scenarios([fault.scenario]), patience_s=6)[0]
+        return suite.run(typescript_command(copies[fault.name]), chosen_scenarios([fault.scenario]), patience_s=12)[0]
 
     with ThreadPoolExecutor(6) as pool:
         return dict(zip(copies, pool.map(run_one, FAULTS), strict=True))

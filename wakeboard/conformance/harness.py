@@ -30,7 +30,7 @@ from wakeboard.store.connection import connect_blocking
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-LEASE_S: Final = 3
+LEASE_S: Final = 6  # a busy machine renews a shorter one too late, and its worker gives healthy runs up
 GRACE_S: Final = 2
 CONCURRENCY: Final = 20
 POLL_S: Final = 0.05

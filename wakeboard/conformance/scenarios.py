@@ -196,10 +196,9 @@ def progress(harness: Harness) -> None:
     "without a heartbeat every long run is given to a second worker while the first still executes it",
 )
 def heartbeat(harness: Harness) -> None:
-    lease_s = 2 * LEASE_S  # so that a busy machine renews it in time, too
-    takes_s = lease_s + LEASE_S
+    takes_s = 1.5 * LEASE_S
     run = harness.one("wait", {"seconds": takes_s})
-    harness.start(lease_seconds=lease_s)
+    harness.start()
     harness.noted(run, "started")
     ended = b"select status = 'succeeded' or lease_epoch > 1 from wakeboard.all_runs where id = %s"
     harness.wait("the run did not end", ended, run, within_s=takes_s + SLACK_S)
@@ -340,9 +339,8 @@ def outage(harness: Harness) -> None:
     "every restart of a pooler or a switch makes long runs begin again",
 )
 def cut_connections(harness: Harness) -> None:
-    lease_s = 2 * LEASE_S  # so that the outage is shorter on a busy machine, too
-    runs = harness.enqueue("wait", {"seconds": lease_s + 1}, count=3)
-    harness.start(lease_seconds=lease_s)
+    runs = harness.enqueue("wait", {"seconds": LEASE_S + 1}, count=3)
+    harness.start()
     for run in runs:
         harness.noted(run, "started")
     for _ in range(3):
