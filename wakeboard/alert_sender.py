@@ -22,7 +22,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from wakeboard import __version__
 from wakeboard.errors import Discard, InvalidSchedule, LeaseLost, RetryAfter, Snooze
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 JOB_TYPE: Final = "wakeboard.alert"
 SEND_WITHIN_S: Final = 30.0
 WAIT_S: Final = 5.0  # for an earlier notification to the same receiver that is being sent
+LONGEST_WAIT_S: Final = 300.0  # whatever Retry-After says: an alert or a heartbeat must not wait for a day
+HIDDEN_PIECE: Final = 8  # characters; a shorter host, segment of a path or value of a query is no secret by itself
 SHOWN_BYTES: Final = 1_000  # of a response, in errors
 NO_PAYLOAD: Final = "the payload is not one of an alert; write {alert, receiver, notification}"
 
@@ -207,11 +209,17 @@ async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key
 
 
 def _url(written: Any, secrets: Secrets) -> str:
-    """The url; a path that is secret is masked in errors, too."""
-    url = str(secrets.resolve(written))
+    """The url. Errors mask each part of a secret one, also as aiohttp writes it: a receiver may repeat any of them."""
+    from yarl import URL
+
+    text = str(secrets.resolve(written))
     if isinstance(written, dict):
-        secrets.hide(urlsplit(url).path, "of the url")
-    return url
+        url = URL(text)
+        pieces = [*url.parts, *url.query.values(), url.raw_host or "", url.host or ""]
+        long = [piece for piece in pieces if len(piece) >= HIDDEN_PIECE]
+        for part in {str(url), url.raw_path_qs, url.path_qs, url.raw_path, url.path, *long} - {"/", ""}:
+            secrets.hide(part, "of the url")
+    return text
 
 
 async def _post(url: str, body: bytes, headers: dict[str, str], key: str) -> None:
@@ -233,7 +241,7 @@ async def _request(method: str, url: str, body: bytes | None, headers: dict[str,
         reason = f"the receiver answered {response.status}: {answer.strip()}".rstrip(": ")
         seconds = retry_after_s(response.headers.get("Retry-After"), datetime.now(UTC))
         if seconds is not None:
-            raise RetryAfter(seconds, reason)
+            raise RetryAfter(min(seconds, LONGEST_WAIT_S), reason)
         raise DeliveryFailed(reason)
 
 

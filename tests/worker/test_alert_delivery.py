@@ -85,7 +85,7 @@ async def test_each_service_gets_its_own_form(receiver: Receiver, tmp_path: Path
     slack, pagerduty, opsgenie = (json.loads(body) for body in receiver.bodies)
     assert slack["text"].startswith("[info] test: test: notifications of wakeboard arrive here")
     assert (pagerduty["event_action"], pagerduty["routing_key"]) == ("trigger", "s3cret-key")
-    assert (opsgenie["alias"], opsgenie["priority"]) == (pagerduty["dedup_key"], "P5")
+    assert opsgenie["priority"] == "P5"
     assert receiver.seen[2].headers["Authorization"] == "GenieKey s3cret-key"
 
 
@@ -97,10 +97,24 @@ async def test_an_error_of_a_receiver_is_a_failed_attempt_without_secrets(
         outcome = await deliver(alerts_file(tmp_path, slack={"url": url}), TEST)
         assert outcome.status == "failed"
         assert "T0KEN" not in str(outcome)  # the server repeats the path
+    for url in ("/path/invoke?code=T0KEN", "/path/a/../T0KEN~%7E", "/path/T0KEN-%41", "/broken?t=T0KEN", "/busy?T0KEN"):
+        monkeypatch.setenv("WAKEBOARD_SECRET_SLACK", receiver.url(url, "LOCALHOST"))
+        outcome = await deliver(alerts_file(tmp_path, slack={"url": {"$secret": "slack"}}), TEST)
+        assert outcome.status != "succeeded"
+        assert "T0KEN" not in f"{outcome} {outcome.error}", url
+    monkeypatch.setenv("WAKEBOARD_SECRET_SLACK", receiver.url(""))  # without a path
+    outcome = await deliver(alerts_file(tmp_path, slack={"url": {"$secret": "slack"}}), TEST)
+    assert str(outcome).count("[secret") <= 1
     monkeypatch.setenv("WAKEBOARD_SECRET_SLACK", "http://127.0.0.1:1/services/T0KEN")
     outcome = await deliver(alerts_file(tmp_path, slack={"url": {"$secret": "slack"}}), TEST)
     assert outcome.status == "failed"
     assert "T0KEN" not in str(outcome)
+
+
+async def test_no_receiver_delays_its_next_notification_for_long(receiver: Receiver, tmp_path: Path):
+    for header, delay_s in (("7", 7), ("86400", 300)):
+        outcome = await deliver(alerts_file(tmp_path, slack={"url": receiver.url(f"/busy?for={header}")}), TEST)
+        assert (outcome.status, outcome.delay_s) == ("failed", delay_s)
 
 
 async def test_a_delivery_to_a_receiver_that_the_file_lacks_is_retried(tmp_path: Path):

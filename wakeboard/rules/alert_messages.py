@@ -52,8 +52,8 @@ class AlertMessage:
 
     @property
     def key(self) -> str:
-        """The same for all notifications of an alert."""
-        return f"wakeboard-alert-{self.alert_id}"
+        """The same for all notifications of an alert; another one for an alert of another installation."""
+        return f"wakeboard-alert-{self.alert_id}-{self.opened_at.astimezone(UTC):%Y%m%d%H%M%S%f}"
 
 
 def slack_body(message: AlertMessage) -> dict[str, Any]:
