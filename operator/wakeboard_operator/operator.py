@@ -27,6 +27,7 @@ from wakeboard.maintenance.retention import Retention
 from wakeboard.manifests.alert_file import AlertFile
 from wakeboard.manifests.limit_file import load_limit_file
 from wakeboard.manifests.reloaded_file import ReloadedFile
+from wakeboard.rules.alert_rules import NO_RULES
 from wakeboard.rules.declared_limits import NO_LIMITS
 from wakeboard.rules.health_conditions import NO_WORKER
 from wakeboard.store.connection import require_schema
@@ -231,9 +232,7 @@ class Operator:
         def leader_store(conn: AsyncConnection) -> LeaderStore:
             return LeaderStore(conn, self._source, term)
 
-        alerts = None
-        if settings.alerts_file:
-            alerts = AlertFile(Path(settings.alerts_file), partial(log_problems, "alert rules")).alerts
+        alerts = self._alerts()
         maintenance = self._maintenance(alerts)  # for the whole term, whatever fails
         works: dict[str, Callable[[AsyncConnection], Awaitable[None]]] = {
             "reconcile": lambda conn: self._reconcile(leader_store(conn), reconciler),
@@ -241,7 +240,7 @@ class Operator:
             "statuses": lambda conn: self._write_statuses(leader_store(conn), reconciler, writer),
             "metrics": lambda conn: self._collect_metrics(conn, reconciler),
         }
-        if alerts is not None:
+        if settings.alerts_file:
             deliveries = AlertDeliveries(settings, alerts)
             works["alert deliveries"] = lambda conn: deliveries.run(leader_store(conn))
         others = [("wake cleanup", self._clean_up_wakes())]
@@ -364,7 +363,7 @@ class Operator:
 
     # -- maintenance, statuses, metrics --------------------------------------------------------------------------------
 
-    def _maintenance(self, alerts: Callable[[], AlertSpec | None] | None) -> MaintenanceLoop:
+    def _maintenance(self, alerts: Callable[[], AlertSpec | None]) -> MaintenanceLoop:
         settings = self._settings
         return MaintenanceLoop(
             misfire_grace=settings.misfire_grace,
@@ -388,6 +387,13 @@ class Operator:
                     raise error
             self._failures.update(maintenance.failing)
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
+
+    def _alerts(self) -> Callable[[], AlertSpec | None]:
+        """Reads the alert rules: none without a file, so that those of an earlier file are removed; None: invalid."""
+        path = self._settings.alerts_file
+        if not path:
+            return lambda: NO_RULES
+        return AlertFile(Path(path), partial(log_problems, "alert rules")).alerts
 
     def _declared_limits(self) -> Callable[[], Limits | None]:
         """Reads the limits that the installation declares: none without a file, unknown while the file is invalid."""

@@ -34,6 +34,18 @@ select run.id, n, n, 'failed', 'Timeout', 7, now(), now() - %s::interval
   from job_runs as run, generate_series(1, %s) as n
 """
 
+# The rules of part a are those of a process that inserts and claims them between the snapshot and the insert.
+INSERTED_MEANWHILE = """
+create function insert_first() returns trigger language plpgsql as $$
+begin
+  insert into alert_rules (name, severity, definition, evaluated_at)
+  values (new.name, new.severity, new.definition, now());
+  return new;
+end $$;
+create trigger insert_first before insert on alert_rules for each row
+  when (new.name < 'rule-b' and pg_trigger_depth() = 0) execute function insert_first();
+"""
+
 
 async def enqueue(store: MaintenanceStore, job_type: str = "send_mail", queue: str = "default") -> None:
     await rows(store, "select enqueue(%s, '{}', %s)", job_type, queue)
@@ -423,6 +435,7 @@ async def test_rules_that_were_claimed_longest_ago_are_claimed_first(store: Main
     async def claimed() -> set[str]:
         return {each.name for each in await store.claim_alert_rules(given, 10)}
 
+    assert await store.claim_alert_rules(given, 0) == []
     first = await claimed()
     assert {name for (name,) in await rows(store, "select name from alert_rules")} == first  # others could be removed
     later = [await claimed() for _ in range(3)]
@@ -433,6 +446,15 @@ async def test_rules_that_were_claimed_longest_ago_are_claimed_first(store: Main
     ahead = next(iter(first))
     await rows(store, "update alert_rules set evaluated_at = evaluated_at + interval '1 day' where name = %s", ahead)
     assert ahead in await claimed()  # its claim came from a clock that was ahead
+
+
+async def test_processes_that_begin_together_claim_all_new_rules(store: MaintenanceStore):
+    """A process claims the next rules if another inserts the first ones, else their absence would be an error."""
+    rule: dict[str, Any] = {"severity": "info", "interval_s": 15, "definition": {}}
+    given = [{**rule, "name": f"rule-{part}{number}"} for part in "ab" for number in range(10)]
+    await rows(store, INSERTED_MEANWHILE)
+    claimed = await store.claim_alert_rules(given, 10)
+    assert [each.name for each in claimed] == [f"rule-b{number}" for number in range(10)]
 
 
 async def test_times_of_a_claim_are_in_utc(store: MaintenanceStore):

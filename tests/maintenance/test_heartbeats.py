@@ -10,13 +10,14 @@ import pytest
 from tests.maintenance.schedules import MISFIRE_GRACE, connected, rows
 from tests.maintenance.test_alerts import evaluate
 from tests.rules.test_alert_rules import rule_of
-from wakeboard.errors import WakeboardError
-from wakeboard.maintenance.alerts import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured
+from wakeboard.errors import LeadershipLost, WakeboardError
+from wakeboard.maintenance.alerts import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured, run_alerts
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.alert_receivers import Heartbeat
 from wakeboard.rules.alert_rules import AlertSpec
 from wakeboard.settings import read_settings
+from wakeboard.store.leader_api import LeaderStore
 
 if TYPE_CHECKING:
     from wakeboard.rules.alert_rules import AlertRule
@@ -227,8 +228,14 @@ async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store
     async with connected(database) as holder:
         await rows(holder, "begin")
         await rows(holder, "lock job_run_history in access exclusive mode")
-        assert await enqueue_heartbeats(store, BEAT) == 1  # the next call does not wait for that
-    assert await rows(store, "select status::text from job_runs order by id") == [("dead",), ("queued",)]
+        assert await enqueue_heartbeats(store, BEAT) == 0
+    assert await rows(store, "select status::text from job_runs") == [("dead",)]
+    async with connected(database) as holder:
+        await rows(holder, "begin")
+        await rows(holder, "select from job_runs for update")
+        assert await enqueue_heartbeats(store, BEAT) == 0
+    assert await enqueue_heartbeats(store, BEAT) == 1  # a call that is refused for a lock follows at once
+    assert await rows(store, "select status::text from job_runs") == [("queued",)]
 
 
 async def test_a_call_that_waits_in_another_queue_delays_no_call(store: MaintenanceStore):
@@ -243,5 +250,20 @@ async def test_a_call_that_waits_in_another_queue_delays_no_call(store: Maintena
     ]
     await rows(store, "update alert_heartbeats set enqueued_at = 'epoch'")
     await rows(store, "update job_runs set status = 'running', locked_by = 7, locked_until = now() + interval '1 min'")
-    assert await enqueue_heartbeats(store, BEAT, "newest") == 1  # a worker executes the former call
-    assert await rows(store, "select queue from job_runs order by id") == [("alerts",), ("newest",)]
+    assert await enqueue_heartbeats(store, BEAT, "newest") == 0  # a worker executes the former call
+    await rows(store, "update job_runs set status = 'queued', locked_by = 0, locked_until = 'epoch'")  # it was released
+    assert await enqueue_heartbeats(store, BEAT, "newest") == 1
+    assert await rows(store, "select queue from job_runs") == [("newest",)]
+
+
+async def test_a_heartbeat_that_is_given_twice_is_called_once(store: MaintenanceStore):
+    assert await enqueue_heartbeats(store, [*BEAT, *BEAT]) == 1
+
+
+async def test_the_end_of_a_term_is_not_another_error(store: MaintenanceStore):
+    """The operator ends its term at this error alone."""
+    ((term,),) = await rows(store, "select term from acquire_leadership('k8s:one', 'ann', '1.0', 15)")
+    leader = LeaderStore(store.conn, "k8s:one", term)
+    await rows(store, "update leadership set expires_at = now() - interval '1 ms'")
+    with pytest.raises(LeadershipLost):
+        await run_alerts(leader, AlertSpec(rules=[rule_of(dead=1)]))

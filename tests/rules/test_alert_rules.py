@@ -89,6 +89,12 @@ def test_an_alert_opens_once_and_resolves_when_nothing_was_wrong_for_a_minute(hi
     assert found == expected
 
 
+@pytest.mark.parametrize(("seconds", "step"), [(59, "wait"), (61, "resolve"), (86_400, "resolve")])
+def test_a_clock_that_was_ahead_keeps_no_alert_open(seconds: int, step: str):
+    """For example that of another server, before a failover."""
+    assert step_of(rule_of(dead=1), Measurement(0), NOW + timedelta(seconds=seconds), NOW) == step
+
+
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -107,6 +113,7 @@ def test_an_alert_opens_once_and_resolves_when_nothing_was_wrong_for_a_minute(hi
         ({"dead": 1, "severity": "bad"}, 'severity is "bad"; write info, warning or critical'),
         ({"dead": 1, "where": {"queue": "a b"}}, 'where.queue is "a b"; write a name, in which * stands for any text'),
         ({"dead": 1, "wehre": {}}, "wehre is not known; did you mean where?"),
+        ({"dead": 1, "receivers": ["team"] * 51}, "rule has 51 receivers, which is too many; write at most 50"),
     ],
 )
 def test_each_mistake_is_a_sentence_that_says_what_to_write(fields: dict[str, Any], sentence: str):
@@ -168,6 +175,7 @@ def test_an_alert_is_announced_once_repeated_at_its_interval_and_resolved():
     wrong = [False, True, True, True, True, True, False, False, True]
     assert announced(rule, NOW, wrong) == [(1, "open"), (4, "repeat"), (6, "resolved"), (8, "open")]
     assert announced(team_rule({}), NOW, [True] * 5) == [(0, "open"), (4, "repeat")]
+    assert notification_of(rule, "fire", NOW + timedelta(days=1), NOW) == "repeat"  # by a clock that was ahead
 
 
 def test_a_rule_without_receivers_announces_nothing():

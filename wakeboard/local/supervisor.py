@@ -37,6 +37,7 @@ from wakeboard.maintenance.retention import Retention
 from wakeboard.manifests.alert_file import AlertFile
 from wakeboard.manifests.loader import SUFFIXES
 from wakeboard.rules.alert_receivers import secret_names
+from wakeboard.rules.alert_rules import NO_RULES
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.settings import unknown_settings
@@ -222,17 +223,17 @@ class Supervisor:
 
     def _logged_alerts(self, file: AlertFile) -> Callable[[], AlertSpec | None]:
         """Reads the rules, and logs how many there are when the file has changed."""
-        logged: AlertSpec | None = None
+        logged = NO_RULES
 
         def alerts() -> AlertSpec | None:
             nonlocal logged
             found = file.alerts()
-            if found is not logged:
+            if found is not None and found is not logged:
                 logged = found
-                rules, receivers = (len(found.rules), len(found.receivers)) if found else (0, 0)
-                beats = f", {counted(len(found.heartbeats), 'heartbeat')}" if found and found.heartbeats else ""
-                self._log(f"Alerts: {counted(rules, 'rule')}, {counted(receivers, 'receiver')}{beats}.")
-                needed = secret_names([*found.receivers, *found.heartbeats]) if found else []
+                rules, receivers = counted(len(found.rules), "rule"), counted(len(found.receivers), "receiver")
+                beats = f", {counted(len(found.heartbeats), 'heartbeat')}" if found.heartbeats else ""
+                self._log(f"Alerts: {rules}, {receivers}{beats}.")
+                needed = secret_names([*found.receivers, *found.heartbeats])
                 if missing := self._settings.missing_secrets(needed):
                     self._log(f"Receivers cannot be reached without {', '.join(missing)}: set it in {FILE_NAME}.")
             return found

@@ -13,7 +13,7 @@ import random
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import Locked, WakeboardError
+from wakeboard.errors import LeadershipLost, Locked, WakeboardError
 from wakeboard.rules.alert_evaluation import (
     Measurement,
     interval_s,
@@ -44,7 +44,8 @@ async def run_alerts(store: MaintenanceStore, alerts: AlertSpec) -> None:
     """Evaluates the rules that are due, then enqueues the heartbeats that are due if each rule can be measured.
 
     Raises WakeboardError with the rules that cannot be measured, or the error of an evaluation or of the heartbeats. If
-    both fail, one WakeboardError has both messages; if the connection is lost, its error is raised at once.
+    both fail, one WakeboardError has both messages. LeadershipLost and the error of a lost connection are raised as
+    they are.
     """
     rules = alerts.resolved_rules()
     failure: Exception | None = None
@@ -59,7 +60,7 @@ async def run_alerts(store: MaintenanceStore, alerts: AlertSpec) -> None:
         if alerts.heartbeats:
             await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
     except Exception as error:
-        if failure is None or store.conn.closed:
+        if failure is None or store.conn.closed or isinstance(error, LeadershipLost):
             raise
         raise WakeboardError(f"{error}; {failure}") from failure
     if failure is not None:

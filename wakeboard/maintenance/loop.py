@@ -169,7 +169,7 @@ class MaintenanceLoop:
 
     async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         if self._alerts is not None and (alerts := self._alerts()):
-            from wakeboard.maintenance.alerts import run_alerts  # late: most installations have no rules
+            from wakeboard.maintenance.alerts import run_alerts  # late: most workers have no rules
 
             await run_alerts(store, alerts)
         return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wakeboard.manifests.reloaded_file import ReloadedFile
 from wakeboard.manifests.single_document import load_single_document
-from wakeboard.rules.alert_rules import API_VERSION, KIND, load_alert_rules
+from wakeboard.rules.alert_rules import API_VERSION, KIND, NO_RULES, load_alert_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,11 +24,14 @@ def load_alert_file(path: Path) -> AlertSpec:
 
 
 class AlertFile(ReloadedFile["AlertSpec"]):
-    """The rules of a file that may change while it is in use. See ReloadedFile."""
+    """The rules of a file that may change while it is in use. See ReloadedFile.
+
+    `is_optional`: a missing file has no rules and is not a problem.
+    """
 
     def __init__(self, path: Path, report: Callable[[Sequence[str]], object], *, is_optional: bool = False) -> None:
-        super().__init__(path, load_alert_file, report, is_optional=is_optional)
+        super().__init__(path, load_alert_file, report, missing=NO_RULES if is_optional else None)
 
     def alerts(self) -> AlertSpec | None:
-        """The rules that are in force now; None: there are none."""
+        """The rules that are in force now; None: the file has not been valid yet."""
         return self.content()

@@ -18,7 +18,7 @@ class ReloadedFile(Generic[_Content]):
     """The content of a file, which `load` reads. Volumes of Kubernetes replace a file by changing a link.
 
     `report` is called with the sentences about an invalid file once for each change of them, and with none when the
-    file is valid again. `is_optional`: a missing file has no content and is not a problem.
+    file is valid again. `missing`: the content of a missing file; None: a missing file is a problem.
     """
 
     def __init__(
@@ -27,9 +27,9 @@ class ReloadedFile(Generic[_Content]):
         load: Callable[[Path], _Content],
         report: Callable[[Sequence[str]], object],
         *,
-        is_optional: bool = False,
+        missing: _Content | None = None,
     ) -> None:
-        self._path, self._load, self._report, self._is_optional = path, load, report, is_optional
+        self._path, self._load, self._report, self._missing = path, load, report, missing
         self._stamp: _Stamp | None = None
         self._content: _Content | None = None
         self._problems: tuple[str, ...] = ()
@@ -40,8 +40,8 @@ class ReloadedFile(Generic[_Content]):
         Reads the file if it was replaced or written since the last call.
         """
         stamp = _stamp_of(self._path)
-        if stamp is None and self._is_optional:
-            self._stamp, self._content = None, None
+        if stamp is None and self._missing is not None:
+            self._stamp, self._content = None, self._missing
             self._set_problems(())
         elif stamp is None or stamp != self._stamp:
             self._stamp = stamp

@@ -1,7 +1,8 @@
 """Decides from a measurement whether an alert rule fires, and when its alert opens and resolves. No I/O, no clock.
 
-An alert opens with the first measurement that reaches the threshold of its rule. It resolves when the measurements have
-stayed below the threshold for a minute, so that a value around the threshold does not open one alert after another.
+An alert opens with the first measurement that reaches the threshold of its rule. It resolves with one below the
+threshold, a minute or more after the last that reached it, so that a value around the threshold does not open one alert
+after another.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from wakeboard.rules.alert_rules import AlertRule, QuietHours
 
 RESOLVE_AFTER: Final = timedelta(minutes=1)
+CLOCK_TOLERANCE: Final = timedelta(minutes=1)  # a later time in the database was written by a clock that was ahead
 INTERVAL_S: Final = 15.0
 SLOW_INTERVAL_S: Final = 60.0  # of conditions that read much, and that change slowly
 _SLOW: Final = frozenset({"noSuccessFor", "durationOver"})
@@ -75,7 +77,7 @@ def step_of(rule: AlertRule, measured: Measurement, seen_at: datetime | None, no
     """
     if fires(rule, measured):
         return "fire"
-    return "resolve" if seen_at is not None and now - seen_at >= RESOLVE_AFTER else "wait"
+    return "resolve" if seen_at is not None and _has_passed(RESOLVE_AFTER, seen_at, now) else "wait"
 
 
 def notification_of(rule: AlertRule, step: Step, notified_at: datetime | None, now: datetime) -> str | None:
@@ -92,7 +94,13 @@ def notification_of(rule: AlertRule, step: Step, notified_at: datetime | None, n
         return None
     if notified_at is None:
         return "open"
-    return "repeat" if rule.repeat_interval is not None and now - notified_at >= rule.repeat_interval else None
+    is_due = rule.repeat_interval is not None and _has_passed(rule.repeat_interval, notified_at, now)
+    return "repeat" if is_due else None
+
+
+def _has_passed(span: timedelta, since: datetime, now: datetime) -> bool:
+    """Whether `span` has passed. True as well if `since` is over a minute ahead: the server's clock was set back."""
+    return not now - span < since <= now + CLOCK_TOLERANCE
 
 
 def is_quiet(quiet: QuietHours, now: datetime) -> bool:

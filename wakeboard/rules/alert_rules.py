@@ -44,6 +44,7 @@ CONDITIONS: Final[tuple[Condition, ...]] = (
     "circuitOpen",
 )
 MAX_RULES: Final = 200
+MAX_RECEIVERS: Final = 50  # of a rule; the database stores a rule in at most 8 KiB
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST: Final = timedelta(days=31)
@@ -180,6 +181,10 @@ class AlertRule(Declared):
             raise refusal(f"{self.name} has failures without within; write for example within: 60m")
         if self.within is not None and found[0] not in {"failures", "dead", "durationOver"}:
             raise refusal(f"{self.name} has within, which {found[0]} does not use; remove it")
+        if len(self.receivers) > MAX_RECEIVERS:
+            raise refusal(
+                f"{self.name} has {len(self.receivers)} receivers, which is too many; write at most {MAX_RECEIVERS}"
+            )
         if found == ["noSuccessFor"] and self.where == Where():
             raise refusal(
                 f"{self.name} has noSuccessFor without where; write for example where: {{schedule: billing/*}}"
@@ -237,6 +242,9 @@ class AlertSpec(Declared):
             )
             for rule in self.rules
         ]
+
+
+NO_RULES: Final = AlertSpec(rules=[])
 
 
 class AlertRules(Declared):

@@ -30,19 +30,25 @@ begin
        select from jsonb_array_elements(rules) as rule
         where (jsonb_typeof(rule -> 'name') = 'string' and jsonb_typeof(rule -> 'severity') = 'string'
                and jsonb_typeof(rule -> 'definition') = 'object' and jsonb_typeof(rule -> 'interval_s') = 'number'
-               and (rule ->> 'interval_s')::numeric between 0 and 86400) is not true) then
+               and (rule ->> 'interval_s')::numeric between 0 and 86400
+               and not jsonb_path_exists(rule -> 'definition', '$.**{4}')) is not true) then
     raise exception using errcode = '22023', message =
-      'rules must be an array of objects with name, severity, definition and interval_s (0 to 86400)';
+      'rules must be an array of objects with name, severity, definition (at most four levels) and interval_s (0 to 86400)';
   end if;
   begin
     perform set_config('lock_timeout', '50ms', true);
-    insert into alert_rules (name, severity, definition)
-    select rule.name, rule.severity, rule.definition
-      from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
-     where not exists (select from alert_rules as known where known.name = rule.name)
-     order by rule.name
-     limit count                             -- these are claimed below, before another process can remove them
-    on conflict do nothing;
+    loop
+      insert into alert_rules (name, severity, definition)
+      select rule.name, rule.severity, rule.definition
+        from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
+       where not exists (select from alert_rules as known where known.name = rule.name)
+       order by rule.name
+       limit count                           -- these are claimed below, before another process can remove them
+      on conflict do nothing;
+      exit when found or count = 0 or not exists (   -- else another process has inserted the first of them meanwhile: the next ones follow
+        select from jsonb_to_recordset(rules) as rule (name text)
+         where not exists (select from alert_rules as known where known.name = rule.name));
+    end loop;
   exception when lock_not_available then     -- another transaction is inserting them; the next call finds them
     null;
   end;

@@ -1,8 +1,8 @@
 -- for: worker, operator
 -- Enqueues a run of the job type wakeboard.alert for each of the `heartbeats` (objects with name and every_s, seconds) that was not enqueued
--- within every_s, while no alert is open. Its worker calls the url of the heartbeat. While the former run of a heartbeat is live in `queue` and not
--- dead, no other follows. Else it moves to history, unless a worker executes it in another queue. Returns how many it enqueued. Never waits for the
--- heartbeats of another process.
+-- within every_s, while no alert is open. Its worker calls the url of the heartbeat. A heartbeat has one run at most: a former run that is dead, or
+-- that waits in another queue, moves to history first; no run follows one that waits in `queue`, that a worker executes, or that another
+-- transaction has locked. Returns how many it enqueued. Never waits for the heartbeats of another process.
 -- Example:
 --   select wakeboard.enqueue_heartbeats('[{"name": "watchdog", "every_s": 300}]');
 
@@ -25,13 +25,16 @@ begin
     raise exception using errcode = '22023', message =
       'heartbeats must be an array of objects with name and every_s (1 to 2678400)';
   end if;
+  if enqueue_heartbeats.queue is null then
+    raise exception using errcode = '22023', message = 'queue must not be null';
+  end if;
   if exists (select from alerts where resolved_at is null) then
     return 0;
   end if;
   begin
     perform set_config('lock_timeout', '50ms', true);
     insert into alert_heartbeats (name)
-    select wanted.name from jsonb_to_recordset(heartbeats) as wanted (name text)
+    select distinct wanted.name from jsonb_to_recordset(heartbeats) as wanted (name text)
      where not exists (select from alert_heartbeats as known where known.name = wanted.name)
      order by wanted.name
     on conflict do nothing;
@@ -42,20 +45,12 @@ begin
   for due in
     select known.name, known.run_id
       from alert_heartbeats as known
-      join jsonb_to_recordset(heartbeats) as wanted (name text, every_s double precision) on wanted.name = known.name
+      join (select name, min(every_s) as every_s from jsonb_to_recordset(heartbeats) as beat (name text, every_s double precision)
+             group by name) as wanted on wanted.name = known.name
      where known.enqueued_at not between present - make_interval(secs => wanted.every_s) and present + interval '1 minute'
      order by known.name
        for no key update of known skip locked
   loop
-    continue when exists (
-      select from job_runs where id = due.run_id and job_runs.queue = enqueue_heartbeats.queue and dead_at is null);
-    update alert_heartbeats as known
-       set enqueued_at = present,
-           run_id = (select run.id
-                       from enqueue('wakeboard.alert', jsonb_build_object('receiver', due.name, 'notification', 'heartbeat'),
-                                    enqueue_heartbeats.queue, 5, max_attempts => 3, timeout_s => 60, backoff_base_s => 5) as run)
-     where known.name = due.name;
-    enqueued := enqueued + 1;
     begin
       for former in
         select run.id, case when run.dead_at is null then 'cancelled' else 'dead' end::run_status as status
@@ -65,9 +60,17 @@ begin
       loop
         perform finish_runs(array[former.id], former.status, 'the next call of the heartbeat follows');
       end loop;
-    exception when lock_not_available then   -- it stays
-      null;
+    exception when lock_not_available then
+      exit;                                  -- the others would wait as long, and the caller may hold a lock
     end;
+    continue when exists (select from job_runs where id = due.run_id);
+    update alert_heartbeats as known
+       set enqueued_at = present,
+           run_id = (select run.id
+                       from enqueue('wakeboard.alert', jsonb_build_object('receiver', due.name, 'notification', 'heartbeat'),
+                                    enqueue_heartbeats.queue, 5, max_attempts => 3, timeout_s => 60, backoff_base_s => 5) as run)
+     where known.name = due.name;
+    enqueued := enqueued + 1;
   end loop;
   return enqueued;
 end

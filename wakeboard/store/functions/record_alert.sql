@@ -26,6 +26,11 @@ declare
   unlocked bigint[];
 begin
   perform require_read_committed('record_alert');
+  if is_firing is null or receivers is null or value in ('NaN', 'Infinity', '-Infinity')
+     or array_ndims(examples) > 1 or array_position(examples, null) > 0 then
+    raise exception using errcode = '22023', message =
+      'is_firing and receivers must not be null, value must be a finite number, and examples an array of texts without nulls';
+  end if;
   select * into claimed_rule from alert_rules
    where name = record_alert.rule and evaluated_at = record_alert.claimed_at
      for no key update;
