@@ -214,10 +214,15 @@ def _url(written: Any, secrets: Secrets) -> str:
 
     text = str(secrets.resolve(written))
     if isinstance(written, dict):
-        url = URL(text)
-        pieces = [*url.parts, *url.query.values(), url.raw_host or "", url.host or ""]
-        long = [piece for piece in pieces if len(piece) >= HIDDEN_PIECE]
-        for part in {str(url), url.raw_path_qs, url.path_qs, url.raw_path, url.path, *long} - {"/", ""}:
+        try:
+            url = URL(text)
+        except ValueError:
+            raise DeliveryFailed("the secret of the url is not a url") from None
+        queries = [*url.query.keys(), *url.query.values(), url.raw_query_string, url.query_string]
+        pieces = [*url.parts, *url.raw_parts, *queries, url.raw_host, url.host]
+        long = [piece for piece in pieces if piece and len(piece) >= HIDDEN_PIECE]
+        account = [each for each in (url.raw_user, url.user, url.raw_password, url.password) if each]
+        for part in {str(url), url.raw_path_qs, url.path_qs, url.raw_path, url.path, *long, *account} - {"/", ""}:
             secrets.hide(part, "of the url")
     return text
 

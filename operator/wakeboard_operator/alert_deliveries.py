@@ -140,7 +140,7 @@ class AlertDeliveries:
 
 
 def outcome_of(delivery: ClaimedDelivery, error: Exception) -> Outcome:
-    """What to report of a delivery that raised an error. It is never given up: a worker may have what is missing."""
+    """What to report of a delivery that raised an error. It is not discarded: a worker may have what is missing."""
     match error:
         case Snooze():
             return Outcome(delivery, "released", delay_s=error.seconds)

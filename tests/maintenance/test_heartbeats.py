@@ -234,6 +234,7 @@ async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store
         await rows(holder, "begin")
         await rows(holder, "select from job_runs for update")
         assert await enqueue_heartbeats(store, BEAT) == 0
+        await rows(holder, "rollback")
     assert await enqueue_heartbeats(store, BEAT) == 1  # a call that is refused for a lock follows at once
     assert await rows(store, "select status::text from job_runs") == [("queued",)]
 

@@ -113,7 +113,7 @@ def test_a_clock_that_was_ahead_keeps_no_alert_open(seconds: int, step: str):
         ({"dead": 1, "severity": "bad"}, 'severity is "bad"; write info, warning or critical'),
         ({"dead": 1, "where": {"queue": "a b"}}, 'where.queue is "a b"; write a name, in which * stands for any text'),
         ({"dead": 1, "wehre": {}}, "wehre is not known; did you mean where?"),
-        ({"dead": 1, "receivers": ["team"] * 51}, "rule has 51 receivers, which is too many; write at most 50"),
+        ({"dead": 1, "receivers": ["team"] * 101}, "rule has 101 receivers, which is too many; write at most 100"),
     ],
 )
 def test_each_mistake_is_a_sentence_that_says_what_to_write(fields: dict[str, Any], sentence: str):

@@ -314,6 +314,7 @@ REFUSED: Final = (
     ("record_alert('dead', now(), true, value => 'NaN')", "value must be a finite number"),
     ("record_alert('dead', now(), true, examples => '{{a},{b}}')", "examples an array of texts without nulls"),
     ("record_alert('dead', now(), true, examples => '{null}')", "examples an array of texts without nulls"),
+    ("record_alert('dead', now(), true, examples => '[0:0]={null}')", "examples an array of texts without nulls"),
     ("enqueue_heartbeats('[]', null)", "queue must not be null"),
     (
         """claim_alert_rules('[{"name": "a", "severity": "info", "interval_s": 9, "definition": {"a": [[[1]]]}}]')""",

@@ -52,7 +52,9 @@ class AlertMessage:
 
     @property
     def key(self) -> str:
-        """The same for all notifications of an alert; another one for an alert of another installation."""
+        """The same for all notifications of an alert, and another one in another installation; one for all tests."""
+        if self.notification == "test":
+            return "wakeboard-alert-test"
         return f"wakeboard-alert-{self.alert_id}-{self.opened_at.astimezone(UTC):%Y%m%d%H%M%S%f}"
 
 

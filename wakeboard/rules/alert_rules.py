@@ -44,7 +44,7 @@ CONDITIONS: Final[tuple[Condition, ...]] = (
     "circuitOpen",
 )
 MAX_RULES: Final = 200
-MAX_RECEIVERS: Final = 50  # of a rule; the database stores a rule in at most 8 KiB
+MAX_RECEIVERS: Final = 100  # of a rule; the database stores a rule in at most 8 KiB
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST: Final = timedelta(days=31)

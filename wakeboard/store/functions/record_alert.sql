@@ -27,7 +27,7 @@ declare
 begin
   perform require_read_committed('record_alert');
   if is_firing is null or receivers is null or value in ('NaN', 'Infinity', '-Infinity')
-     or array_ndims(examples) > 1 or array_position(examples, null) > 0 then
+     or array_ndims(examples) > 1 or array_position(examples, null) is not null then
     raise exception using errcode = '22023', message =
       'is_firing and receivers must not be null, value must be a finite number, and examples an array of texts without nulls';
   end if;
