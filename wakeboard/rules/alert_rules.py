@@ -181,13 +181,17 @@ class AlertRule(Declared):
             raise refusal(f"{self.name} has failures without within; write for example within: 60m")
         if self.within is not None and found[0] not in {"failures", "dead", "durationOver"}:
             raise refusal(f"{self.name} has within, which {found[0]} does not use; remove it")
-        if len(self.receivers) > MAX_RECEIVERS:
-            raise refusal(
-                f"{self.name} has {len(self.receivers)} receivers, which is too many; write at most {MAX_RECEIVERS}"
-            )
         if found == ["noSuccessFor"] and self.where == Where():
             raise refusal(
                 f"{self.name} has noSuccessFor without where; write for example where: {{schedule: billing/*}}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _receivers_fit(self) -> Self:
+        if len(self.receivers) > MAX_RECEIVERS:
+            raise refusal(
+                f"{self.name} has {len(self.receivers)} receivers, which is too many; write at most {MAX_RECEIVERS}"
             )
         return self
 
