@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -40,6 +41,12 @@ def pytest_configure() -> None:
     os.environ.setdefault("GOGC", "400")  # the API server, helm and others take a tenth less CPU, and more memory
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # set by nohup or a shell's &; children inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the garbage collector from visiting all modules and tests again and again."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
