@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from testbed.owned_folders import owned_folder, remove_abandoned_folders
 from tests.postgres_servers import EMBEDDED, PostgresServer, PostgresServers, version_of, versions_for
+from wakeboard.display_zone import use_zone
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -78,6 +79,13 @@ def _open_folder() -> Generator[Path]:
     memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
     with owned_folder(MEMORY if memory else Path(tempfile.gettempdir())) as folder:
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def _times_in_utc() -> Iterator[None]:
+    """A command that a test ran in this process may have set another zone for its output."""
+    yield
+    use_zone("UTC")
 
 
 @pytest.fixture(scope="session")

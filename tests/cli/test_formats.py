@@ -68,11 +68,10 @@ def test_an_invalid_duration_is_refused(text: str):
 
 @pytest.fixture
 def in_kathmandu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Sets the machine's time zone to Kathmandu, and the display zone back to UTC afterwards."""
+    """Sets the machine's time zone to Kathmandu."""
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     time.tzset()
     yield
-    use_zone("UTC")
     monkeypatch.undo()
     time.tzset()
 
