@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
+import ssl
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from testbed.cluster.certificates import Authority
 from wakeboard.api_server import ApiServer
 from wakeboard_worker.builtin.jobs.api_client import ApiClient
 from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.observed import ObservedJob, observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import result_of
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = pytest.mark.anyio
 
+TIMEOUT_S = 60
 CREATED = "2026-01-05T08:00:00Z"
 
 
@@ -95,3 +104,44 @@ async def test_the_age_of_a_job_is_measured_by_the_clock_of_the_api_server() -> 
         ahead = api.now() - datetime.now(UTC)
         await api.close()
     assert timedelta(minutes=50) < ahead < timedelta(minutes=70)
+
+
+async def test_a_closed_client_has_closed_the_connection_of_a_cancelled_request(tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path / "authority")
+    pair = authority.issue("server", "server", hosts=["127.0.0.1"])
+    encrypted = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    encrypted.load_cert_chain(pair.certificate, pair.key)
+    received, over = Event(), Event()
+
+    def receive_and_say_nothing() -> None:
+        connection, _ = listener.accept()
+        with encrypted.wrap_socket(connection, server_side=True) as encrypted_connection:
+            encrypted_connection.recv(1)
+            received.set()
+            over.wait(TIMEOUT_S)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = asyncio.create_task(asyncio.to_thread(receive_and_say_nothing))
+        port = listener.getsockname()[1]
+        api = ApiClient(ApiServer(f"https://127.0.0.1:{port}", authority.certificate), None)
+        request = asyncio.create_task(api.request("GET", "/"))
+        assert await asyncio.to_thread(received.wait, TIMEOUT_S)
+        request.cancel()
+        await asyncio.wait([request])
+        await api.close()
+        connected = _connected_to(port)
+        over.set()
+        await server
+    assert connected == []
+
+
+def _connected_to(port: int) -> list[socket.socket]:
+    """The sockets of this process that are connected to the port."""
+    return [each for each in gc.get_objects() if isinstance(each, socket.socket) and _peer_port(each) == port]
+
+
+def _peer_port(sock: socket.socket) -> int | None:
+    try:
+        return sock.getpeername()[1]
+    except (OSError, IndexError):  # not connected, or no TCP
+        return None

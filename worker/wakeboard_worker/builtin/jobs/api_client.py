@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 import aiohttp
 
@@ -31,7 +33,7 @@ CONNECT_TIMEOUT_S: Final = 10.0
 SILENT_STREAM_S: Final = 150.0  # a watch gets a bookmark each minute; after this time its connection is dead
 TOKEN_AGE_S: Final = 60.0
 MAX_CONNECTIONS: Final = 20  # for requests; watches have connections of their own
-TURNS_TO_CLOSE: Final = 5  # of the event loop, until TLS connections are closed
+CLOSE_TIMEOUT_S: Final = 1.0
 UNAVAILABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
 UNAUTHORIZED, FORBIDDEN, SERVER_ERROR = 401, 403, 500
 UNSURE: Final = frozenset({UNAUTHORIZED, FORBIDDEN, SERVER_ERROR})  # also what a server answers that is about to refuse
@@ -65,11 +67,12 @@ class ApiClient:
         self._server, self._token_file = server, token_file
         self._token, self._token_read_at = "", float("-inf")
         self._ahead_s = 0.0
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
         context = ssl_context(server.ca_file) if server.url.startswith("https:") else False
         self._sessions = [
             aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context, limit=limit),
+                connector=aiohttp.TCPConnector(ssl=context, limit=limit, socket_factory=self._socket),
                 timeout=timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": f"wakeboard-jobs/{__version__}", "Accept": "application/json"},
@@ -161,11 +164,21 @@ class ApiClient:
                         answer.connection.transport.abort()  # a close would wait for the server
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections, also those of cancelled requests, which still wait for the server to close them."""
         for session in self._sessions:
             await session.close()
-        for _ in range(TURNS_TO_CLOSE):
-            await asyncio.sleep(0)
+        for sock in self._sockets:
+            with suppress(OSError):  # it is closed
+                sock.shutdown(socket.SHUT_RDWR)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                while any(sock.fileno() >= 0 for sock in self._sockets):  # noqa: ASYNC110 - nothing tells it
+                    await asyncio.sleep(0)
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        opened = socket.socket(*address[:3])  # family, type and protocol
+        self._sockets.add(opened)
+        return opened
 
     def _headers(self) -> dict[str, str]:
         now = time.monotonic()
