@@ -27,6 +27,7 @@ pytest_plugins = ["tests.hung_tests"]
 
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 4 << 30  # bytes
+LONGEST_ID = 200  # characters of a parameter
 
 
 def pytest_configure() -> None:
@@ -53,6 +54,13 @@ def pytest_collection_finish() -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "postgres" in metafunc.fixturenames and (versions := versions_for(metafunc)) != [EMBEDDED]:
         metafunc.parametrize("postgres", versions, indirect=True)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shortens long values: a test's name is in the environment of its processes, which bounds it (to 128 KiB)."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{val[:LONGEST_ID]!a}, {len(val)} long"
+    return None
 
 
 # These folders come first, in this order: they have fixtures of a module or package, which another order would set up
