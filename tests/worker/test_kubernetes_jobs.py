@@ -121,6 +121,7 @@ async def test_a_closed_client_has_closed_the_connection_of_a_cancelled_request(
             over.wait(TIMEOUT_S)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(TIMEOUT_S)
         server = asyncio.create_task(asyncio.to_thread(receive_and_say_nothing))
         port = listener.getsockname()[1]
         api = ApiClient(ApiServer(f"https://127.0.0.1:{port}", authority.certificate), None)

@@ -72,7 +72,7 @@ class ApiClient:
         context = ssl_context(server.ca_file) if server.url.startswith("https:") else False
         self._sessions = [
             aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context, limit=limit, socket_factory=self._socket),
+                connector=aiohttp.TCPConnector(ssl=context, limit=limit, socket_factory=self._new_socket),
                 timeout=timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": f"wakeboard-jobs/{__version__}", "Accept": "application/json"},
@@ -175,7 +175,7 @@ class ApiClient:
                 while any(sock.fileno() >= 0 for sock in self._sockets):  # noqa: ASYNC110 - nothing tells it
                     await asyncio.sleep(0)
 
-    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+    def _new_socket(self, address: tuple[Any, ...]) -> socket.socket:
         opened = socket.socket(*address[:3])  # family, type and protocol
         self._sockets.add(opened)
         return opened
