@@ -55,7 +55,6 @@ JOB_TYPE: Final = "wakeboard.alert"
 SEND_WITHIN_S: Final = 30.0
 WAIT_S: Final = 5.0  # for an earlier notification to the same receiver that is being sent
 LONGEST_WAIT_S: Final = 300.0  # whatever Retry-After says: an alert or a heartbeat must not wait for a day
-HIDDEN_PIECE: Final = 8  # characters; a shorter host, segment of a path or value of a query is no secret by itself
 SHOWN_BYTES: Final = 1_000  # of a response, in errors
 NO_PAYLOAD: Final = "the payload is not one of an alert; write {alert, receiver, notification}"
 
@@ -209,22 +208,14 @@ async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key
 
 
 def _url(written: Any, secrets: Secrets) -> str:
-    """The url. Errors mask each part of a secret one, also as aiohttp writes it: a receiver may repeat any of them."""
-    from yarl import URL
-
-    text = str(secrets.resolve(written))
+    """The url. Errors mask each part of a secret one: a receiver may repeat any of them."""
+    url = str(secrets.resolve(written))
     if isinstance(written, dict):
         try:
-            url = URL(text)
+            secrets.hide_url(url, "of the url")
         except ValueError:
             raise DeliveryFailed("the secret of the url is not a url") from None
-        queries = [*url.query.keys(), *url.query.values(), url.raw_query_string, url.query_string]
-        pieces = [*url.parts, *url.raw_parts, *queries, url.raw_host, url.host]
-        long = [piece for piece in pieces if piece and len(piece) >= HIDDEN_PIECE]
-        account = [each for each in (url.raw_user, url.user, url.raw_password, url.password) if each]
-        for part in {str(url), url.raw_path_qs, url.path_qs, url.raw_path, url.path, *long, *account} - {"/", ""}:
-            secrets.hide(part, "of the url")
-    return text
+    return url
 
 
 async def _post(url: str, body: bytes, headers: dict[str, str], key: str) -> None:

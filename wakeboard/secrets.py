@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEY: Final = "$secret"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")  # a valid key of a Kubernetes Secret; not a path
-_MASKED_LINE: Final = 8  # characters; each longer line of a multi-line secret is masked by itself, too
+_MASKED_PIECE: Final = 8  # characters; lines and parts of a url that are at least as long are masked by themselves, too
 
 
 class Secrets:
@@ -52,11 +52,23 @@ class Secrets:
 
     def hide(self, text: str, name: str) -> None:
         """Make `redact` mask `text` as the secret `name`, also where it is escaped as JSON or in a URL."""
-        lines = [line for line in text.splitlines() if len(line) >= _MASKED_LINE]
+        lines = [line for line in text.splitlines() if len(line) >= _MASKED_PIECE]
         for hidden in (text, *lines):
             escaped = json.dumps(hidden)[1:-1], json.dumps(hidden, ensure_ascii=False)[1:-1]
             quoted = quote(hidden), quote(hidden, safe=""), quote_plus(hidden)
             self._masked |= dict.fromkeys((hidden, printable(hidden), *escaped, *quoted), name)
+
+    def hide_url(self, text: str, name: str) -> None:
+        """Make `redact` mask the url `text` and its parts, also as aiohttp writes them, or raise ValueError."""
+        from yarl import URL
+
+        url = URL(text)
+        wholes = {str(url), url.raw_path_qs, url.path_qs, url.raw_path, url.path, url.raw_password, url.password}
+        queries = [*url.query.keys(), *url.query.values(), url.raw_query_string, url.query_string]
+        pieces = [*url.parts, *url.raw_parts, *queries, url.raw_host, url.host, url.raw_user, url.user]
+        long = {piece for piece in pieces if piece and len(piece) >= _MASKED_PIECE}
+        for part in (wholes | long) - {"/", "", None}:
+            self.hide(cast("str", part), name)
 
     def redact(self, text: str, cut: Literal["start", "end"] | None = None) -> str:
         """Return `text` with secrets masked, in any letter case (hosts are returned in lower case).

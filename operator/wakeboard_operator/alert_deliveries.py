@@ -50,7 +50,7 @@ class Outcome:
 
 
 class AlertDeliveries:
-    """The deliveries of one term. `alerts` returns the receivers, or None if there are no rules."""
+    """The deliveries of one term. `alerts` returns the receivers, or None if the file has not been valid yet."""
 
     def __init__(self, settings: Settings, alerts: Callable[[], AlertSpec | None]) -> None:
         self._alerts = alerts

@@ -389,7 +389,7 @@ class Operator:
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
 
     def _alerts(self) -> Callable[[], AlertSpec | None]:
-        """Reads the alert rules: none without a file, so that those of an earlier file are removed; None: invalid."""
+        """Reads the alert rules: NO_RULES without a file, to remove those of an earlier one; None: not valid yet."""
         path = self._settings.alerts_file
         if not path:
             return lambda: NO_RULES

@@ -100,7 +100,7 @@ def notification_of(rule: AlertRule, step: Step, notified_at: datetime | None, n
 
 def _has_passed(span: timedelta, since: datetime, now: datetime) -> bool:
     """Whether `span` has passed. True as well if `since` is over a minute ahead: the server's clock was set back."""
-    return not now - span < since <= now + CLOCK_TOLERANCE
+    return since <= now - span or since > now + CLOCK_TOLERANCE
 
 
 def is_quiet(quiet: QuietHours, now: datetime) -> bool:

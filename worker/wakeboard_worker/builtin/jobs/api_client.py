@@ -173,7 +173,7 @@ class ApiClient:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 while any(sock.fileno() >= 0 for sock in self._sockets):  # noqa: ASYNC110 - nothing tells it
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0.01)
 
     def _new_socket(self, address: tuple[Any, ...]) -> socket.socket:
         opened = socket.socket(*address[:3])  # family, type and protocol
