@@ -112,6 +112,13 @@ def test_a_clock_that_was_ahead_keeps_no_alert_open(seconds: int, step: str):
         ({"dead": 0}, "dead is 0; write a whole number from 1 to 10000, for example 1"),
         ({"dead": 1, "severity": "bad"}, 'severity is "bad"; write info, warning or critical'),
         ({"dead": 1, "where": {"queue": "a b"}}, 'where.queue is "a b"; write a name, in which * stands for any text'),
+        *(
+            (
+                {"dead": 1, "where": {"schedule": name}},
+                f'where.schedule is "{name}", which no schedule matches; write its',
+            )
+            for name in ("close-month", "billing/", "billing/close/month", "billing/*/month")
+        ),
         ({"dead": 1, "wehre": {}}, "wehre is not known; did you mean where?"),
         ({"dead": 1, "receivers": ["team"] * 101}, "rule has 101 receivers, which is too many; write at most 100"),
     ],
@@ -121,6 +128,11 @@ def test_each_mistake_is_a_sentence_that_says_what_to_write(fields: dict[str, An
         rule_of(**fields)
     assert sentence in str(refused.value)
     assert str(refused.value).startswith("alerts.yaml:1: spec.rules.")
+
+
+@pytest.mark.parametrize("pattern", ["billing/close-month", "billing/*", "*/close-month", "*month", "bill*", "*"])
+def test_a_pattern_that_a_schedule_can_match_is_accepted(pattern: str):
+    assert rule_of(dead=1, where={"schedule": pattern}).where.schedule == pattern
 
 
 def test_two_rules_have_two_names():

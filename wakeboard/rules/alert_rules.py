@@ -52,6 +52,7 @@ _DURATION: Final = re.compile(r"([1-9][0-9]{0,6})(s|m|h|d)")
 _TIMES: Final = re.compile(r"([1-9][0-9]{0,2}(?:\.[0-9]{1,2})?) ?[x×] ?p(50|90|95|99)")  # noqa: RUF001 - both signs
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _PATTERN: Final = r"^[A-Za-z0-9*][A-Za-z0-9*._/-]*$"
+_SCHEDULE: Final = re.compile(r"[^/]+/[^/]+|[^/]*\*[^/]*")  # namespace/name; a * stands for the slash, too
 
 Severity = Literal["info", "warning", "critical"]
 
@@ -78,9 +79,14 @@ def _times_usual(written: object) -> object:
 
 
 def _pattern(written: object, info: ValidationInfo) -> object:
-    if isinstance(written, str) and len(written) <= 128 and re.fullmatch(_PATTERN, written):  # noqa: PLR2004
-        return written
     name = to_camel(info.field_name or "")
+    if isinstance(written, str) and len(written) <= 128 and re.fullmatch(_PATTERN, written):  # noqa: PLR2004
+        if name == "schedule" and not _SCHEDULE.fullmatch(written):
+            raise refusal(
+                f"schedule is {_shown(written)}, which no schedule matches; write its namespace and its name, for"
+                " example billing/close-month or */close-month"
+            )
+        return written
     example = {"schedule": "billing/*", "jobType": "send_*"}.get(name, "billing")
     raise refusal(f"{name} is {_shown(written)}; write a name, in which * stands for any text, for example {example}")
 
