@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from datetime import time, timedelta
 from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic.alias_generators import to_camel
 
 from wakeboard.errors import InvalidSchedule
@@ -79,16 +79,20 @@ def _times_usual(written: object) -> object:
 
 
 def _pattern(written: object, info: ValidationInfo) -> object:
-    name = to_camel(info.field_name or "")
     if isinstance(written, str) and len(written) <= 128 and re.fullmatch(_PATTERN, written):  # noqa: PLR2004
-        if name == "schedule" and not _SCHEDULE.fullmatch(written):
-            raise refusal(
-                f"schedule is {_shown(written)}, which no schedule matches; write its namespace and its name, for"
-                " example billing/close-month or */close-month"
-            )
         return written
+    name = to_camel(info.field_name or "")
     example = {"schedule": "billing/*", "jobType": "send_*"}.get(name, "billing")
     raise refusal(f"{name} is {_shown(written)}; write a name, in which * stands for any text, for example {example}")
+
+
+def _that_a_schedule_matches(pattern: str) -> str:
+    if _SCHEDULE.fullmatch(pattern):
+        return pattern
+    raise refusal(
+        f"schedule is {_shown(pattern)}, which no schedule matches; write its namespace and its name, for example"
+        " billing/close-month or */close-month"
+    )
 
 
 def _shown(value: object) -> str:
@@ -107,6 +111,7 @@ def _local_time(written: object, info: ValidationInfo) -> object:
 LocalTime = Annotated[time, BeforeValidator(_local_time)]
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 NamePattern = Annotated[str, BeforeValidator(_pattern)]
+SchedulePattern = Annotated[NamePattern, AfterValidator(_that_a_schedule_matches)]
 
 
 class TimesUsual(Declared):
@@ -121,7 +126,7 @@ class Where(Declared):
 
     queue: NamePattern | None = None
     job_type: NamePattern | None = None
-    schedule: NamePattern | None = None
+    schedule: SchedulePattern | None = None
 
 
 class QuietHours(Declared):
