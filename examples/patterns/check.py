@@ -118,7 +118,7 @@ def up(
     """`wakeboard up PATTERN` in `folder` while the block runs; with the file that has its output."""
     log = folder / "up.log"
     program = Path(sys.executable).with_name("wakeboard")
-    command = [str(program), *(["--dsn", dsn] if dsn else []), "up", str(pattern), "--no-live", "--no-board"]
+    command = [str(program), *(["--dsn", dsn] if dsn else []), "up", str(pattern), "--no-board"]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
     try:

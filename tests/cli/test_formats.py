@@ -34,10 +34,11 @@ NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
         (timedelta(hours=-35), "35 h ago"),
         (timedelta(days=3), "in 3 days"),
         (timedelta(days=2) - timedelta(seconds=1), "in 2 days"),
-        (timedelta(days=-4000), "2015-04-16"),
+        (timedelta(days=90), "in 3 months"),
+        (timedelta(days=-4000), "11 years ago"),
     ],
 )
-def test_a_relative_time_has_one_unit_and_beyond_60_days_is_a_date(away: timedelta, text: str):
+def test_a_relative_time_has_one_unit(away: timedelta, text: str):
     assert relative(NOW + away, NOW) == text
 
 

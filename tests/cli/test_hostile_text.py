@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -15,9 +13,7 @@ from rich.text import Text
 from wakeboard.cli.app import application
 from wakeboard.cli.support.output import print_error, print_message
 from wakeboard.cli.support.tables import Column, print_lines, print_table
-from wakeboard.local.live_view import LiveView
-from wakeboard.local.view import Message, PlainView, ViewState
-from wakeboard.safe_console import SafeConsole
+from wakeboard.local.messages import Message, Printer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +113,7 @@ def test_all_print_functions_sanitise_text_and_mask_credentials(capsys: pytest.C
     print_message(HOSTILE)
     print_lines([HOSTILE, Text(HOSTILE, "bold")])
     print_table([Column("A"), Column("B", shrinks=True)], [[HOSTILE, Text(HOSTILE, "red")]])
-    PlainView().print(Message(HOSTILE, HOSTILE))
+    Printer().print(Message(HOSTILE, HOSTILE))
     print_error(HOSTILE)
     print_error("cannot connect to postgresql://app:hunter2@db/shop")
     result = capsys.readouterr()
@@ -125,17 +121,13 @@ def test_all_print_functions_sanitise_text_and_mask_credentials(capsys: pytest.C
     assert "hunter2" not in result.err
 
 
-def test_the_live_view_sanitises_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_up_on_a_terminal_is_sanitised(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    out = io.StringIO()
-    console = SafeConsole()
-    console.file = out
-    view = LiveView(HOSTILE, HOSTILE, console)
-    view.print(Message(HOSTILE, HOSTILE))
-    view.render(ViewState(datetime.now(UTC), problems=[HOSTILE]))
-    view.close()
-    assert "\x07" not in out.getvalue()
-    assert "\u009b" not in out.getvalue()
-    assert "\x1b]" not in out.getvalue()
-    assert "owned" in out.getvalue()
+    Printer().print(Message(HOSTILE, HOSTILE, "error"))
+    out = capsys.readouterr().out
+    assert "\x1b[31m" in out
+    assert "owned" in out
+    assert not {"\x07", "\u009b", "\x1b]"} & {out[at : at + size] for at in range(len(out)) for size in (1, 2)}

@@ -196,7 +196,7 @@ def test_up_runs_a_folder_and_other_commands_find_it(postgres_folder: Path):
         "apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nmetadata: {name: hello}\n"
         "spec: {jobType: ping, schedule: '@yearly'}\n"
     )
-    with running(WAKEBOARD, "up", "schedules", "--no-live", cwd=postgres_folder) as up:
+    with running(WAKEBOARD, "up", "schedules", cwd=postgres_folder) as up:
         wait_for_output(up, "Ctrl-C stops everything")
         listed = subprocess.run([WAKEBOARD, "schedules", "--json"], cwd=postgres_folder, stdout=PIPE, check=True)
         made = subprocess.run([WAKEBOARD, "run-now", "hello"], cwd=postgres_folder, stdout=PIPE, check=True)

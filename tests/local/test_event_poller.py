@@ -10,48 +10,31 @@ import pytest
 
 from wakeboard.local import event_poller
 from wakeboard.local.event_poller import MAX_PAUSE_S, POLL_INTERVAL_S, EventPoller, pause_s
-from wakeboard.local.view import Problems
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.recent_events import MAX_EVENTS
+from wakeboard.local.messages import Problems
+from wakeboard.store.queries.recent_events import MAX_EVENTS, EventQueries
 from wakeboard.store.reconnecting import ReconnectingConnection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from wakeboard.local.view import Message, ViewState
+    from wakeboard.local.messages import Message
 
 pytestmark = pytest.mark.anyio
 
 
-class Printed:
-    """A view that keeps what it prints."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def print(self, message: Message) -> None:
-        self.lines.append(message.text)
-
-    def render(self, state: ViewState) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class Spawner:
-    worker_count, next_wake_s = 0, None
+@pytest.fixture
+def lines() -> list[str]:
+    """What was printed."""
+    return []
 
 
 @pytest.fixture
-def view() -> Printed:
-    return Printed()
+async def poller(database: str, lines: list[str]) -> AsyncIterator[EventPoller]:
+    def emit(message: Message) -> None:
+        lines.append(message.text)
 
-
-@pytest.fixture
-async def poller(database: str, view: Printed) -> AsyncIterator[EventPoller]:
-    connection = ReconnectingConnection(database, "test", Listings)
-    yield EventPoller(connection, view, Problems(view.print), Spawner(), program="wakeboard")  # pyright: ignore[reportArgumentType]
+    connection = ReconnectingConnection(database, "test", EventQueries)
+    yield EventPoller(connection, Problems(emit), emit, program="wakeboard")
     await connection.close()
 
 
@@ -68,18 +51,31 @@ def cancelled_runs(db: psycopg.Connection, count: int) -> None:
 
 
 async def test_a_run_that_ends_between_two_polls_is_printed_however_far_apart_they_are(
-    poller: EventPoller, view: Printed, db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    poller: EventPoller, lines: list[str], db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_poller, "OVERLAP", timedelta(microseconds=1))  # any pause is longer
     await poller.poll()
     cancelled_runs(db, 3)
     await poller.poll()
     await poller.poll()
-    assert len([line for line in view.lines if "cancelled" in line]) == 3
+    assert len([line for line in lines if "cancelled" in line]) == 3
+
+
+async def test_a_long_run_is_announced_once(
+    poller: EventPoller, lines: list[str], db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await poller.poll()
+    db.execute("select enqueue('greet'); select claim(1, 60, '{default}', '{3}', '{-infinity}', '{0}', '{greet}', 1)")
+    await poller.poll()
+    assert lines == []
+    monkeypatch.setattr(event_poller, "LONG_RUN", timedelta(0))
+    await poller.poll()
+    await poller.poll()
+    assert [line.split(" for ")[0] for line in lines] == ["greet has been running"]
 
 
 async def test_all_runs_that_ended_are_counted_also_those_that_were_too_many_to_print(
-    poller: EventPoller, view: Printed, db: psycopg.Connection
+    poller: EventPoller, lines: list[str], db: psycopg.Connection
 ) -> None:
     assert await poller.counts() == {}
     cancelled_runs(db, 2)
@@ -93,19 +89,19 @@ async def test_all_runs_that_ended_are_counted_also_those_that_were_too_many_to_
         " select -1, 1, 1, 'timed_out', 1, clock_timestamp(), clock_timestamp()"
     )
     await poller.poll()
-    assert len(view.lines) < MAX_EVENTS + 100
+    assert len(lines) < MAX_EVENTS + 100
     assert await poller.counts() == {"cancelled": MAX_EVENTS + 100, "dead": 3, "failed": 1}
 
 
 async def test_runs_without_a_handler_are_a_problem_only_if_a_later_poll_finds_them_too(
-    poller: EventPoller, view: Printed, db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    poller: EventPoller, lines: list[str], db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_poller, "UNSERVED_FOR", timedelta(microseconds=1))
     db.execute("select enqueue('greet', run_at => now() - interval '1 hour') from generate_series(1, 1001)")
     await poller.poll()
-    assert view.lines == []
+    assert lines == []
     await poller.poll()
-    assert [line.split(" of job type")[0] for line in view.lines] == ["At least 1,000 runs"]
+    assert [line.split(" of job type")[0] for line in lines] == ["At least 1,000 runs"]
 
 
 def test_the_pause_after_a_slow_poll_is_longer_and_has_a_bound() -> None:

@@ -42,9 +42,11 @@ def test_an_invalid_line_is_refused_with_its_number(tmp_path: Path, text: str, m
 
 
 def test_secrets_are_not_shown_and_long_values_are_cut() -> None:
-    settings = {"WAKEBOARD_SECRET_MAIL": "s3cret", "WAKEBOARD_QUEUES": "a", "API_TOKEN": "t", "LONG": "x" * 121}
-    lines = redacted(settings)
-    assert lines == ["WAKEBOARD_SECRET_MAIL=…", "WAKEBOARD_QUEUES=a", "API_TOKEN=…", f"LONG={'x' * 120}…"]
+    shown = {"WAKEBOARD_QUEUES": "a", "TOKENS_PER_MINUTE": "90"}
+    settings = {"WAKEBOARD_SECRET_MAIL": "s3cret", "API_TOKEN": "t", **shown, "LONG": "x" * 121}
+    assert redacted(settings) == [
+        "WAKEBOARD_SECRET_MAIL=…", "API_TOKEN=…", "WAKEBOARD_QUEUES=a", "TOKENS_PER_MINUTE=90", f"LONG={'x' * 120}…",
+    ]  # fmt: skip
 
 
 def test_the_environment_overrides_the_file_and_the_file_the_local_defaults(

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 EVERY_ADDRESS: Final = "*"  # of IPv4 and IPv6
 STOP_TIMEOUT_S: Final = 2  # for open requests; the process ends within 3 s
+LAST_PORT: Final = 65_535
 
 
-def listening_socket(bind: str, port: int, *, or_any: bool = False) -> socket.socket:
+def listening_socket(bind: str, port: int, *, spare_ports: int = 0) -> socket.socket:
     """A socket that is bound to the address; `*` is every address of IPv4 and IPv6.
 
-    `or_any`: to another free port if this one is in use. Raises InvalidSettings if the address cannot be bound.
+    `spare_ports`: how many of the following ports it tries if this one is in use. Raises InvalidSettings if the
+    address cannot be bound.
     """
     try:
         if bind == EVERY_ADDRESS:
@@ -38,8 +40,8 @@ def listening_socket(bind: str, port: int, *, or_any: bool = False) -> socket.so
         family, *_, address = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(address[:2], family=family)
     except OSError as exc:
-        if or_any and exc.errno == errno.EADDRINUSE:
-            return listening_socket(bind, 0)
+        if spare_ports and port < LAST_PORT and exc.errno == errno.EADDRINUSE:
+            return listening_socket(bind, port + 1, spare_ports=spare_ports - 1)
         # Python repeats the address in its text for an error of the system. Those of names have negative numbers.
         reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else exc.strerror or str(exc)
         hint = " Choose another port with --port." if exc.errno in {errno.EADDRINUSE, errno.EACCES} else ""

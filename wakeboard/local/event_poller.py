@@ -1,27 +1,22 @@
-"""Polls the store for run events and the current state, prints new events and updates the view."""
+"""Polls the store for events of runs and for runs that no worker serves, and prints what is new."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.view import ViewState, event_message
+from wakeboard.local.messages import event_message
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.listings import PAST, RunFilter
-from wakeboard.store.queries.recent_events import EventQueries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from wakeboard.local.view import Problems, View
-    from wakeboard.local.worker_spawner import WorkerSpawner
-    from wakeboard.store.queries.listings import Listings, RunRow
-    from wakeboard.store.queries.recent_events import Unserved
+    from wakeboard.local.messages import Message, Problems
+    from wakeboard.store.queries.recent_events import EventQueries, RunEvent, Unserved
     from wakeboard.store.reconnecting import ReconnectingConnection
 
 POLL_INTERVAL_S: Final = 0.5
@@ -29,29 +24,25 @@ PAUSE_FACTOR: Final = 10  # after a slow poll, pause ten times its duration to l
 MAX_PAUSE_S: Final = 10.0
 UNSERVED_FOR: Final = timedelta(seconds=5)  # after a pause of the machine, all workers seem to be gone until one starts
 OVERLAP: Final = timedelta(seconds=10)  # events are read again for so long, because commits may arrive out of order
-UNFINISHED: Final = ("running", "failed", "queued")
-MAX_RUNS: Final = 60  # more than a screen shows
+LONG_RUN: Final = timedelta(seconds=1)  # a run that takes longer gets a line of its own while it executes
 
 
 class EventPoller:
-    """Feeds the view from the store."""
+    """Prints events of runs. `program` is the command to type for wakeboard."""
 
     def __init__(
         self,
-        connection: ReconnectingConnection[Listings],
-        view: View,
+        connection: ReconnectingConnection[EventQueries],
         problems: Problems,
-        spawner: WorkerSpawner,
+        emit: Callable[[Message], None],
         *,
         program: str,
     ) -> None:
-        self._connection, self.view, self._problems, self._spawner = connection, view, problems, spawner
-        self._program = program
+        self._connection, self._problems, self._emit, self._program = connection, problems, emit, program
         self._began: datetime | None = None  # by the database's clock, as are the following
         self._polled_at: datetime | None = None  # events before this have been read
         self._unserved_since: dict[tuple[str, str], datetime] = {}
         self._printed: dict[tuple[str, int, int], datetime] = {}
-        self._state = ViewState(datetime.now(UTC))
 
     async def run(self) -> None:
         """Polls until cancelled. An unavailable database is reported as a problem."""
@@ -62,40 +53,27 @@ class EventPoller:
                 self._problems.update("the database", [])
             except WakeboardError as error:
                 self._problems.update("the database", [one_line(str(error))])
-            self.view.render(
-                replace(
-                    self._state,
-                    workers=self._spawner.worker_count,
-                    next_wake_s=self._spawner.next_wake_s,
-                    problems=self._problems.all,
-                )
-            )
             await asyncio.sleep(pause_s(time.monotonic() - started_at))
 
     async def poll(self) -> None:
-        """Prints new events and reads the current state once. Raises WakeboardError."""
-        listings = await self._connection.store()
-        live = EventQueries(listings.conn)
-        now = await listings.now()
+        """Prints new events once. Raises WakeboardError."""
+        events = await self._connection.store()
+        now = await events.now()
         self._began = self._began or now
-        for event in await live.recent_events(max(self._began, (self._polled_at or now) - OVERLAP)):
-            if event.key not in self._printed:
+        for event in await events.recent_events(max(self._began, (self._polled_at or now) - OVERLAP)):
+            if event.key not in self._printed and not _just_started(event, now):
                 self._printed[event.key] = event.at
-                self.view.print(event_message(event, self._program))
+                self._emit(event_message(event, self._program, now))
         self._polled_at = now
         self._printed = {key: at for key, at in self._printed.items() if at > now - 2 * OVERLAP}
-        unserved = self._lasting(await live.unserved(), now)
+        unserved = self._lasting(await events.unserved(), now)
         self._problems.update("waiting runs", [_unserved_problem(each) for each in unserved])
-        unfinished = await listings.runs(RunFilter(statuses=UNFINISHED), MAX_RUNS)
-        dead = await listings.runs(RunFilter(statuses=("dead",)), MAX_RUNS)
-        past = await listings.runs(RunFilter(statuses=PAST), MAX_RUNS)
-        self._state = ViewState(now, await listings.schedules(), [*unfinished, *_newest_first((*dead, *past))])
 
     async def counts(self) -> dict[str, int]:
         """How many runs have ended since the first poll, by how they ended. Raises WakeboardError."""
         if self._began is None:
             return {}
-        return await EventQueries((await self._connection.store()).conn).counts_since(self._began)
+        return await (await self._connection.store()).counts_since(self._began)
 
     def _lasting(self, unserved: Sequence[Unserved], now: datetime) -> list[Unserved]:
         """Returns those that have been unserved in every poll for UNSERVED_FOR."""
@@ -109,8 +87,8 @@ def pause_s(poll_s: float) -> float:
     return min(MAX_PAUSE_S, max(POLL_INTERVAL_S, PAUSE_FACTOR * poll_s))
 
 
-def _newest_first(runs: Iterable[RunRow]) -> list[RunRow]:
-    return sorted(runs, key=lambda run: run.dead_at or run.finished_at or run.created_at, reverse=True)
+def _just_started(event: RunEvent, now: datetime) -> bool:
+    return event.kind == "started" and now - event.at < LONG_RUN
 
 
 def _unserved_problem(unserved: Unserved) -> str:

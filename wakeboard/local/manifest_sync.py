@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.local.view import UP, Message
+from wakeboard.local.messages import UP, Message
 from wakeboard.maintenance.desired_schedule import desired_from_files
 from wakeboard.maintenance.sync import sync
 from wakeboard.manifests.loader import declared_limits, load_folder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from wakeboard.local.view import Problems
+    from wakeboard.local.messages import Problems
     from wakeboard.maintenance.sync import SyncReport
     from wakeboard.manifests.loader import Manifests
     from wakeboard.rules.job_schedule import JobSchedule
@@ -78,7 +78,7 @@ class ManifestSync:
         self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending, *locked])
         if report.changed or not self._was_locked:
             loaded = len(manifests.schedules) + len(unremoved)
-            self._emit(Message(UP, f"{self._folder}: {_summary(report, loaded)}."))
+            self._emit(Message(UP, f"{self._folder.resolve().name}: {_summary(report, loaded)}."))
         self._was_locked = bool(locked)
         await self._warn_of_duplicates()
         return not locked

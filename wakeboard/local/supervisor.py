@@ -7,7 +7,7 @@ It starts the companion process, syncs the folder, then runs these loops side by
     file watcher         syncs changed schedules, restarts workers after changes of handlers and settings
     notifications        wakes the spawner when the store notifies of due runs
     database check       restarts the embedded Postgres if it has exited
-    event poller         prints events and updates the view
+    event poller         prints events of runs
 
 A failure of one part is reported as a problem and retried. At the end the workers stop first, then the companion
 process, then the connections.
@@ -26,9 +26,8 @@ from wakeboard.errors import InvalidSettings, WakeboardError
 from wakeboard.local.child_process import ChildProcess
 from wakeboard.local.event_poller import EventPoller
 from wakeboard.local.file_watcher import FileWatcher, module_files
-from wakeboard.local.live_view import LiveView, can_show_live
 from wakeboard.local.manifest_sync import ManifestSync
-from wakeboard.local.view import UP, Message, PlainView, Problems
+from wakeboard.local.messages import UP, Message, Printer, Problems
 from wakeboard.local.worker_settings import COMPANION, FILE_NAME, HANDLER_MODULE, WorkerSettings, redacted
 from wakeboard.local.worker_spawner import WorkerSpawner
 from wakeboard.maintenance.loop import MaintenanceLoop
@@ -44,7 +43,6 @@ from wakeboard.settings import unknown_settings
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.notifications import notifications
-from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.recent_events import EventQueries
 from wakeboard.store.reconnecting import ReconnectingConnection
 
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from wakeboard.board.server import BoardServer
-    from wakeboard.local.view import Level, View
+    from wakeboard.local.messages import Level
     from wakeboard.maintenance.reaper import ReapCounts
     from wakeboard.rules.alert_rules import AlertSpec
 
@@ -64,13 +62,14 @@ COMPANION_STOP_TIMEOUT_S: Final = 3.0
 RELEASE_TIME_S: Final = 5.0  # after its grace period a worker needs a moment to release its runs
 CANCEL_AGAIN_AFTER_S: Final = 0.5
 MAX_NAMES: Final = 3
+SPARE_PORTS: Final = 20  # after that of the web board, for the case that it is in use
 APPLICATION_NAME: Final = "wakeboard up"  # in pg_stat_activity
 
 
 class Supervisor:
     """Starts, runs and stops the parts.
 
-    `board_port`: the port of the web board, which takes another free one if it is in use; None: no board.
+    `board_port`: the port of the web board, which takes one of the next if it is in use; None: no board.
     `repair_database` restarts a database that has exited and returns a message; None if there was nothing to do.
     """
 
@@ -80,21 +79,20 @@ class Supervisor:
         dsn: str,
         *,
         program: str,
-        live: bool,
         board_port: int | None,
         wake_interval_s: float,
         repair_database: Callable[[], str | None],
     ) -> None:
-        self._folder, self._dsn, self._program, self._live = folder, dsn, program, live
+        self._folder, self._dsn = folder, dsn
         self._board_port = board_port
         self._board: BoardServer | None = None
         self._repair_database = repair_database
-        self._view: View = PlainView()
+        self._printer = Printer()
         self._problems = Problems(self._emit)
         self._settings = WorkerSettings(folder, dsn)
         sync_connection = ReconnectingConnection(dsn, APPLICATION_NAME, AdminStore)
         spawn_connection = ReconnectingConnection(dsn, APPLICATION_NAME, EventQueries)
-        poll_connection = ReconnectingConnection(dsn, APPLICATION_NAME, Listings)
+        poll_connection = ReconnectingConnection(dsn, APPLICATION_NAME, EventQueries)
         self._maintenance_connection = ReconnectingConnection(dsn, APPLICATION_NAME, MaintenanceStore)
         self._connections = [sync_connection, spawn_connection, poll_connection, self._maintenance_connection]
         self._sync = ManifestSync(folder, sync_connection, self._problems, emit=self._emit)
@@ -106,7 +104,7 @@ class Supervisor:
             on_killed=self._schedule_reap,
             wake_interval_s=wake_interval_s,
         )
-        self._poller = EventPoller(poll_connection, self._view, self._problems, self._spawner, program=program)
+        self._poller = EventPoller(poll_connection, self._problems, self._emit, program=program)
         self._companion: ChildProcess | None = None
         self._watcher = FileWatcher(folder, self._handler_files())  # created before the first sync, to miss no change
         self._sync_needed = True
@@ -124,8 +122,8 @@ class Supervisor:
             if stop.is_set():
                 return
             stack.push_async_callback(self._stop_workers, force_stop)
-            stack.push_async_callback(self._close_view)
-            self._open_view()
+            stack.push_async_callback(self._log_counts)
+            self._log("Ctrl-C stops everything.")
             await run_until_stopped(
                 stop,
                 self._spawner.run(),
@@ -144,14 +142,10 @@ class Supervisor:
         await self._sync.run_annotated()
         await self._poller.poll()
 
-    @property
-    def _title(self) -> str:
-        return f"wakeboard up {self._folder}" + (f"  {self._board.address}" if self._board else "")
-
     # -- output --------------------------------------------------------------------------------------------------------
 
     def _emit(self, message: Message) -> None:
-        self._view.print(message)
+        self._printer.print(message)
 
     def _log(self, text: str, level: Level = "info") -> None:
         self._emit(Message(UP, text, level))
@@ -170,15 +164,7 @@ class Supervisor:
             f" they also run http, with WAKEBOARD_COMMANDS also command ({self._folder / FILE_NAME})."
         )
 
-    def _open_view(self) -> None:
-        if self._live and can_show_live():
-            self._view = self._poller.view = LiveView(self._title, self._program)
-        else:
-            self._log("Ctrl-C stops everything.")
-
-    async def _close_view(self) -> None:
-        self._view.close()
-        self._view = self._poller.view = PlainView()
+    async def _log_counts(self) -> None:
         try:
             async with asyncio.timeout(COUNTS_WITHIN_S):
                 counts = await self._poller.counts()
@@ -327,7 +313,9 @@ class Supervisor:
         except ModuleNotFoundError as error:
             self._log(f"There is no web board: {error.name} is not installed. Type: pip install 'wakeboard[board]'")
             return
-        listener = listening_socket("127.0.0.1", self._board_port, or_any=True)
+        listener = listening_socket("127.0.0.1", self._board_port, spare_ports=SPARE_PORTS)
+        if listener.getsockname()[1] != self._board_port != 0:
+            self._log(f"Port {self._board_port} is in use; the web board takes another one.", "warning")
         options = BoardOptions(dsn=self._dsn, listen=self._settings.settings.listen)
         self._board = BoardServer(options, listener, handles_signals=False)
         self._board.start()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -22,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
+from wakeboard.local.messages import UP, Message, Printer
 from wakeboard.local.postgres import EmbeddedPostgres, FolderLock
 from wakeboard.local.supervisor import Supervisor, run_until_stopped
-from wakeboard.local.view import UP, Message, PlainView
 from wakeboard.store.connection import describe_dsn
 from wakeboard.store.migrate import migrate
 
@@ -38,15 +39,14 @@ SIGNAL_DELAY_S = 0.05  # Ctrl-C reaches all processes of the terminal: initdb ma
 class UpOptions:
     """The options of `wakeboard up`.
 
-    `dsn`: the database; "" for an embedded Postgres in `home`. `fresh`: empty the embedded database first. `live`:
-    draw the live view on a terminal. `board_port`: the port of the web board; None: no board. `program`: the command to
-    type for wakeboard; "" detects it. `wake_interval_s`: seconds between two wakes; tests shorten it.
+    `dsn`: the database; "" for an embedded Postgres in `home`. `fresh`: empty the embedded database first.
+    `board_port`: the port of the web board; None: no board. `program`: the command to type for wakeboard; "" detects
+    it. `wake_interval_s`: seconds between two wakes; tests shorten it.
     """
 
     folder: Path
     dsn: str = ""
     fresh: bool = False
-    live: bool = True
     board_port: int | None = None
     home: Path = field(default_factory=lambda: Path(".wakeboard"))
     program: str = ""
@@ -72,7 +72,6 @@ async def _run(options: UpOptions) -> int:
             options.folder,
             database.dsn,
             program=options.program or program_name(),
-            live=options.live,
             board_port=options.board_port,
             wake_interval_s=options.wake_interval_s,
             repair_database=database.repair,
@@ -126,7 +125,7 @@ class Database:
             started_at = time.monotonic()
             self.dsn = self._postgres.start()
             text = f"PostgreSQL runs in {self.home}/ (started in {time.monotonic() - started_at:.1f} s)."
-        PlainView().print(Message(UP, text))
+        Printer().print(Message(UP, text))
 
     def close(self) -> None:
         """Stops the embedded Postgres and releases the lock."""
@@ -163,4 +162,4 @@ def program_name() -> str:
     found = shutil.which("wakeboard")
     if path.name != "wakeboard" or (found and Path(found).resolve() == path.resolve()):
         return "wakeboard"
-    return min(os.path.relpath(path), str(path), key=len)
+    return shlex.quote(min(os.path.relpath(path), str(path), key=len))

@@ -172,4 +172,7 @@ def _cut(value: str) -> str:
 
 
 def _is_secret(name: str) -> bool:
-    return bool(re.search(r"SECRET|PASSWORD|TOKEN|KEY", name.upper())) and not name.endswith(("_DIR", "_DAYS"))
+    """Whether a setting of this name may be a credential; `AI_TOKENS_PER_MINUTE` counts something."""
+    return bool(re.search(r"SECRET|PASSWORD|TOKEN|KEY", name.upper())) and not re.search(
+        "_(DIR|DAYS)$|_PER_|MAX_", name
+    )

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import WakeboardError
 from wakeboard.local.child_process import ChildProcess
-from wakeboard.local.view import STARTUP_ERROR_PREFIX, UP, Message, worker_message
+from wakeboard.local.messages import STARTUP_ERROR_PREFIX, UP, Message, worker_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from wakeboard.local.view import Problems
+    from wakeboard.local.messages import Problems
     from wakeboard.local.worker_settings import WorkerSettings
     from wakeboard.store.queries.recent_events import EventQueries
     from wakeboard.store.reconnecting import ReconnectingConnection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,15 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 # (upper bound in seconds, seconds of the unit, unit): "in 80 s", but "in 2 min".
-_STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
+_DAY: Final = 86_400
+_STEPS: Final = (
+    (90, 1, "s"),
+    (90 * 60, 60, "min"),
+    (36 * 3600, 3600, "h"),
+    (60 * _DAY, _DAY, "days"),
+    (730 * _DAY, 30.44 * _DAY, "months"),
+    (math.inf, 365.25 * _DAY, "years"),
+)
 
 _REASONS = {  # stored by the SQL functions for runs that were not run to their end
     "CircuitOpen": "the runs before died one after another (suspendAfterDead)",
@@ -41,18 +50,13 @@ def runs_after_words(parents: Sequence[str]) -> str:
 
 
 def relative(moment: datetime | None, now: datetime) -> str:
-    """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", beyond 60 days its date; "-" for None.
-
-    The date is in the time zone of `now`.
-    """
+    """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", "in 4 months"; "-" for None."""
     if moment is None:
         return "-"
     seconds = (moment - now).total_seconds()
     if abs(seconds) < 0.5:  # noqa: PLR2004 - it rounds to nothing
         return "now"
     amount = _distance(abs(seconds))
-    if amount is None:
-        return f"{moment.astimezone(now.tzinfo):%Y-%m-%d}"
     return f"in {amount}" if seconds > 0 else f"{amount} ago"
 
 
@@ -63,14 +67,12 @@ def lasted(span: timedelta) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 10:  # noqa: PLR2004 - below it the tenths matter
         return f"{seconds:.1f} s"
-    return _distance(seconds) or f"{span.days} days"
+    return _distance(seconds)
 
 
-def _distance(seconds: float) -> str | None:
-    for bound, unit, name in _STEPS:
-        if seconds < bound:
-            return f"{max(1, round(seconds / unit))} {name}"
-    return None
+def _distance(seconds: float) -> str:
+    unit, name = next((unit, name) for bound, unit, name in _STEPS if seconds < bound)
+    return f"{max(1, round(seconds / unit))} {name}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -29,6 +29,8 @@ from wakeboard.store.connection import is_connection_loss
 from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, SNOOZED, WORKER_STOPPED, Failure, Release
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from wakeboard_worker.attempt import Attempt
 
 MAX_RESULT: Final = 16_384  # characters of JSON
@@ -36,6 +38,8 @@ MAX_RESULT_LEVELS: Final = 32  # of nested lists and objects
 _NUL: Final = r"(?<!\\)(?:\\\\)*\\u0000"  # the escape of a NUL in JSON; after another backslash it is text
 MAX_ERROR: Final = 2_000  # characters
 MAX_STACK: Final = 16_000  # characters
+MAX_FRAMES: Final = 30  # the innermost, of each exception of a chain
+CALLERS: Final = frozenset({"asyncio", "concurrent", "contextvars", "threading", "wakeboard", "wakeboard_worker"})
 MAX_SEARCHED: Final = 3 * MAX_STACK  # characters of an error that are searched for credentials; the rest is dropped
 MAX_DELAY_S: Final = 31 * 86_400.0
 DISCONNECTED_DELAY_S: Final = 5.0  # until a run is due again after its handler lost the connection to the database
@@ -143,9 +147,18 @@ def _error_text(error: BaseException) -> str:
 
 def _stack(error: BaseException) -> str:
     try:
-        return _without_credentials("".join(traceback.format_exception(error, limit=30)), MAX_STACK)
+        lines = traceback.format_exception(type(error), error, _of_the_handler(error.__traceback__), limit=-MAX_FRAMES)
+        return _without_credentials("".join(lines), MAX_STACK)
     except BaseException:  # noqa: BLE001 - an exception whose __str__ raises must not end the worker
         return ""
+
+
+def _of_the_handler(frames: TracebackType | None) -> TracebackType | None:
+    """Leave out the frames of wakeboard and of Python that led to the handler, unless the error is theirs."""
+    frame = frames
+    while frame is not None and str(frame.tb_frame.f_globals.get("__name__")).split(".")[0] in CALLERS:
+        frame = frame.tb_next
+    return frame or frames
 
 
 def _without_credentials(text: str, longest: int) -> str:

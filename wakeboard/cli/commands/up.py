@@ -13,7 +13,7 @@ from wakeboard.cli.support.session import explicit_dsn
 EXAMPLES = (
     "wakeboard up examples/shop/",
     "wakeboard up examples/shop/ --fresh          start with an empty database",
-    "wakeboard up examples/shop/ --no-live | tee up.log",
+    "wakeboard up examples/shop/ | tee up.log",
 )
 
 
@@ -23,9 +23,6 @@ def command(
         typer.Argument(metavar="DIR", parser=read_path, help="A folder of JobSchedule YAML, and a handlers.py."),
     ],
     fresh: Annotated[bool, typer.Option("--fresh", help="Empty the database first.", show_default=False)] = False,
-    no_live: Annotated[
-        bool, typer.Option("--no-live", help="Print plain lines on a terminal too.", show_default=False)
-    ] = False,
     board_port: Annotated[
         int,
         typer.Option(
@@ -54,7 +51,6 @@ def command(
         folder=folder,
         dsn=explicit_dsn(),
         fresh=fresh,
-        live=not no_live,
         board_port=None if no_board else board_port,
     )
     raise typer.Exit(run_up(options))

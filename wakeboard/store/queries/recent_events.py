@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, scalar_row, tuple_row
 
-from wakeboard.store.statements import read
+from wakeboard.store.statements import call, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,6 +159,10 @@ class EventQueries:
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
         self.conn = conn
+
+    async def now(self) -> datetime:
+        """The time of the database's clock."""
+        return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
     async def recent_events(self, since: datetime) -> list[RunEvent]:
         """Returns events after `since`, oldest first. Each part of the query returns only its newest 200."""

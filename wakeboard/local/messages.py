@@ -1,26 +1,26 @@
-"""The view of `wakeboard up`: its messages, its state and open problems, and the plain view of one line per message.
+"""The messages of `wakeboard up`: one line for each event of a run and for each problem.
 
-The live view (live_view.py) implements the same `View` protocol on a terminal.
+A line begins with the time at which it is printed, so that the times of the lines only grow.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from rich.text import Text
 
 from wakeboard.display_zone import in_zone
-from wakeboard.output import write_line
 from wakeboard.rules.humanize import counted, full_stop, lasted, reason_in_words, relative, times
 from wakeboard.rules.sanitize import one_line, printable
+from wakeboard.safe_console import SafeConsole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wakeboard.store.queries.listings import RunRow, ScheduleRow
     from wakeboard.store.queries.recent_events import RunEvent
 
 Level: TypeAlias = Literal["debug", "info", "success", "warning", "error"]
@@ -32,66 +32,40 @@ STARTUP_ERROR_PREFIX: Final = "wakeboard worker: "  # of the line that a worker 
 CRASHED: Final = "WorkerCrashed"  # the error type of a run that is dead because its workers crashed
 MAX_ERROR_CHARS: Final = 300  # `wakeboard run ID` prints the whole error
 SOURCE_WIDTH: Final = 8
+STYLES: Final[dict[Level, str]] = {
+    "debug": "dim",
+    "info": "",
+    "success": "green",
+    "warning": "yellow",
+    "error": "red",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One line of output. `at` None: now."""
+    """One line of output."""
 
     source: str
     text: str
     level: Level = "info"
-    at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ViewState:
-    """What the live view draws, as of `now` by the database's clock."""
+class Printer:
+    """Prints messages to standard output, in colour on a terminal."""
 
-    now: datetime
-    schedules: Sequence[ScheduleRow] = ()
-    runs: Sequence[RunRow] = ()  # unfinished runs, then dead and finished ones, newest first
-    workers: int = 0
-    next_wake_s: float = 0.0
-    problems: Sequence[str] = ()
-
-
-class View(Protocol):
-    """Where `up` writes. A view does not raise when its terminal was closed."""
+    def __init__(self) -> None:
+        self._console = SafeConsole(soft_wrap=True)
 
     def print(self, message: Message) -> None:
-        """Prints a message."""
-        ...
-
-    def render(self, state: ViewState) -> None:
-        """Draws the current state."""
-        ...
-
-    def close(self) -> None:
-        """Restores the terminal."""
-        ...
-
-
-class PlainView:
-    """Prints messages to standard output and draws no state."""
-
-    def print(self, message: Message) -> None:
-        """Prints one line."""
+        """Prints one line. Does nothing after the terminal was closed."""
         with suppress(OSError, ValueError):
-            write_line(plain_line(message, datetime.now(UTC)))
-            sys.stdout.flush()
-
-    def render(self, state: ViewState) -> None:
-        """Does nothing: each event was printed as a message."""
-
-    def close(self) -> None:
-        """Does nothing."""
+            self._console.print(message_line(message, datetime.now(UTC)))
 
 
-def plain_line(message: Message, now: datetime) -> str:
+def message_line(message: Message, now: datetime) -> Text:
     """Formats a message: `14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in the display zone."""
-    moment = in_zone(message.at or now)
-    return f"{moment:%H:%M:%S}  {one_line(message.source):<{SOURCE_WIDTH}}  {one_line(message.text)}"
+    head = f"{in_zone(now):%H:%M:%S}  {one_line(message.source):<{SOURCE_WIDTH}}  "
+    return Text.assemble((head, "dim"), (one_line(message.text), STYLES[message.level]))
 
 
 class Problems:
@@ -122,23 +96,24 @@ class Problems:
 # -- messages about runs -----------------------------------------------------------------------------------------------
 
 
-def event_message(event: RunEvent, program: str) -> Message:
-    """Describes an event of a run. `program` is the command to type for wakeboard."""
-    text, level = _event_text(event, program)
-    return Message(f"run {event.run_id}", f"{one_line(event.schedule or event.job_type)} {text}", level, event.at)
+def event_message(event: RunEvent, program: str, now: datetime) -> Message:
+    """Describes an event of a run, as of `now`. `program` is the command to type for wakeboard."""
+    text, level = _event_text(event, program, now)
+    return Message(f"run {event.run_id}", f"{one_line(event.schedule or event.job_type)} {text}", level)
 
 
-def _event_text(event: RunEvent, program: str) -> tuple[str, Level]:  # noqa: PLR0911 - one case per event
+def _event_text(event: RunEvent, program: str, now: datetime) -> tuple[str, Level]:  # noqa: PLR0911 - one case per event
     attempt = f"attempt {event.attempt} of {event.max_attempts}"
     match event.kind:
         case "started":
-            return f"started, {attempt}" if event.attempt > 1 else "started", "debug"
+            again = f", {attempt}" if event.attempt > 1 else ""
+            return f"has been running for {lasted(now - event.at)}{again}", "debug"
         case "succeeded":
             took = f" in {lasted(event.at - event.started_at)}" if event.started_at else ""
             return f"succeeded{took}" + (f", {attempt}" if event.attempt > 1 else ""), "success"
         case "failed" | "timed_out":
             verb = "failed" if event.kind == "failed" else "timed out"
-            retry = f", retry {relative(event.next_attempt_at, event.at)}" if event.next_attempt_at else ""
+            retry = f", retry {relative(event.next_attempt_at, now)}" if event.next_attempt_at else ""
             return f"{verb}, {attempt}{retry}: {_error(event)}", "warning"
         case "crashed":
             return "lost its worker and is queued again", "warning"
