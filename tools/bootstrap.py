@@ -112,7 +112,7 @@ def find_uv() -> str | None:
 def install(*what: str) -> None:
     """Installs into .venv, bytecode included, by uv, or by pip if uv is not there or cannot reach the index of pip."""
     uv = find_uv()
-    if uv and works([uv, "pip", "install", "--compile-bytecode", "--python", str(PYTHON), *what]):
+    if uv and show_progress([uv, "pip", "install", "--compile-bytecode", "--python", str(PYTHON), *what]):
         return
     pip = OUR_PIP if works([*OUR_PIP, "--version"]) else [sys.executable, "-m", "pip", "--python", str(PYTHON)]
     if subprocess.call([*pip, "install", "--quiet", "--disable-pip-version-check", *what]):
@@ -156,6 +156,15 @@ def works(command: list[str]) -> bool:
         return subprocess.call(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0
     except OSError:
         return False
+
+
+def show_progress(command: list[str]) -> bool:
+    """Whether the command of uv succeeds. Prints what it downloads and how far it is, without the list of packages."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8") as process:
+        for line in process.stderr or ():
+            if line.split(" ")[0] in {"Resolved", "Downloading", "Prepared", "Installed", "Bytecode"}:
+                report("  " + line.rstrip())
+    return process.returncode == 0
 
 
 def report(sentence: str) -> None:
