@@ -22,6 +22,7 @@ FILES: Final = {
     "handlers.py": "handlers.py",
     "report.yaml": "schedules/report.yaml",
     "clean-up.yaml": "schedules/clean-up.yaml",
+    "alerts.yaml": "alerts.yaml",
     "test_handlers.py": "tests/test_handlers.py",
     "pyproject.toml": "pyproject.toml",
     "Dockerfile": "Dockerfile",
