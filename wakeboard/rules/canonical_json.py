@@ -25,6 +25,18 @@ MAX_BYTES: Final = 65_536
 _MAX_DEPTH: Final = 32
 _MAX_INTEGER: Final = 2**53  # up to here a double, and so JavaScript and jq, represents every integer
 _SHOWN: Final = 60  # characters of a refused value
+_WRONG_JSON: Final = {  # the messages of Python's parser, in words that do not need Python
+    "Expecting property name enclosed in double quotes": "a key in double quotes is expected",
+    "Expecting ':' delimiter": "a colon is expected",
+    "Expecting ',' delimiter": "a comma or the end of the object or list is expected",
+    "Expecting value": "a value is expected; text needs double quotes",
+    "Extra data": "there is text after the end of the payload",
+    "Illegal trailing comma before end of object": "the last entry has a comma",
+    "Illegal trailing comma before end of array": "the last entry has a comma",
+    "Invalid control character at": "a line end or control character in a text is written as an escape",
+    "Unterminated string starting at": "the closing quote of this text is missing",
+    "Invalid \\escape": "after a backslash only an escape of JSON may follow",
+}
 PAYLOAD_EXAMPLE: Final = """write for example '{"segment": "active"}'"""
 
 
@@ -58,8 +70,9 @@ def parse_payload(text: str | bytes) -> Json:
     except UnicodeDecodeError:
         raise InvalidValue(f"the payload is not UTF-8; {PAYLOAD_EXAMPLE}.") from None
     except json.JSONDecodeError as exc:
-        problem = f"{exc.msg.removesuffix(' at')} at line {exc.lineno}, column {exc.colno}"
-        raise InvalidValue(f"the payload is not JSON ({problem}); {PAYLOAD_EXAMPLE}.") from None
+        place = f"line {exc.lineno}, column {exc.colno}"
+        found = f" ({_WRONG_JSON[exc.msg]})" if exc.msg in _WRONG_JSON else ""
+        raise InvalidValue(f"the payload is not JSON at {place}{found}; {PAYLOAD_EXAMPLE}.") from None
     except RecursionError:
         raise InvalidValue(f"the payload is nested too deeply; {PAYLOAD_EXAMPLE}.") from None
     except ValueError:  # Python parses no integer of more than 4,300 digits

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.store.enqueue import Enqueued
 
-MAX_UNIQUE_FOR_S = 31 * 86_400
+LONGEST_S = 31 * 86_400
 
 EXAMPLES = (
     "wakeboard enqueue ping",
@@ -29,6 +29,7 @@ EXAMPLES = (
     "wakeboard enqueue close_month --at 2026-12-31T23:30+01:00",
     "wakeboard enqueue charge '{\"order\": 7}' --key order-7      at most one run with this key",
     "wakeboard enqueue sync '{\"customer\": 7}' --unique-for 1h --unique-by customer",
+    "wakeboard enqueue report --after 41 --after 42 --max-attempts 3 --timeout 30m",
     "generate | wakeboard enqueue import -                      payload from standard input",
 )
 
@@ -38,6 +39,13 @@ class IfExists(StrEnum):
 
     KEEP = "keep"
     REPLACE = "replace"
+
+
+class Backoff(StrEnum):
+    """How the pauses between attempts grow."""
+
+    EXPONENTIAL = "exponential"
+    FIXED = "fixed"
 
 
 def command(
@@ -54,7 +62,7 @@ def command(
         int, typer.Option(metavar="N", min=1, max=5, help="Runs with a higher priority are claimed first.")
     ] = 3,
     at: Annotated[str | None, typer.Option("--at", metavar="TIME", help="Due at this ISO 8601 time.")] = None,
-    after: Annotated[
+    delay_text: Annotated[
         str | None, typer.Option("--in", metavar="DURATION", help="Due after this duration: 90s, 10m, 2h.")
     ] = None,
     key: Annotated[
@@ -76,6 +84,15 @@ def command(
     if_exists: Annotated[
         IfExists, typer.Option(metavar="keep|replace", help="What to do with an equal run that still waits.")
     ] = IfExists.KEEP,
+    after: Annotated[
+        list[int] | None,
+        typer.Option(metavar="RUN", min=1, help="Start after this run has ended. Repeat it for more runs."),
+    ] = None,
+    max_attempts: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Attempts before it is dead.")] = 5,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long an attempt may take.")] = "10m",
+    backoff: Annotated[
+        Backoff, typer.Option(metavar="exponential|fixed", help="How the pauses between attempts grow.")
+    ] = Backoff.EXPONENTIAL,
     as_json: AsJson = False,
 ) -> None:
     """Enqueue a run.
@@ -83,14 +100,15 @@ def command(
     The payload is a JSON object or list of at most 64 KiB. Without --at or --in the run is due now.
     Without --unique-by, runs with equal payloads are equal. `replace` gives a waiting run the new payload and time.
     """
-    if at is not None and after is not None:
+    if at is not None and delay_text is not None:
         raise typer.BadParameter("use --at or --in, not both", param_hint="--in")
     if unique_for is None and (unique_by or if_exists is IfExists.REPLACE):
         hint = "--unique-by" if unique_by else "--if-exists"
         raise typer.BadParameter("write --unique-for, too, for example --unique-for 1h", param_hint=hint)
     time = parse_time(at) if at is not None else None
-    delay = parse_duration(after) if after is not None else None
-    unique_for_s = _whole_seconds(unique_for) if unique_for is not None else None
+    delay = parse_duration(delay_text) if delay_text is not None else None
+    unique_for_s = _whole_seconds(unique_for, "--unique-for") if unique_for is not None else None
+    timeout_s = _whole_seconds(timeout, "--timeout")
     value = read_payload(payload)
 
     async def send(session: Session) -> tuple[Enqueued, datetime | None, bool]:
@@ -111,6 +129,10 @@ def command(
                 unique_for=unique_for_s,
                 unique_by=unique_by or None,
                 if_exists=if_exists.value,
+                after=after or None,
+                max_attempts=max_attempts,
+                timeout_s=timeout_s,
+                backoff=backoff.value,
             )
             replaced = (
                 if_exists is IfExists.REPLACE and not enqueued.created and await was_replaced(session.conn, enqueued)
@@ -134,8 +156,8 @@ def command(
         print_message(f"run {enqueued.id} was enqueued within {unique_for}; no run was enqueued.")
 
 
-def _whole_seconds(text: str) -> int:
+def _whole_seconds(text: str, option: str) -> int:
     seconds = parse_duration(text).total_seconds()
-    if not 1 <= seconds <= MAX_UNIQUE_FOR_S or seconds % 1:
-        raise InvalidValue(f"--unique-for is {text}; write whole seconds from 1s to 31d.")
+    if not 1 <= seconds <= LONGEST_S or seconds % 1:
+        raise InvalidValue(f"{option} is {text}; write whole seconds from 1s to 31d.")
     return int(seconds)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 GAP = "  "
+READABLE_WIDTH = 20  # of a truncated cell, while the others can be truncated, too
 MIN_WIDTH = 8  # of a truncated cell
 UNLIMITED = 1_000_000  # width where standard output is not a terminal
 _LINE_END = re.compile(r"[\n\x0b-\x0d\x1c-\x1e\x85\u2028\u2029]")
@@ -47,7 +48,10 @@ STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column and its heading. `shrinks`: it is truncated with "…" if the terminal is too narrow."""
+    """A column and its heading.
+
+    `shrinks`: it is truncated with "…" if the terminal is too narrow, the last such column first.
+    """
 
     heading: str
     right: bool = False
@@ -75,6 +79,10 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: in
     widths = [max(row[at].cell_len for row in rows) for at in range(len(columns))]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
     shrinking = [at for at, column in enumerate(columns) if column.shrinks]
+    for at in reversed(shrinking):
+        cut = max(0, min(excess, widths[at] - READABLE_WIDTH))
+        widths[at] -= cut
+        excess -= cut
     while excess > 0 and shrinking:
         widest = max(shrinking, key=lambda at: widths[at])
         if widths[widest] <= MIN_WIDTH:
