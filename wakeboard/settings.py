@@ -195,7 +195,8 @@ class Settings(BaseSettings):
         300,
         ge=1,
         le=86_400,
-        description="A tick that is enqueued later than this many seconds is missed: `catchUp` decides if it runs.",
+        description="If the oldest due tick of a schedule is later than this many seconds, there was an outage or a "
+        "pause: `catchUp` decides which of its due ticks run. After a shorter delay each of them runs.",
     )
     history_retention_days: int = Field(
         30,
@@ -254,7 +255,7 @@ class Settings(BaseSettings):
 
     @property
     def misfire_grace(self) -> timedelta:
-        """How late a tick may be enqueued before it is missed."""
+        """How late the oldest due tick may be before `catchUp` decides about all of them."""
         return timedelta(seconds=self.misfire_grace_seconds)
 
     @field_validator(

@@ -262,6 +262,25 @@ async def test_the_tick_is_unique_even_if_everything_else_fails(store: Maintenan
         )
 
 
+@pytest.mark.parametrize("paused", [False, True])
+async def test_an_outage_or_a_pause_of_frequent_schedules_starts_no_burst(store: MaintenanceStore, paused: bool):
+    await put(
+        store,
+        declared("latest", schedule="* * * * *"),
+        declared("skip", schedule="* * * * *", catchUp={"policy": "Skip"}),
+        declared("ten", schedule="* * * * *", catchUp={"policy": "All", "limit": 10}),
+        declared("two-minutes", schedule="*/2 * * * *"),
+    )
+    if paused:
+        await AdminStore(store.conn).pause("all", "an incident")
+    await make_due(store, ago=3 * HOUR)
+    if paused:
+        assert await make_ticks(store) == (0, 0, 0, 0)
+        await AdminStore(store.conn).resume("all")
+    await make_ticks(store)
+    assert Counter(await runs(store, columns="schedule")) == {"team/latest": 1, "team/ten": 10, "team/two-minutes": 1}
+
+
 @pytest.mark.parametrize("what", ["all", "queue:mail", "schedule"])
 async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: MaintenanceStore, what: str):
     await put(store, declared("a", queue="mail", schedule=hourly(), catchUp={"policy": "Latest"}), declared("b"))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeboard.maintenance.scheduler import plan_skip, plan_ticks
-from wakeboard.rules.catch_up import CatchUpPolicy, missed_ticks_to_run
+from wakeboard.rules.catch_up import CatchUpPolicy, due_ticks_to_run
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import dst_ticks_for
 from wakeboard.store.maintenance_api import DueDefinition, Skipped
@@ -78,17 +78,39 @@ def test_ticks_that_are_not_missed_are_always_made(
     ("catch_up", "limit", "made", "skipped"),
     [
         ("Skip", 100, ["10:00"], Skipped(at("6:00"), at("9:00"), 4, "CatchUpSkip")),
-        ("Latest", 100, ["09:00", "10:00"], Skipped(at("6:00"), at("8:00"), 3, "CatchUpLatest")),
-        ("All", 3, ["07:00", "08:00", "09:00", "10:00"], Skipped(at("6:00"), at("6:00"), 1, "CatchUpAll")),
-        ("All", 4, ["06:00", "07:00", "08:00", "09:00", "10:00"], None),
+        ("Latest", 100, ["10:00"], Skipped(at("6:00"), at("9:00"), 4, "CatchUpLatest")),
+        ("All", 3, ["08:00", "09:00", "10:00"], Skipped(at("6:00"), at("7:00"), 2, "CatchUpAll")),
+        ("All", 5, ["06:00", "07:00", "08:00", "09:00", "10:00"], None),
         ("All", 100, ["06:00", "07:00", "08:00", "09:00", "10:00"], None),
     ],
 )
-def test_catch_up_decides_about_missed_ticks_alone(catch_up: str, limit: int, made: list[str], skipped: Skipped | None):
+def test_after_an_outage_catch_up_decides_about_each_due_tick(
+    catch_up: str, limit: int, made: list[str], skipped: Skipped | None
+):
     plan = plan_ticks(due("0 * * * *", at("6:00"), at("10:03"), catch_up=catch_up, limit=limit), FIVE_MINUTES)
     assert clocks(plan.ticks) == made
     assert list(plan.skipped) == ([skipped] if skipped else [])
     assert plan.next_cursor == at("11:00")
+
+
+@pytest.mark.parametrize(
+    ("line", "cursor", "now", "catch_up", "made"),
+    [
+        ("* * * * *", "5:00", "8:00:40", "Latest", ["08:00"]),
+        ("*/2 * * * *", "5:00", "8:00:40", "Latest", ["08:00"]),
+        ("* * * * *", "5:00", "8:00:40", "Skip", []),
+        ("* * * * *", "5:00", "8:00:40", "All", ["07:58", "07:59", "08:00"]),
+        ("* * * * *", "7:55", "8:00:01", "Latest", ["08:00"]),
+        ("*/6 * * * *", "7:00", "8:04", "Skip", ["08:00"]),
+        ("*/6 * * * *", "7:00", "8:05:01", "Skip", []),
+        ("*/5 * * * *", "7:00", "8:00:01", "Skip", []),
+    ],
+)
+def test_the_grace_never_adds_a_run_to_those_of_the_policy(
+    line: str, cursor: str, now: str, catch_up: str, made: list[str]
+):
+    plan = plan_ticks(due(line, at(cursor), at(now), catch_up=catch_up, limit=3), FIVE_MINUTES)
+    assert clocks(plan.ticks) == made
 
 
 @pytest.mark.parametrize(
@@ -99,8 +121,8 @@ def test_catch_up_decides_about_missed_ticks_alone(catch_up: str, limit: int, ma
         (
             3 * 3600,
             "Latest",
-            ["09:00", "10:00"],
-            [Skipped(at("6:00"), at("7:00"), 2, "TooLate"), Skipped(at("8:00"), at("8:00"), 1, "CatchUpLatest")],
+            ["10:00"],
+            [Skipped(at("6:00"), at("7:00"), 2, "TooLate"), Skipped(at("8:00"), at("9:00"), 2, "CatchUpLatest")],
         ),
         (180, "All", ["10:00"], [Skipped(at("6:00"), at("9:00"), 4, "TooLate")]),
         (179, "All", [], [Skipped(at("6:00"), at("10:00"), 5, "TooLate")]),
@@ -201,20 +223,32 @@ def test_no_due_tick_is_lost_and_none_is_counted_twice(
         assert skipped.ticks == sum(skipped.since <= tick <= skipped.until for tick in ticks)
         assert not any(skipped.since <= tick <= skipped.until for tick in plan.ticks)
     if deadline is None:
-        in_time = [tick for tick in ticks if now - tick <= timedelta(seconds=misfire_grace)]
-        assert list(plan.ticks)[len(plan.ticks) - len(in_time) :] == in_time
+        late_pod = now - cursor <= timedelta(seconds=misfire_grace)
+        most = len(ticks) if late_pod else {"Skip": 1, "Latest": 1, "All": limit}[catch_up]
+        assert len(plan.ticks) <= most
+        assert catch_up == "Skip" or list(plan.ticks) == ticks[-most:]
 
 
 SCHEDULES = Path(__file__).parents[2] / "wakeboard/store/migrations/0002_schedules.sql"
 
 
-@pytest.mark.parametrize(("policy", "count"), [("Skip", 0), ("Latest", 1), ("All", 7)])
-def test_a_catch_up_policy_decides_how_many_missed_ticks_run(policy: str, count: int):
-    assert missed_ticks_to_run(policy, limit=7) == count
+@pytest.mark.parametrize(
+    ("policy", "newest_is_on_time", "count"),
+    [
+        ("Skip", False, 0),
+        ("Skip", True, 1),
+        ("Latest", False, 1),
+        ("Latest", True, 1),
+        ("All", False, 7),
+        ("All", True, 7),
+    ],
+)
+def test_a_catch_up_policy_decides_how_many_due_ticks_run(policy: str, newest_is_on_time: bool, count: int):
+    assert due_ticks_to_run(policy, limit=7, newest_is_on_time=newest_is_on_time) == count
 
 
 def test_every_catch_up_policy_can_be_run_and_stored():
     allowed = re.search(r"check \(catch_up in \((.*?)\)\)", SCHEDULES.read_text())
     assert allowed is not None
     assert re.findall(r"'(\w+)'", allowed[1]) == list(get_args(CatchUpPolicy))
-    assert all(missed_ticks_to_run(policy, limit=7) >= 0 for policy in get_args(CatchUpPolicy))
+    assert all(due_ticks_to_run(policy, limit=7, newest_is_on_time=False) >= 0 for policy in get_args(CatchUpPolicy))

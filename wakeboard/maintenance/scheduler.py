@@ -4,18 +4,20 @@ It works in three steps, and holds no lock while it plans: read the due schedule
 (`plan_ticks`, pure), and write the plans in one statement (`enqueue_due_ticks`). That statement ignores a plan whose
 schedule has changed since it was read, because another process has already written it.
 
-The due ticks fall into three ranges, from the oldest to now. Each may be empty.
+The due ticks fall into two ranges, from the oldest to now. Each may be empty.
 
-    cursor ──── too late ────┬──── missed ────┬──── in time ──── now
-              startingDeadlineSeconds     misfire grace
-              skipped             catchUp decides      run
+    cursor ──── too late ────┬──── catchUp decides, or all run ──── now
+              startingDeadlineSeconds
+
+If the oldest due tick is within the misfire grace, a worker was merely late, and all ticks of the second range run. If
+it is older, there was an outage or a pause: then `catchUp` decides about the whole range (`wakeboard.rules.catch_up`).
 
 The history row of skipped ticks has one of these reasons:
 
     TooLate          older than startingDeadlineSeconds when planned, or the run did not start in time
-    CatchUpSkip      missed, and catchUp.policy is Skip
-    CatchUpLatest    missed, and a newer missed tick runs
-    CatchUpAll       missed, and catchUp.limit newer missed ticks run
+    CatchUpSkip      due after an outage, and catchUp.policy is Skip
+    CatchUpLatest    due after an outage, and a newer tick runs
+    CatchUpAll       due after an outage, and catchUp.limit newer ticks run
     Forbidden        an earlier run was unfinished, and concurrencyPolicy is Forbid (decided by the store)
     Replaced         a newer tick came in the same pass, and concurrencyPolicy is Replace (decided by the store)
     CircuitOpen      the runs before died one after another, and suspendAfterDead is set (decided by the store)
@@ -36,7 +38,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wakeboard.errors import WakeboardError
 from wakeboard.maintenance.partitions import with_partition
-from wakeboard.rules.catch_up import missed_ticks_to_run, skip_reason
+from wakeboard.rules.catch_up import due_ticks_to_run, skip_reason
 from wakeboard.store.maintenance_api import EnqueuedTicks, Skipped, TickPlan
 
 if TYPE_CHECKING:
@@ -76,7 +78,11 @@ def plan_ticks(due: DueDefinition, misfire_grace: timedelta) -> TickPlan:
 
 def plan_skip(due: DueDefinition, reason: str) -> TickPlan:
     """Plans to skip every due tick of one schedule, as one range."""
-    return _planned(due, lambda tick_schedule: _plan_ranges(due, tick_schedule, [(due.now, 0, reason)]))
+
+    def plan(tick_schedule: DstTicks) -> TickPlan:
+        return _plan_ranges(due, tick_schedule, _first_tick(due, tick_schedule), [(due.now, 0, reason)])
+
+    return _planned(due, plan)
 
 
 def _planned(due: DueDefinition, plan: Callable[[DstTicks], TickPlan]) -> TickPlan:
@@ -104,7 +110,8 @@ def _plan(due: DueDefinition, tick_schedule: DstTicks, misfire_grace: timedelta)
         following = _following(tick_schedule, cursor)
         if following is None or following > now:  # one tick, in time: the common case
             return TickPlan(due.id, due.generation, cursor, following, cursor, (cursor,))
-    return _plan_ranges(due, tick_schedule, list(_ranges(due, misfire_grace)))
+    first = _first_tick(due, tick_schedule)
+    return _plan_ranges(due, tick_schedule, first, list(_ranges(due, tick_schedule, first, misfire_grace)))
 
 
 @lru_cache(maxsize=4096)
@@ -113,17 +120,35 @@ def _following(tick_schedule: DstTicks, cursor: datetime) -> datetime | None:
     return tick_schedule.next_tick(cursor)
 
 
-def _ranges(due: DueDefinition, misfire_grace: timedelta) -> Iterator[tuple[datetime, int, str]]:
+def _ranges(
+    due: DueDefinition, tick_schedule: DstTicks, first: datetime | None, misfire_grace: timedelta
+) -> Iterator[tuple[datetime, int, str]]:
     """The ranges up to now, oldest first: the last moment, how many of the newest ticks run, why the others do not."""
     if due.starting_deadline_s is not None:
         yield due.now - timedelta(seconds=due.starting_deadline_s) - _JUST_BEFORE, 0, TOO_LATE
-    missed_until = due.now - misfire_grace - _JUST_BEFORE
-    yield missed_until, missed_ticks_to_run(due.catch_up, due.catch_up_limit), skip_reason(due.catch_up)
-    yield due.now, _EVERY_TICK, ""
+    if first is None or due.now - first <= misfire_grace:
+        yield due.now, _EVERY_TICK, ""
+    else:
+        on_time = _newest_is_on_time(due.now, tick_schedule, misfire_grace)
+        newest = due_ticks_to_run(due.catch_up, due.catch_up_limit, newest_is_on_time=on_time)
+        yield due.now, newest, skip_reason(due.catch_up)
 
 
-def _plan_ranges(due: DueDefinition, tick_schedule: DstTicks, ranges: Sequence[tuple[datetime, int, str]]) -> TickPlan:
-    position = _first_tick(due, tick_schedule)
+def _newest_is_on_time(now: datetime, tick_schedule: DstTicks, misfire_grace: timedelta) -> bool:
+    """Whether the newest tick is within the grace, and is not one of many: the next one comes later than the grace."""
+    tick = tick_schedule.next_tick(now - misfire_grace - _JUST_BEFORE)
+    if tick is None or tick > now:
+        return False
+    following = tick_schedule.next_tick(tick)
+    return following is None or following - tick > misfire_grace
+
+
+def _plan_ranges(
+    due: DueDefinition,
+    tick_schedule: DstTicks,
+    position: datetime | None,
+    ranges: Sequence[tuple[datetime, int, str]],
+) -> TickPlan:
     up_to: datetime | None = None
     ticks: list[datetime] = []
     skipped: list[Skipped] = []

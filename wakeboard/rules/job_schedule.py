@@ -72,16 +72,20 @@ LimitKey = Annotated[str, Field(max_length=128, pattern=WORD)]
 
 
 class CatchUp(Declared):
-    """What happens to ticks that were missed: enqueued more than five minutes late, for example after an outage."""
+    """What becomes of the due ticks after an outage or a pause: when the oldest of them is over five minutes late.
+
+    A shorter delay loses no tick, for example that of a pod that starts a minute late.
+    """
 
     policy: CatchUpPolicy = Field(
         default="Latest",
-        description="Which missed ticks still run: none (Skip), only the newest (Latest), or the newest `limit` (All). "
-        "Those that do not run are recorded as skipped.",
+        description="Which of the due ticks run: only the newest (Latest), the newest `limit` (All), or none (Skip). "
+        "With Skip, the newest one still runs if it is at most five minutes late, unless the next one follows within "
+        "five minutes. Those that do not run are recorded as skipped.",
     )
     limit: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None,
-        description=f"With policy All: how many missed ticks run at most. The default is {DEFAULT_LIMIT}.",
+        description=f"With policy All: how many of the due ticks run at most. The default is {DEFAULT_LIMIT}.",
         examples=[DEFAULT_LIMIT],
     )
 
