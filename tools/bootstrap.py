@@ -33,6 +33,7 @@ LOCKS = {
 TEST_PACKAGES = {
     "postgresql-15": "/usr/lib/postgresql/15/bin/postgres",
     "pgbouncer": "/usr/sbin/pgbouncer",
+    "cron": "/usr/bin/crontab",
     "chromium-headless-shell": "/usr/bin/chromium-headless-shell",
     "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
 }

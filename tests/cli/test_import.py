@@ -263,6 +263,15 @@ def test_a_folder_of_crontabs_is_read_as_cron_reads_it(bare_cli: Cli, tmp_path: 
     ]
 
 
+def test_a_column_of_users_is_not_imported_as_a_part_of_the_commands(bare_cli: Cli, tmp_path: Path):
+    (tmp_path / "crontab").write_text("0 1 * * * root one x\n0 2 * * * www-data two x\n")
+    result = bare_cli("import", "crontab", "--crontab")
+    assert (
+        'crontab: "root" and "www-data" look like a column of users, as in /etc/cron.d: add --with-users' in result.err
+    )
+    assert result.code == 1
+
+
 def test_a_crontab_without_its_option_is_recognised(bare_cli: Cli, tmp_path: Path):
     (tmp_path / "crontab").write_text("0 1 * * * one\n")
     result = bare_cli("import", "crontab")

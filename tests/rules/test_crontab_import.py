@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.rules.import_examples import OPTIONS
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.crontab import MAX_LINES, MAX_SETTINGS, CrontabLine, read_crontab
+from wakeboard.rules.crontab import MAX_LINES, MAX_SETTINGS, CrontabLine, column_of_users, read_crontab
 from wakeboard.rules.crontab_import import import_crontab_line
 
 if TYPE_CHECKING:
@@ -76,11 +76,24 @@ def test_a_column_for_users_is_read_on_request():
 
 
 @pytest.mark.parametrize(
+    ("text", "users"),
+    [
+        ("0 5 * * * root run a\n0 6 * * * www-data\tphp x\n0 7 * * * deploy x y\n", ["root", "www-data", "deploy"]),
+        ("0 5 * * * php /srv/x\n0 6 * * * mail root\n0 7 * * * operator\n", []),
+    ],
+)
+def test_a_column_of_users_is_recognised_by_a_user_of_each_system(text: str, users: list[str]):
+    assert column_of_users(lines(text)) == users
+
+
+@pytest.mark.parametrize(
     ("text", "with_users", "says"),
     [
         ("0 5 * * 1", False, "neither five fields and a command"),
         ("hello", False, "neither five fields and a command"),
         ("0 5 * * 1 root", True, "no command behind the user"),
+        ("0 5 * * 1 /opt/run --all", True, "leave out --with-users"),
+        ("0 0 5 * * 1 root run", True, "looks like a sixth field"),
         ("0 5 * * 1 a\0b", False, "NUL"),
         ("\n" * MAX_LINES + "0 5 * * 1 x", False, "more than 20000 lines"),
     ],
@@ -93,10 +106,12 @@ def test_a_line_that_is_not_understood_has_a_problem(text: str, with_users: bool
     ("text", "becomes"),
     [
         ("0 5 * * 7 run", {"schedule": "0 5 * * 7"}),
-        ("@Daily run", {"schedule": "@Daily"}),
+        ("@daily run", {"schedule": "@daily"}),
         ("CRON_TZ=Asia/Tokyo\n0 5 * * * run", {"timeZone": "Asia/Tokyo"}),
         ("RANDOM_DELAY=10\n0 5 * * * run", {"jitterSeconds": 600}),
         ("0~30 5 * * * run", {"schedule": "H(0-30) 5 * * *"}),
+        ("~ 5 * * 5-7 run", {"schedule": "H 5 * * 5-7"}),
+        ("0 5 * * * -n -s run", {"concurrencyPolicy": "Forbid"}),
         ("~ ~ * * * run", {"schedule": "H H * * *"}),
         ("0 0 1,15 * 1 run", {"schedule": "0 0 1,15 * 1"}),
         ("0 0 */2 * * run", {"schedule": "0 0 */2 * *"}),
@@ -156,6 +171,7 @@ def test_names_are_never_taken_twice():
     [
         ("@reboot run", "@reboot has no time"),
         ("0 0 */2 * 1 run", "cron wants both days to match"),
+        ("~ 0 */2 * 1 run", "cron wants both days to match"),
         ("60 0 * * * run", 'the minute "60"'),
         ("0 0 30 2 * run", "would never run"),
         ("CRON_TZ=Mars\n0 0 * * * run", "not a known time zone"),
@@ -179,6 +195,9 @@ def test_what_cannot_be_imported_has_a_reason(text: str, says: str):
         ("TOKEN=x\n0 5 * * * run", "move passwords"),
         ("0 5 * * * cat%x", "standard input"),
         ("~ 5 * * * run", "H is a value that stays"),
+        ("CRON_TZ=Asia/Tokyo\n0 5 * * * run", "Debian's cron passes over it"),
+        ("0 5 * * * -qn run", "about its mail and its log"),
+        ("0 5 * * * -s run", "while the command still runs"),
     ],
 )
 def test_a_change_in_meaning_is_one_sentence(text: str, says: str):

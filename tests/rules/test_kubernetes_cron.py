@@ -101,10 +101,3 @@ def test_both_computations_of_ticks_agree_in_utc(line: str, start: int):
     ours = DstTicks(parse_cron(equal, name=""), "Etc/UTC", "Skip", "Both").next_tick(after)
     within = ours is not None and ours.year <= after.year + 5
     assert tick == (ours if within else None)
-
-
-def test_for_crontabs_sunday_is_7_too_and_a_star_with_a_step_restricts_nothing():
-    sunday = parse_kubernetes_cron("0 0 * * 7", vixie=True)
-    assert sunday == parse_kubernetes_cron("0 0 * * 0", vixie=True)
-    assert parse_kubernetes_cron("0 0 */2 * 1", vixie=True).both_days
-    assert not parse_kubernetes_cron("0 0 */2 * 1").both_days

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.crontab_schedule import parse_crontab_schedule
 from wakeboard.rules.import_options import POOL_TIMEOUT_S
 from wakeboard.rules.imported_schedule import ImportedSchedule, Mapped, clock_changes_matter, equal_expression
-from wakeboard.rules.kubernetes_cron import parse_kubernetes_cron
 from wakeboard.rules.sanitize import json_text
 from wakeboard.rules.zones import known_zones, unknown_zone
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from wakeboard.rules.crontab import CrontabLine
     from wakeboard.rules.import_options import ImportOptions
-    from wakeboard.rules.kubernetes_cron import KubernetesCron
 
 _SHELLS: Final = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
 _SHELL: Final = "/bin/sh"
@@ -62,7 +61,10 @@ _NO_ZONE = (
 )
 _STDIN = "The text behind % is the command's standard input; it became a part of the shell's script."
 _JITTER = "RANDOM_DELAY is chosen once when cron starts; jitterSeconds is chosen for each run."
-_HASHED = "cron chooses the value of ~ when it loads the crontab; H is a value that stays with the schedule's name."
+_HASHED = "cronie chooses the value of ~ when it loads the crontab; H is a value that stays with the schedule's name."
+_CRON_TZ = "CRON_TZ is of cronie; Debian's cron passes over it and ticks in the zone of its machine."
+_ONE_AT_A_TIME = "A tick while the command still runs (the flag -s of OpenBSD's cron) is skipped and recorded."
+_QUIET = "The flags -n and -q of OpenBSD's cron are about its mail and its log, and do not apply."
 _DST = "The minute or the hour begins with *, so cron follows real time when the clock changes; `dst` keeps that."
 
 
@@ -79,9 +81,8 @@ def import_crontab_line(
     if zone not in known_zones():
         raise InvalidSchedule(unknown_zone(f'CRON_TZ "{zone[:64]}"'))
     name = _free_name(_name_of(line.command), taken)
-    schedule, hashed = _hashed(line.schedule)
-    if not hashed:
-        schedule = _equal(line.schedule)
+    schedule, fixed = _with_random_values(line.schedule)
+    hashed = fixed != line.schedule
     timeout = options.timeout_s
     spec: dict[str, Any] = {
         "jobType": "command",
@@ -96,10 +97,14 @@ def import_crontab_line(
     changes = [_WORKER, _MAIL, _DEAD, _MISSED, _NO_TIMEOUT.format(timeout=timeout)]
     changes += [_LONG_TIMEOUT.format(timeout=timeout)] if timeout > POOL_TIMEOUT_S else []
     changes += [_USER] if line.user else []
-    changes += [_NO_ZONE.format(zone=zone)] if "CRON_TZ" not in line.settings else []
+    changes += [_CRON_TZ] if "CRON_TZ" in line.settings else [_NO_ZONE.format(zone=zone)]
     changes += [_VARIABLES] if line.settings.keys() - _OF_CRON - {"PATH"} else []
     changes += [_STDIN] if line.stdin is not None else []
     changes += [_HASHED] if hashed else []
+    if "s" in line.flags:
+        spec["concurrencyPolicy"] = "Forbid"
+        changes.append(_ONE_AT_A_TIME)
+    changes += [_QUIET] if set(line.flags) - {"s"} else []
     if _follows_real_time(line.schedule) and clock_changes_matter(fields, zone, options.now, "Skip", "Both"):
         spec["dst"] = {"gap": "Skip", "overlap": "Both"}
         changes.append(_DST)
@@ -115,10 +120,11 @@ def import_crontab_line(
         maps=(
             Mapped(source=line.schedule, target=f"schedule: {json_text(schedule)}"),
             Mapped(source="CRON_TZ" if "CRON_TZ" in line.settings else "", target=f"timeZone: {zone}"),
+            *([Mapped(source="-s", target="concurrencyPolicy: Forbid")] if "s" in line.flags else []),
             Mapped(source="the command", target=f"payload: {{command: {name}}}"),
         ),
         changes=tuple(changes),
-        cron=None if hashed else _parsed(line.schedule),
+        cron=None if hashed else parse_crontab_schedule(line.schedule),
         zone=zone,
         command={"argv": _argv(line), "literal": True},
     ).checked()
@@ -128,7 +134,7 @@ def _equal(written: str) -> str:
     """The expression of a JobSchedule that is due at the same minutes."""
     if written == "@reboot":
         raise InvalidSchedule("@reboot has no time, and a JobSchedule is due by the clock; start it with the machine")
-    cron = _parsed(written)
+    cron = parse_crontab_schedule(written)
     try:
         return equal_expression(written, cron)
     except InvalidSchedule as error:
@@ -140,21 +146,19 @@ def _equal(written: str) -> str:
         ) from error
 
 
-def _parsed(written: str) -> KubernetesCron:
-    return parse_kubernetes_cron(written.lower() if written.startswith("@") else written, vixie=True)
-
-
-def _hashed(written: str) -> tuple[str, bool]:
-    """The expression with each random value of cronie (`~`, `0~30`) as H."""
+def _with_random_values(written: str) -> tuple[str, str]:
+    """The expression of a JobSchedule with each random value of cronie (`~`, `0~30`) as H, and with fixed values."""
     fields = written.split()
     found = [_RANDOM.fullmatch(field) for field in fields]
     if not any(found):
-        return written, False
-    texts = [
-        field if match is None else "H" if not (match[1] or match[2]) else f"H({match[1] or low}-{match[2] or high})"
-        for field, match, low, high in zip(fields, found, (0, 0, 1, 1, 0), (59, 23, 28, 12, 6), strict=False)
-    ]
-    return " ".join(texts), True
+        return _equal(written), written
+    bounds = list(zip(fields, found, (0, 0, 1, 1, 0), (59, 23, 28, 12, 6), strict=False))
+    fixed = " ".join(str(match[1] or low) if match else field for field, match, low, _ in bounds)
+    equal = _equal(fixed).split()
+    return " ".join(
+        own if match is None else "H" if not (match[1] or match[2]) else f"H({match[1] or low}-{match[2] or high})"
+        for own, (_, match, low, high) in zip(equal, bounds, strict=True)
+    ), fixed
 
 
 def _follows_real_time(written: str) -> bool:

@@ -75,6 +75,12 @@ def _distance(seconds: float) -> str:
     return f"{max(1, round(seconds / unit))} {name}"
 
 
+def quoted_list(words: Sequence[str]) -> str:
+    """At least one word as text: `"a", "b" and "c"`."""
+    *others, last = (f'"{word}"' for word in words)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def counted(number: int, noun: str) -> str:
     """A number and its noun, which is given in the singular: "1 run", "2 dead runs", "0 crashes"."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"

@@ -2,7 +2,7 @@
 
 Compared are the next ten ticks, and those around each clock change of the zone within a year. The ticks of the source
 come from `kubernetes_cron`, which shares no code with those of a JobSchedule. For a crontab only the expression is
-compared, without clock changes, because implementations of cron differ there.
+compared, as `crontab_schedule` reads it, without clock changes, because implementations of cron differ there.
 """
 
 from __future__ import annotations

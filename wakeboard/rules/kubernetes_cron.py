@@ -5,9 +5,6 @@ the month, then the day, the hour, the minute and the second. Where a clock chan
 tick, so does this module. `wakeboard import --check` compares the result with the ticks of a JobSchedule, so this
 module shares no code with them but the zone data. tests/rules/robfig_ticks.json holds ticks that robfig/cron computed.
 
-With `vixie=True` the grammar is that of crontab(5): 7 is Sunday, and a field that begins with `*` restricts nothing in
-the choice between "both days" and "either day".
-
 Times are whole seconds since 1970 UTC ("instant").
 """
 
@@ -113,7 +110,6 @@ _FIELDS: Final = (
     _Field("month", 1, 12, _MONTHS),
     _Field("day of the week", 0, 6, _WEEKDAYS),
 )
-_VIXIE_FIELDS: Final = (*_FIELDS[:4], _Field("day of the week", 0, 7, _WEEKDAYS))
 
 
 class _Refused(Exception):
@@ -129,27 +125,25 @@ def zone_prefix(schedule: str) -> tuple[str | None, str]:
 
 
 @lru_cache(maxsize=4096)
-def parse_kubernetes_cron(expression: str, *, vixie: bool = False) -> KubernetesCron:
-    """Parses an expression without a zone. Raises InvalidSchedule for one that Kubernetes (or cron) refuses too."""
+def parse_kubernetes_cron(expression: str) -> KubernetesCron:
+    """Parses an expression without a zone. Raises InvalidSchedule for one that Kubernetes refuses, too."""
     try:
-        if expression.startswith("@every ") and not vixie:
+        if expression.startswith("@every "):
             return KubernetesCron(every_s=_duration(expression.removeprefix("@every ")))
         if expression.startswith("@") and expression not in _MACROS:
             raise _Refused("is not a known short form")  # noqa: TRY301 - one way out for every refusal
         texts = _MACROS.get(expression, expression).split()
         if len(texts) != len(_FIELDS):
             raise _Refused(f"has {len(texts)} fields, not five")  # noqa: TRY301
-        return _parsed(texts, vixie=vixie)
+        return _parsed(texts)
     except _Refused as error:
         raise InvalidSchedule(f'schedule "{expression[:_SHOWN]}" {error}') from None
 
 
-def _parsed(texts: list[str], *, vixie: bool) -> KubernetesCron:
-    fields = _VIXIE_FIELDS if vixie else _FIELDS
-    masks, stars = zip(*(field.mask(text) for field, text in zip(fields, texts, strict=True)), strict=True)
+def _parsed(texts: list[str]) -> KubernetesCron:
+    masks, stars = zip(*(field.mask(text) for field, text in zip(_FIELDS, texts, strict=True)), strict=True)
     minutes, hours, days, months, weekdays = masks
-    both_days = texts[2].startswith("*") or texts[4].startswith("*") if vixie else stars[2] or stars[4]
-    return KubernetesCron(minutes, hours, days, months, (weekdays | weekdays >> 7) & 0b111_1111, both_days)
+    return KubernetesCron(minutes, hours, days, months, weekdays, stars[2] or stars[4])
 
 
 def _duration(text: str) -> int:

@@ -13,7 +13,7 @@ from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.output import write_line
-from wakeboard.rules.humanize import counted
+from wakeboard.rules.humanize import counted, quoted_list
 from wakeboard.rules.import_options import DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -188,15 +188,20 @@ def _from_crontab(
     path: Path, namespaces: Sequence[str], options: ImportOptions, problems: list[str], *, with_users: bool
 ) -> list[Candidate]:
     from wakeboard.cli.support.import_plan import crontab_candidates
-    from wakeboard.rules.crontab import read_crontab
+    from wakeboard.rules.crontab import column_of_users, read_crontab
 
     if len(namespaces) > 1:
         raise InvalidValue("--crontab takes one --namespace, that of the JobSchedules.")
 
     def lines() -> Iterator[tuple[str, CrontabLine]]:
         for name, text in _crontab_texts(path, problems):
-            for line in read_crontab(text, with_users=with_users):
-                yield name, line
+            found = list(read_crontab(text, with_users=with_users))
+            if not with_users and (users := column_of_users(found)):
+                look = "look" if len(users) > 1 else "looks"
+                listed = quoted_list(users[:SHOWN_NAMES])
+                problems.append(f"{name}: {listed} {look} like a column of users, as in /etc/cron.d: add --with-users")
+            else:
+                yield from ((name, line) for line in found)
 
     return crontab_candidates(lines(), namespaces[0] if namespaces else None, options)
 
