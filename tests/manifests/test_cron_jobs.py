@@ -115,6 +115,11 @@ def test_a_missing_folder_is_an_error(tmp_path: Path):
         ),
         (CRON_JOB.replace("\n", "\r\n"), CRON_JOB.replace("# UTC\n", "# UTC\n  suspend: true\n")),
         (
+            CRON_JOB.replace("containers: []", "containers: [{name: a}]").rstrip("\n") + "\n  x: |\n    no end",
+            CRON_JOB.replace("containers: []", "containers: [{name: a}]").replace("# UTC\n", "# UTC\n  suspend: true\n")
+            + "  x: |\n    no end",
+        ),
+        (
             f"# first\n---\n# second\n{CRON_JOB}# its end\n---\nkind: ConfigMap\n",
             "# second\n" + CRON_JOB.replace("# UTC\n", "# UTC\n  suspend: true\n") + "# its end\n",
         ),

@@ -35,7 +35,8 @@ def suspended_text(content: str, node: yaml.Node, value: Mapping[str, Any]) -> s
     end = next((at for at in range(first, len(lines)) if _MARKER.match(lines[at])), len(lines))
     if not _edit(lines, children(node).get("spec")):
         return None
-    text = "\n".join(lines[begin : end + len(lines) - count]).strip("\n") + "\n"
+    has_end = end < count or content.endswith("\n")  # a last line without one may end a block of text
+    text = "\n".join(lines[begin : end + len(lines) - count]).strip("\n") + ("\n" if has_end else "")
     return text if _means(text, suspended_cron_job(value)) else None
 
 
