@@ -27,7 +27,7 @@ CLIENTS = {
     "clients/go": "clients/go/worker/*.go",
     "clients/typescript": "clients/typescript/src/[!ei]*.ts",
 }  # their workers, without `enqueue` and the index
-LONGEST_CLIENT = 599  # lines of code
+LONGEST_CLIENT = 620  # lines of code
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", re.MULTILINE | re.DOTALL)
 ARCHITECTURE = "docs/architecture.md"
 IN_TREE = re.compile(r"(?:wakeboard/(?:store/)?)?(?!__init__)(\w+(?:/|\.py))")

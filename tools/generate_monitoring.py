@@ -70,8 +70,8 @@ select job_type,
  order by failure_rate desc, job_type;
 ```
 
-An attempt counts when it ended in that time. Snoozed and released attempts are not counted. Keep the conditions on
-`finished_at`: history is partitioned by it, and the query then skips old partitions.
+An attempt counts when it ended in that time. Cancelled, snoozed and released attempts are not counted. Keep the
+conditions on `finished_at`: history is partitioned by it, and the query then skips old partitions.
 """
 
 

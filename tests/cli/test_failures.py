@@ -41,9 +41,23 @@ def test_failures_are_counted_by_job_type(cli: Cli, ended: SampleStore):
     assert rows[0]["last_error"] == "try later"
     assert rows[1]["last_failed_at"] is None
     assert [line.split() for line in cli("failures").lines] == [
-        ["JOB", "TYPE", "RATE", "SUCCEEDED", "FAILED", "TIMED", "OUT", "CRASHED", "DEAD", "LAST", "FAILURE", "ERRORS"],
-        ["mail", "75.0%", "1", "3", "0", "0", "1", "2", "h", "ago", "3", "ValueError"],
-        ["ping", "0.0%", "2", "0", "0", "0", "0", "-"],
+        [
+            "JOB",
+            "TYPE",
+            "RATE",
+            "SUCCEEDED",
+            "FAILED",
+            "TIMED",
+            "OUT",
+            "CRASHED",
+            "CANCELLED",
+            "DEAD",
+            "LAST",
+            "FAILURE",
+            "ERRORS",
+        ],
+        ["mail", "75.0%", "1", "3", "0", "0", "0", "1", "2", "h", "ago", "3", "ValueError"],
+        ["ping", "0.0%", "2", "0", "0", "0", "0", "0", "-"],
     ]
 
 
@@ -67,6 +81,25 @@ def test_snoozed_and_released_attempts_are_no_failures(cli: Cli, ended: SampleSt
     assert [(row["failure_rate"], row["succeeded"], row["errors"]) for row in pings] == [(0, 2, {})]
     assert [row["job_type"] for row in cli("failures", "--json").json] == ["mail", "ping"]
     test_the_documented_query_returns_the_same(cli, ended)
+
+
+def test_cancelled_runs_count_apart_from_failures(cli: Cli, sample: SampleStore):
+    sample.succeed(sample.enqueue("report"))
+    for _ in range(4):
+        run = sample.enqueue("report")
+        epoch = sample.claim(run)
+        sample.sql("select wakeboard.cancel(array[%s]::bigint[])", run)
+        sample.sql(
+            "select wakeboard.fail(77, array[%s]::bigint[], array[%s]::bigint[], '{failed}', '{CancelledError}', '{}',"
+            " '{}', '{null}')".replace("'{}'", "array['']"),
+            run,
+            epoch,
+        )
+    (row,) = cli("failures", "--json").json
+    assert (row["failure_rate"], row["failed"], row["cancelled"], row["errors"]) == (0, 0, 4, {})
+    assert sample.value("select value from wakeboard.measure_alert('failures', '1 hour')") == 0
+    facts = "select measure, count from wakeboard.run_facts(now() - interval '1 hour', 'infinity') where bucket is null"
+    assert dict(sample.sql(facts)) == {"succeeded": 1, "cancelled": 4}
 
 
 def test_the_documented_query_returns_the_same(cli: Cli, ended: SampleStore):

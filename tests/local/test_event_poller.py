@@ -84,9 +84,9 @@ async def test_all_runs_that_ended_are_counted_also_those_that_were_too_many_to_
     db.execute("select enqueue('greet') from generate_series(1, 3)")
     db.execute("update job_runs set status = 'dead', dead_at = clock_timestamp()")
     db.execute(
-        "insert into job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at, ended_at)"
-        " select id, 1, 1, 'failed', 1, dead_at, dead_at from job_runs union all"
-        " select -1, 1, 1, 'timed_out', 1, clock_timestamp(), clock_timestamp()"
+        "insert into job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at, ended_at,"
+        " died) select id, 1, 1, 'failed', 1, dead_at, dead_at, true from job_runs union all"
+        " select -1, 1, 1, 'timed_out', 1, clock_timestamp(), clock_timestamp(), false"
     )
     await poller.poll()
     assert len(lines) < MAX_EVENTS + 100

@@ -89,14 +89,21 @@ def test_long_errors_are_cut(admin: SqlClient, worker: SqlClient) -> None:
     assert (len(row.error_type), len(row.last_error)) == (200, 2000)
 
 
-def test_a_failure_of_a_run_that_was_asked_to_cancel_cancels_it(admin: SqlClient, worker: SqlClient) -> None:
+@pytest.mark.parametrize("how", ["fail", "time out", "release"])
+def test_an_attempt_that_a_cancellation_ended_is_cancelled(admin: SqlClient, worker: SqlClient, how: str) -> None:
     run = admin.enqueue()
     (lease,) = worker.claim()
     admin.cancel(run)
-    assert worker.fail(lease) == []
+
+    def report() -> list[int]:
+        if how == "release":
+            return worker.release(lease)
+        return worker.fail(lease, outcome="failed" if how == "fail" else "timed_out")
+
+    assert report() == []
     assert (admin.past(run).status, admin.past(run).reason) == ("cancelled", "Cancelled")
-    assert admin.attempts(run) == ["failed"]
-    assert worker.fail(lease) == []
+    assert admin.attempts(run) == ["cancelled"]
+    assert report() == ([] if how != "release" else [run])
 
 
 def test_a_failure_whose_reply_was_lost_may_be_repeated(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import wakeboard.store
+from wakeboard.rules.attempt_outcomes import ATTEMPT_OUTCOMES, FAILURES
 from wakeboard.rules.run_explanation import QUARANTINED
 from wakeboard.run import ClaimedRow
 
@@ -109,6 +110,17 @@ def test_the_crash_limits_are_the_same_everywhere() -> None:
     assert limits == {("<", str(QUARANTINED)), (">=", str(QUARANTINED))}
     deaths = re.findall(r"\bcrashes_until_dead constant integer := (\d+)", texts)
     assert deaths == [str(QUARANTINED + 1)] * 2  # of `reap` and `report_worker_terminated`
+
+
+def test_the_outcomes_of_attempts_are_those_of_the_list(admin: SqlClient) -> None:
+    check = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'outcome_is_a_known_one'"
+    assert re.findall(r"'(\w+)'", admin.value(check)) == list(ATTEMPT_OUTCOMES)
+    failing = {found for text in EVERYWHERE.values() for found in re.findall(r"\boutcome in \(('\w+', [^)]*)\)", text)}
+    counted = ", ".join(f"'{outcome}'" for outcome in FAILURES)
+    assert {found for found in failing if "'crashed'" in found} - {  # the constraints list all outcomes
+        ", ".join(f"'{outcome}'" for outcome in outcomes)
+        for outcomes in (ATTEMPT_OUTCOMES, ("failed", "crashed", "timed_out", "snoozed", "released"))
+    } == {counted}
 
 
 def test_every_function_after_which_runs_may_be_dead_notes_their_ends() -> None:

@@ -58,7 +58,7 @@ WRONG: Final = (
     ("complete", "lease_epoch = epoch and locked_by = worker", "lease_epoch = epoch", ()),
     (
         "fail",
-        "and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end",
+        "and job_attempts.outcome in ('cancelled', case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end)",  # noqa: E501
         "",
         (),
     ),

@@ -231,6 +231,8 @@ def cancel(harness: Harness) -> None:
     harness.do(b"select * from wakeboard.cancel(array[%s::bigint])", run)
     harness.noted(run, "stopped", within_s=LEASE_S + SLACK_S)
     harness.ended(run, "cancelled", within_s=SLACK_S)
+    recorded = harness.rows(b"select outcome from wakeboard.job_attempts where run_id = %s", run)
+    expect(recorded == [("cancelled",)], f"the attempt is recorded as {recorded}, and not as cancelled")
 
 
 @scenario(

@@ -36,8 +36,8 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
 CANCEL_S = 2.0  # how long a cancel request may take
-SCHEMA_VERSION = 32  # the newest migration that this release was written for
-NEWEST_MIGRATION = "claimed_rules"  # the name of that migration
+SCHEMA_VERSION = 33  # the newest migration that this release was written for
+NEWEST_MIGRATION = "cancelled_attempts"  # the name of that migration
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"

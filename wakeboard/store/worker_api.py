@@ -65,7 +65,8 @@ class Worker:
 class Failure(NamedTuple):
     """A failed attempt. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff.
 
-    `pauses_limit`: for `delay_s`, no other run with the run's limit key starts.
+    `pauses_limit`: for `delay_s`, no other run with the run's limit key starts. `cancelled`: an administrator asked the
+    handler to stop, so the store records that and no failure.
     """
 
     id: int
@@ -76,6 +77,7 @@ class Failure(NamedTuple):
     stack: str = ""
     delay_s: float | None = None
     pauses_limit: bool = False
+    cancelled: bool = False
 
 
 class Release(NamedTuple):
@@ -113,7 +115,7 @@ class Attention(NamedTuple):
 
 
 class EarlierAttempt(NamedTuple):
-    """An attempt that did not succeed: failed, crashed, timed_out, snoozed or released."""
+    """An attempt that did not succeed. `outcome`: see rules/attempt_outcomes.py."""
 
     epoch: int
     attempt: int
@@ -339,7 +341,7 @@ class WorkerStore:
         reported = [failure for failure in failures if failure.id not in locked]
         if not reported:
             return list(locked)
-        *columns, _ = [list(column) for column in zip(*reported, strict=True)]
+        *columns, _, _ = [list(column) for column in zip(*reported, strict=True)]
         return list(locked) + await self._report(
             "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
             " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[])",

@@ -91,7 +91,9 @@ class Completer:
         until = _split_until()
         for batch in _batches(outcomes.failures):
             failed = await self._report(connection, batch, lambda store, items: store.fail(items), until)
-            counts.failed += len(failed)
+            cancelled = sum(failure.cancelled for failure in failed)
+            counts.cancelled += cancelled
+            counts.failed += len(failed) - cancelled
         until = _split_until()
         for batch in _batches(outcomes.releases):
             released = await self._report(connection, batch, lambda store, items: store.release(items), until)

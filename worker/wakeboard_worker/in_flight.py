@@ -48,6 +48,7 @@ class Counts:
     claimed: int = 0
     succeeded: int = 0
     failed: int = 0
+    cancelled: int = 0
     snoozed: int = 0
     released: int = 0
     lost: int = 0
@@ -301,10 +302,9 @@ class InFlightBuffer:
         else:
             self.failures.append(outcome)
             error = f"{outcome.error_type}: {outcome.error}"
-            cancelled = attempt.stopped_because == CANCELLED
-            level = INFO if cancelled else WARNING
-            message = "cancelled" if cancelled else f"{outcome.outcome.replace('_', ' ')}: {error}"
-            runs_log.log(level, message, extra={**attempt.log_fields(), "outcome": outcome.outcome, "error": error})
+            level, word = (INFO, "cancelled") if outcome.cancelled else (WARNING, outcome.outcome)
+            message = word if outcome.cancelled else f"{word.replace('_', ' ')}: {error}"
+            runs_log.log(level, message, extra={**attempt.log_fields(), "outcome": word, "error": error})
         self.flush.set()
 
     def take_outcomes(self) -> Outcomes:

@@ -24,7 +24,7 @@ from wakeboard.errors import (
     TimedOut,
 )
 from wakeboard.rules.redact import redact
-from wakeboard.run import SHUTDOWN, TIMED_OUT
+from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
 from wakeboard.store.connection import is_connection_loss
 from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, SNOOZED, WORKER_STOPPED, Failure, Release
 
@@ -132,6 +132,7 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
         stack=_stack(error),
         delay_s=_clamped_delay(delay_s) if delay_s is not None else None,
         pauses_limit=isinstance(error, RetryAfter) and bool(error.limit),
+        cancelled=attempt.stopped_because == CANCELLED,
     )
 
 

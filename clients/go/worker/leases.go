@@ -323,7 +323,7 @@ func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
 		"types": column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
 		"delays": column(batch, func(o outcome) *float64 { return o.Delay }), "results": column(batch, func(o outcome) *string { return o.Result }),
 	}
-	sql := map[string]string{"succeeded": complete, "failed": fail, "snoozed": release, "released": release}[batch[0].Kind]
+	sql := map[string]string{"succeeded": complete, "failed": fail, "cancelled": fail, "snoozed": release, "released": release}[batch[0].Kind]
 	answers, err := query(w, w.options.Lease/2, pgx.RowToStructByPos[answer[bool]], sql, values)
 	refused := map[int64]bool{}
 	for _, answer := range answers {

@@ -129,7 +129,7 @@ var (
 type outcome struct {
 	error
 	run    *Run
-	Kind   string // succeeded, failed, snoozed or released
+	Kind   string // succeeded, failed, cancelled, snoozed or released
 	Word   string // failed, timed_out or discarded; of a release, its reason
 	Type   string
 	Text   string
@@ -170,6 +170,8 @@ func outcomeOf(result any, err, stopped error) (settled outcome) {
 		return outcome{Kind: "released", Word: "worker_stopped"}
 	case errors.Is(stopped, ErrTimedOut):
 		return outcome{Kind: "failed", Word: "timed_out", Type: "Timeout", Text: ErrTimedOut.Error()}
+	case errors.Is(stopped, ErrCancelled):
+		settled = outcome{Kind: "cancelled", Word: "failed"}
 	default:
 		settled = outcome{Kind: "failed", Word: "failed"}
 	}

@@ -75,7 +75,7 @@ interface Attempt {
 }
 
 export class Worker {
-  readonly counts = { claimed: 0, succeeded: 0, failed: 0, snoozed: 0, released: 0, lost: 0 };
+  readonly counts = { claimed: 0, succeeded: 0, failed: 0, cancelled: 0, snoozed: 0, released: 0, lost: 0 };
   private readonly id = ((randomBytes(8).readBigUInt64BE() >> 1n) | 1n).toString();
   private readonly options: Required<WorkerOptions>;
   private readonly types: string[];
@@ -416,7 +416,7 @@ export class Worker {
     const { row, outcome } = attempt;
     if (this.held.get(row.id) === attempt) this.held.delete(row.id); // the run may be claimed again before the reply is read
     if (outcome!.kind === "complete") this.counts.succeeded += 1;
-    else if (outcome!.kind === "fail") this.counts.failed += 1;
+    else if (outcome!.kind === "fail") this.counts[attempt.stopped === "cancelled" ? "cancelled" : "failed"] += 1;
     else this.counts[outcome!.reason === "snoozed" ? "snoozed" : "released"] += 1;
   }
 

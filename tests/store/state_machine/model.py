@@ -218,10 +218,10 @@ class StoreModel:
                 refused.add(lease.id)
                 continue
             if run is None:
-                if self.attempts.get((lease.id, lease.epoch)) != (kind, worker):
+                if self.attempts.get((lease.id, lease.epoch)) not in {(kind, worker), ("cancelled", worker)}:
                     refused.add(lease.id)
                 continue
-            self.attempts[lease.id, lease.epoch] = kind, worker
+            self.attempts[lease.id, lease.epoch] = "cancelled" if run.cancel else kind, worker
             if run.cancel:
                 self.finish(run, "cancelled", run.cancel_reason)
                 continue
@@ -249,7 +249,8 @@ class StoreModel:
                 continue
             costs = counted and run.releases >= 4
             if reason != "not_started":
-                self.attempts[lease.id, lease.epoch] = "snoozed" if reason == "snoozed" else "released", worker
+                kind = "snoozed" if reason == "snoozed" else "released"
+                self.attempts[lease.id, lease.epoch] = "cancelled" if run.cancel else kind, worker
             if run.cancel:
                 self.finish(run, "cancelled", run.cancel_reason)
                 continue
@@ -344,7 +345,8 @@ class StoreModel:
     def _reap_run(self, run: ModelRun) -> str:
         timed_out = run.expired == "timeout" and self.present.get(run.by, False)
         outcome = "timed out" if timed_out else "crashed"
-        self.attempts[run.id, run.epoch] = "timed_out" if timed_out and not run.cancel else "crashed", run.by
+        kind = "cancelled" if run.cancel else "timed_out"
+        self.attempts[run.id, run.epoch] = kind if timed_out else "crashed", run.by
         if run.cancel:
             self.finish(run, "cancelled", run.cancel_reason)
             return "cancelled"

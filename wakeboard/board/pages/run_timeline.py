@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.rules.attempt_outcomes import ATTEMPT_OUTCOMES
 from wakeboard.rules.humanize import counted, lasted, reason_in_words
 from wakeboard.store.queries.run_page import MOST_ATTEMPTS
 
@@ -26,13 +27,6 @@ if TYPE_CHECKING:
 WIDTH: Final = 1000.0  # units of the bar
 NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this
 _SHORTEST_WAIT: Final = timedelta(milliseconds=50)
-_OUTCOMES: Final = {
-    "failed": "failed",
-    "timed_out": "timed out",
-    "crashed": "crashed: its worker stopped answering",
-    "snoozed": "asked for a later run",
-    "released": "was given back",
-}
 _ACTIONS: Final = {
     "cancel": "cancelled this run",
     "retry": "retried this run",
@@ -153,7 +147,11 @@ def _attempts(history: RunHistory) -> Iterator[Event]:
             worker = f"{worker}, pod {attempt.pod}" if worker else f"pod {attempt.pod}"
         kind = None if attempt.cause else attempt.error_type  # the error begins with the cause
         error = ": ".join(part for part in (kind, attempt.error) if part)
-        outcome = f"{attempt.outcome}: its worker was terminated" if attempt.cause else _OUTCOMES[attempt.outcome]
+        outcome = (
+            f"{attempt.outcome}: its worker was terminated"
+            if attempt.cause
+            else ATTEMPT_OUTCOMES[attempt.outcome].words
+        )
         yield _attempt(history, f"Attempt {attempt.attempt} {outcome}", attempt.outcome, attempt, worker, error)
     latest = run.started_at
     if latest is None or any(attempt.lease_epoch == run.lease_epoch for attempt in history.attempts):

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 MAX_ERRORS = 3  # error types in a cell; --json has all
 COLUMNS = (
     Column("JOB TYPE", shrinks=True),
-    *(Column(heading, right=True) for heading in ("RATE", "SUCCEEDED", "FAILED", "TIMED OUT", "CRASHED", "DEAD")),
+    *(
+        Column(heading, right=True)
+        for heading in ("RATE", "SUCCEEDED", "FAILED", "TIMED OUT", "CRASHED", "CANCELLED", "DEAD")
+    ),
     Column("LAST FAILURE"),
     Column("ERRORS", shrinks=True),
 )
@@ -44,8 +47,8 @@ def command(
     """Show the failure rate and the errors of each job type.
 
     RATE is the number of attempts that failed, timed out or crashed, divided by the same number plus the attempts that
-    succeeded. Snoozed and released attempts do not count. A run that succeeds at its third attempt counts as two failed
-    attempts and one that succeeded.
+    succeeded. Cancelled, snoozed and released attempts do not count. A run that succeeds at its third attempt counts as
+    two failed attempts and one that succeeded.
     """
     start = parse_since(since)
 
@@ -66,7 +69,7 @@ def command(
 def _cells(row: FailureRow, now: datetime) -> list[str]:
     by_count = sorted(row.errors.items(), key=lambda each: (-each[1], each[0]))
     errors = ", ".join(f"{count} {error}" for error, count in by_count[:MAX_ERRORS])
-    counts = (row.succeeded, row.failed, row.timed_out, row.crashed, row.dead)
+    counts = (row.succeeded, row.failed, row.timed_out, row.crashed, row.cancelled, row.dead)
     return [
         row.job_type,
         "-" if row.failure_rate is None else f"{row.failure_rate:.1%}",

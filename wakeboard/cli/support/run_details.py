@@ -14,6 +14,7 @@ from wakeboard.cli.support.run_table import error_line, run_notes, run_of, run_w
 from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
 from wakeboard.cli.support.time_args import in_display_zone, with_offset
 from wakeboard.display_zone import zone_label
+from wakeboard.rules.attempt_outcomes import FAILURES
 from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL, counted, lasted, reason_in_words, relative, times
 from wakeboard.rules.sanitize import one_line, printable
 
@@ -139,9 +140,7 @@ def _kubernetes_jobs(run: RunDetails) -> Iterator[Text]:
 
 
 def _attempts(run: RunDetails, now: datetime, width: int) -> Iterator[Text]:
-    failed = [
-        attempt for attempt in run.attempts_made if attempt.cause or attempt.outcome not in {"snoozed", "released"}
-    ]
+    failed = [attempt for attempt in run.attempts_made if attempt.cause or attempt.outcome in FAILURES]
     in_pods = any(attempt.pod for attempt in failed)
     names = ("OUTCOME", "ENDED", "DURATION", "WORKER", *(["CAUSE", "POD"] if in_pods else []))
     columns = (Column("TRY", right=True), *map(Column, names))

@@ -1,7 +1,8 @@
 -- for: worker
 -- Reports attempts that failed. outcomes[i]: 'failed' or 'timed_out' (the run is retried, or dead if its attempts are used up), or
 -- 'discarded' (dead now). delays_s[i]: seconds until the next attempt, at most 31 days; null: the run's backoff.
--- A run with a requested cancellation is cancelled instead. Error type, error and stack are cut to 200, 2,000 and 16,000 characters.
+-- A run with a requested cancellation is cancelled instead, and so is its attempt, which then counts as no failure. Error type, error and
+-- stack are cut to 200, 2,000 and 16,000 characters.
 -- Returns the ids that were not accepted, as `complete` does. Waits for no locked row: a run is not accepted if another transaction has
 -- locked it, or its backfill, which a cancellation changes.
 -- Example:
@@ -40,8 +41,9 @@ begin
        for update of run skip locked
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at, died)
-    select id, epoch, attempts, case outcome when 'timed_out' then 'timed_out' else 'failed' end, error_type, error, stack, fail.worker,
-           (select name from workers where worker_id = fail.worker), started_at, decision = 'dead'
+    select id, epoch, attempts,
+           case when decision = 'cancelled' then 'cancelled' when outcome = 'timed_out' then 'timed_out' else 'failed' end,
+           error_type, error, stack, fail.worker, (select name from workers where worker_id = fail.worker), started_at, decision = 'dead'
       from locked
     on conflict do nothing
   ), noted as (
@@ -76,7 +78,7 @@ begin
        and not exists (                                -- a repeated call; an attempt that `reap` recorded for this lease does not count
          select from job_attempts
           where run_id = missing.id and lease_epoch = missing.epoch and locked_by = fail.worker
-            and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end);
+            and job_attempts.outcome in ('cancelled', case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end));
   end if;
 end
 $$;

@@ -102,7 +102,7 @@ begin
                secs => greatest(timeout_s, case when unnamed and heartbeats_since <= started_at then lease_s / 2.0 end)) as undecided
       from expired
   ), locked as (
-    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, waited,
+    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, waited, too_long,
            job_type = 'job' as not_at_fault, job_type = 'job' and release_count >= 4 as costs_the_attempt,
            case when cancel_requested_at is not null then 'cancelled'
                 when never_had then 'never had'
@@ -119,9 +119,11 @@ begin
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at, died)
     select id, lease_epoch, attempts,
-           case when decision like 'timed out%' then 'timed_out' when not_at_fault then 'released' else 'crashed' end,
-           case when decision like 'timed out%' then 'Timeout' when not not_at_fault then 'WorkerCrashed' end,
-           case when decision like 'timed out%' then 'it ran longer than its timeout' else expired_lease end,
+           case when decision like 'timed out%' then 'timed_out' when decision = 'cancelled' and too_long then 'cancelled'
+                when not_at_fault then 'released' else 'crashed' end,
+           case when decision like 'timed out%' or decision = 'cancelled' and too_long then 'Timeout'
+                when not not_at_fault then 'WorkerCrashed' end,
+           case when decision like 'timed out%' or decision = 'cancelled' and too_long then 'it ran longer than its timeout' else expired_lease end,
            locked_by, (select name from workers where worker_id = locked_by), started_at, decision like '%dead'
       from locked
      where decision <> 'never had'

@@ -49,7 +49,8 @@ begin
        for update of run skip locked
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at, died)
-    select id, epoch, attempts, case reason when 'snoozed' then 'snoozed' else 'released' end,
+    select id, epoch, attempts,
+           case when decision = 'cancelled' then 'cancelled' when reason = 'snoozed' then 'snoozed' else 'released' end,
            case reason when 'worker_stopped' then 'its worker was stopped' when 'disconnected' then 'the database could not be reached' end,
            release.worker, (select name from workers where worker_id = release.worker), started_at, decision = 'dead'
       from locked

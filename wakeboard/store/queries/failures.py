@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row
 
+from wakeboard.rules.attempt_outcomes import FAILURES
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ class FailureRow:
     """How the attempts of one job type ended in a period.
 
     `failure_rate`: share of failed, timed-out and crashed attempts among these and those that succeeded, 0 to 1; null
-    if there are none. Snoozed and released attempts are not counted. `dead`: runs that became dead in the period and
-    still are. `errors`: number of attempts for each error type.
+    if there are none. Snoozed and released attempts are not counted. `cancelled`: attempts that a cancellation ended;
+    they count as neither. `dead`: runs that became dead in the period and still are. `errors`: number of attempts for
+    each error type.
     """
 
     job_type: str
@@ -34,6 +36,7 @@ class FailureRow:
     failed: int
     timed_out: int
     crashed: int
+    cancelled: int
     dead: int
     errors: dict[str, int]
     last_failed_at: datetime | None
@@ -48,11 +51,12 @@ class FailureRow:
 _FAILURES: LiteralString = """
 with ended as (
   select coalesce(live.job_type::text, past.job_type) as job_type, made.outcome, made.ended_at,
-         coalesce(made.error_type, made.outcome) as error_type, made.error
+         case when made.outcome <> 'cancelled' then coalesce(made.error_type, made.outcome) end as error_type,
+         made.error
     from wakeboard.job_attempts as made
     left join wakeboard.job_runs as live on live.id = made.run_id
     left join wakeboard.job_run_history as past on past.id = made.run_id and past.finished_at >= %(since)s
-   where made.ended_at >= %(since)s and made.outcome in ('failed', 'timed_out', 'crashed')
+   where made.ended_at >= %(since)s and (made.outcome = any (%(failures)s) or made.outcome = 'cancelled')
   union all
   select job_type, 'succeeded', finished_at, null, null
     from wakeboard.job_run_history
@@ -71,11 +75,13 @@ with ended as (
 )
 select job_type,
        round(1 - count(*) filter (where outcome = 'succeeded')
-                 / nullif(count(*) filter (where outcome <> 'dead'), 0)::numeric, 4)::float as failure_rate,
+                 / nullif(count(*) filter (where outcome not in ('cancelled', 'dead')), 0)::numeric, 4)::float
+         as failure_rate,
        count(*) filter (where outcome = 'succeeded') as succeeded,
        count(*) filter (where outcome = 'failed') as failed,
        count(*) filter (where outcome = 'timed_out') as timed_out,
        count(*) filter (where outcome = 'crashed') as crashed,
+       count(*) filter (where outcome = 'cancelled') as cancelled,
        count(*) filter (where outcome = 'dead') as dead,
        coalesce((select errors from errors where errors.job_type = ended.job_type), '{}') as errors,
        max(ended_at) filter (where error_type is not null) as last_failed_at,
@@ -91,4 +97,6 @@ async def failures_since(
     conn: psycopg.AsyncConnection[Any], since: datetime, job_type: str | None = None
 ) -> list[FailureRow]:
     """A row for each job type (or only `job_type`) of which an attempt ended since then; highest failure rate first."""
-    return await read(conn, class_row(FailureRow), _FAILURES, {"since": since, "job_type": job_type})
+    return await read(
+        conn, class_row(FailureRow), _FAILURES, {"since": since, "job_type": job_type, "failures": list(FAILURES)}
+    )

@@ -75,19 +75,18 @@ class Due:
 
 
 _EVENTS: LiteralString = """
-(select case when att.ended_at = run.dead_at then 'dead' else att.outcome end as kind, att.ended_at as at, att.run_id,
+(select case when att.died then 'dead' else att.outcome end as kind, att.ended_at as at, att.run_id,
         att.lease_epoch, run.schedule, run.job_type, att.attempt, run.max_attempts, att.started_at,
         case when run.dead_at is null and run.run_at > att.ended_at then run.run_at end as next_attempt_at,
         coalesce(att.error_type, run.error_type) as error_type, coalesce(att.error, run.last_error) as error,
         null as reason, null as ticks, run.crash_count as crashes
    from wakeboard.job_attempts as att
   cross join lateral (
-    select schedule, job_type::text, max_attempts::integer, run_at, dead_at, finished_at, crash_count, error_type,
+    select schedule, job_type::text, max_attempts::integer, run_at, dead_at, crash_count, error_type,
            last_error
       from wakeboard.all_runs where id = att.run_id limit 1) as run
   where att.ended_at > %(since)s
-    and (att.outcome not in ('snoozed', 'released') or att.ended_at = run.dead_at)
-    and att.ended_at is distinct from run.finished_at                 -- cancelled: the history has that event
+    and (att.outcome not in ('cancelled', 'snoozed', 'released') or att.died)     -- the history has cancellations
   order by att.ended_at desc limit %(count)s)
 union all
 (select case status when 'dead' then 'discarded' else status::text end, finished_at, id, lease_epoch, schedule,
@@ -148,9 +147,9 @@ union all
 select 'dead', count(*) from wakeboard.job_runs where dead_at > %(since)s
 union all
 select 'failed', count(*)
-  from wakeboard.job_attempts as att
+  from wakeboard.job_attempts
  where ended_at > %(since)s and outcome in ('failed', 'timed_out')
-   and not exists (select from wakeboard.job_runs as run where run.id = att.run_id and run.dead_at = att.ended_at)
+   and not died
 """
 
 

@@ -26,7 +26,7 @@ MAX_ACTIONS = 100  # the newest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow:
-    """An attempt that did not succeed: failed, crashed, timed_out, snoozed or released.
+    """An attempt that did not succeed. `outcome`: see rules/attempt_outcomes.py.
 
     A successful attempt has no row of its own. `cause`: why the process of its worker ended, such as OOMKilled; `pod`:
     where it ran. Both are None unless the operator reported it.
