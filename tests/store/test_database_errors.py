@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+import wakeboard
 from wakeboard.errors import (
     DatabaseUnavailable,
     InvalidValue,
@@ -158,6 +159,36 @@ async def a_plan_that_a_migration_made_stale(dsn: str) -> WakeboardError | None:
 @pytest.mark.anyio
 async def test_a_statement_prepared_before_a_migration_is_prepared_again(empty_database: str) -> None:
     assert type(await a_plan_that_a_migration_made_stale(empty_database)) is DatabaseUnavailable
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "alter table wakeboard.job_runs rename priority to importance",
+        "alter table wakeboard.job_keys rename to known_keys",
+        "drop function wakeboard.wait_for_runs",
+        "alter table wakeboard.job_runs drop timeout_s cascade, add timeout_s integer generated always as (1) stored",
+    ],
+)
+def test_a_call_in_the_former_body_of_a_function_is_retried(
+    admin: SqlClient, application: psycopg.Connection[Any], change: str
+) -> None:
+    wakeboard.enqueue(application, "ping")
+    with application.transaction(force_rollback=True):
+        application.execute(change.encode())
+        with pytest.raises(DatabaseUnavailable, match="was upgraded during this call, or a part of its schema is gone"):
+            wakeboard.enqueue(application, "ping", idempotency_key="a", after=[])
+
+
+def test_a_broken_trigger_of_the_application_is_named(application: psycopg.Connection[Any]) -> None:
+    application.execute(
+        "create function public.copy() returns trigger language plpgsql as 'begin insert into missing values (1); end';"
+        "create trigger copies after insert on wakeboard.job_runs execute function public.copy()"
+    )
+    with pytest.raises(
+        WakeboardError, match=r"missing. does not exist, in the function public\.copy, which is not one of"
+    ):
+        wakeboard.enqueue(application, "ping")
 
 
 def test_results_of_more_than_256_mb_are_refused_with_a_sentence(admin: SqlClient, worker: SqlClient) -> None:

@@ -35,6 +35,18 @@ NO_SUCH_STATEMENT: Final = ("26000", "42P05")  # another client's prepared state
 NOT_NULL_VIOLATION: Final = "23502"
 NUL_IN_JSON: Final = "22P05"
 
+# No such function, table or column, another result or another kind of column. A call that waits for a migration goes on
+# in the former body of its function, where these follow.
+FORMER_BODY: Final = ("0A000", "428C9", "42703", "42804", "42883", "42P01")
+_CHANGED_MEANWHILE: Final = re.compile(r"cache lookup failed|could not open relation with OID|tuple concurrently ")
+# The context begins with the innermost function. Those of other schemas than the search_path of ours are qualified.
+_FUNCTION: Final = re.compile(
+    r"^(?:PL/pgSQL|SQL) function (?:wakeboard\.)?(.+?)(?:\(| statement| during)", re.MULTILINE
+)
+
+_UPGRADED: Final = (
+    "wakeboard was upgraded during this call, or a part of its schema is gone (`wakeboard check` names it); try again"
+)
 _OLD_SCHEMA: Final = "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
 _LOCKED: Final = "another transaction keeps a lock that this needs; try again"
 _FAILED_BEFORE: Final = (
@@ -59,7 +71,7 @@ _WHO_MAY: Final = {  # by the kind of object in the server's message
 }
 
 
-def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
+def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:  # noqa: PLR0911 - one line for each meaning
     """The wakeboard error for a database error: DatabaseUnavailable if a retry may succeed, else a final one.
 
     `role`: the database role of the connection, for the message about a missing right.
@@ -69,13 +81,21 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
         return _of_the_client(exc, message)
     if code == NO_RIGHT:
         return _no_right(message, role)
+    if code in FORMER_BODY and (function := _function_of(exc)):
+        return _in_a_function(function, message)
     if code in _MEANINGS:
         return _MEANINGS[code](message)
     if code.startswith(CONNECTION_LOST):
         return DatabaseUnavailable(f"the connection to the database was lost: {message}")
-    if code.startswith(TEMPORARY) or _is_stale_plan(exc):
+    if code.startswith(TEMPORARY) or _is_stale_plan(exc) or _CHANGED_MEANWHILE.match(message):
         return DatabaseUnavailable(f"the database cannot do this now: {message}")
     return _final(code, exc, message)
+
+
+def _in_a_function(function: str, message: str) -> WakeboardError:
+    if "." in function:
+        return WakeboardError(f"{message}, in the function {function}, which is not one of wakeboard's")
+    return DatabaseUnavailable(f"{_UPGRADED}: {message}")
 
 
 def _no_right(message: str, role: str) -> MissingRight:
@@ -105,6 +125,12 @@ def _of_the_client(exc: psycopg.Error, message: str) -> WakeboardError:
     if "(0x00)" in message:
         return InvalidValue("a text holds the character NUL (\\x00), which Postgres cannot store: remove it")
     return WakeboardError(f"the database client refuses this: {message}")
+
+
+def _function_of(exc: psycopg.Error) -> str | None:
+    """The function in which an error was raised, with its schema if it is another one. None: in a statement of ours."""
+    found = _FUNCTION.search(exc.diag.context or "")
+    return found[1] if found else None
 
 
 def _is_stale_plan(exc: psycopg.Error) -> bool:

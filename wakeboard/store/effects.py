@@ -45,6 +45,8 @@ def _translating() -> Generator[None]:
         try:
             yield
         except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as error:
+            if error.diag.context:  # of what a trigger of the application calls
+                raise
             raise SchemaMismatch(_NO_TABLE) from error
 
 

@@ -240,5 +240,18 @@ func sqlState(err error) string {
 // a locked row, and a lost lease, which the heartbeat ends.
 var unavailableStates = regexp.MustCompile(`^($|08|25006|25P0[34]|40|53|55P03|57|58|WB001)`)
 
+// In one of the SQL functions: a call that waited for a migration goes on in the former body of its function. The context
+// begins with the innermost function, which has its schema if it is an application's.
+var (
+	formerBodyStates = regexp.MustCompile(`^(0A000|428C9|42703|42804|42883|42P01)$`)
+	functions        = regexp.MustCompile(`(?m)^(?:PL/pgSQL|SQL) function .*`)
+	ourFunction      = regexp.MustCompile(`function (wakeboard\.)?"?\w+("|\()`)
+)
+
 // unavailable: the database did not answer, or will answer otherwise.
-func unavailable(err error) bool { return unavailableStates.MatchString(sqlState(err)) }
+func unavailable(err error) bool {
+	if refused, found := errors.AsType[*pgconn.PgError](err); found && formerBodyStates.MatchString(refused.Code) {
+		return ourFunction.MatchString(functions.FindString(refused.Where))
+	}
+	return unavailableStates.MatchString(sqlState(err))
+}
