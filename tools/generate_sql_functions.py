@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from wakeboard.store.migrate import SqlFunction, migrations, sql_functions
+from wakeboard.store.schema_files import SqlFunction, migrations, sql_functions
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "sql-functions.md"
 MARK: Final = "<!-- tools/generate_sql_functions.py writes the rest, from wakeboard/store/functions/*.sql. -->\n"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import psycopg
 import pytest
 
-from wakeboard.store.migrate import sql_functions
+from wakeboard.store.schema_files import sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,8 @@ from tests.store.sql_clients import SqlClient
 from tools.generate_functions_revision import next_revision
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
 from wakeboard.store import connection, migrate
-from wakeboard.store.migrate import Migrated, Roles, create_roles, functions_revision, migrations, sql_functions
+from wakeboard.store.migrate import Migrated, Roles, create_roles
+from wakeboard.store.schema_files import functions_revision, migrations, sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,14 +177,12 @@ def test_migrators_at_once_do_the_work_once(empty_database: str, meanwhile: Thre
     assert sorted(len(done.result().applied) for done in all_four) == [0, 0, 0, NEWEST]
 
 
-def test_an_advisory_lock_of_any_role_blocks_no_migration(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_advisory_lock_of_any_role_blocks_no_migration(database: str) -> None:
     """Any role may take it."""
-    monkeypatch.setattr(migrate, "LOCK_WAIT", "5ms")
-    monkeypatch.setattr(migrate, "TRIES", 1)
     with psycopg.connect(database) as holder:
         holder.execute("select pg_advisory_lock(hashtext('wakeboard migrate')), wakeboard.schema_state()")
         holder.execute("select from wakeboard.migrations")
-        assert migrated(database) == Migrated((), functions_written=False, version=NEWEST)
+        assert migrated(database, wait_s=0) == Migrated((), functions_written=False, version=NEWEST)
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> None:
@@ -193,29 +192,6 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> No
     assert ask(empty_database, "select to_regclass('wakeboard.installation')") is None
     do(empty_database, "drop table wakeboard.job_steps")
     assert migrated(empty_database).version == NEWEST
-
-
-def test_a_migration_waits_for_a_lock_and_tries_again(
-    database: str, meanwhile: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, admin: SqlClient
-) -> None:
-    """Each try waits only briefly, because every later statement would queue behind it."""
-    monkeypatch.setattr(migrate, "LOCK_WAIT", "20ms")
-    do(database, "update wakeboard.installation set functions_hash = ''")
-    with psycopg.connect(database) as holder:
-        holder.execute("lock table wakeboard.job_runs in access exclusive mode")
-        migrating = meanwhile.submit(migrated, database)
-        admin.wait_until_a_session_waits()
-    assert migrating.result().functions_written
-
-
-def test_a_lock_that_is_never_free_ends_in_one_sentence(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrate, "LOCK_WAIT", "5ms")
-    monkeypatch.setattr(migrate, "TRIES", 2)
-    do(database, "update wakeboard.installation set functions_hash = ''")
-    with psycopg.connect(database) as holder:
-        holder.execute("lock table wakeboard.job_runs in access exclusive mode")
-        with pytest.raises(SchemaMismatch, match="other transactions kept their locks"):
-            migrated(database)
 
 
 # -- releases ----------------------------------------------------------------------------------------------------------

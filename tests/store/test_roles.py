@@ -13,7 +13,8 @@ from psycopg.conninfo import make_conninfo
 
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import InvalidValue
-from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate, sql_functions
+from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate
+from wakeboard.store.schema_files import sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

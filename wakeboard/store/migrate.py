@@ -2,18 +2,14 @@
 
 All is one transaction that locks the table of migrations, so of two concurrent migrators one does the work, and a
 failure changes nothing. It takes no advisory lock, because any role could block it. An older release or revision never
-replaces the functions of a newer one, and no role loses rights because a setting is missing.
+replaces the functions of a newer one, and no role loses rights because a setting is missing. migration_locks.py says
+how it takes the locks of the tables that it changes.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import json
-import re
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -23,14 +19,16 @@ from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, WakeboardError
 from wakeboard.store.connection import connect, describe_connection, foreign_schema, version_key
 from wakeboard.store.database_errors import translated
+from wakeboard.store.migration_locks import LOCK_WAIT_S, TablesInUse, Waiting, lock_tables
+from wakeboard.store.schema_differences import altered_functions, missing_triggers
+from wakeboard.store.schema_files import SqlFunction, functions_hash, functions_revision, migrations, sql_functions
 from wakeboard.store.statements import pinned_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-    from importlib.resources.abc import Traversable
+    from collections.abc import Callable, Collection
 
-LOCK_WAIT = "5s"  # for one try: queries wait no longer behind a waiting migration
-TRIES = 12
+OTHER_MIGRATOR_WAIT = "5s"  # for one try
+WAIT_S = 60.0  # for transactions on the tables that a migration changes
 OLDEST_POSTGRES = 15
 
 # Errors if another migrator commits after this one has read the state.
@@ -62,30 +60,12 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
-    """One file of `migrations/`."""
-
-    version: int
-    name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SqlFunction:
-    """One file of `functions/`. `roles`: parts that may call it (none: internal). `description`: its head comment."""
-
-    name: str
-    text: str
-    roles: frozenset[str]
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
 class Migrated:
     """What a migration did: the migrations applied, whether the functions were rewritten, and the version reached.
 
     `revoked`: database roles that have lost their rights. `granted`: the parts that have another database role now, and
     the role. `released`: the parts that a database role no longer has, though it has others, and the role.
+    `restored`: functions and triggers of this release that were missing or altered.
     """
 
     applied: tuple[str, ...]
@@ -94,6 +74,7 @@ class Migrated:
     revoked: tuple[str, ...] = ()
     granted: dict[str, str] = field(default_factory=dict[str, str])
     released: dict[str, str] = field(default_factory=dict[str, str])
+    restored: tuple[str, ...] = ()
 
 
 class _RoleChanges(NamedTuple):
@@ -117,51 +98,22 @@ class _Functions(NamedTuple):
         return version_key(self.release), self.revision
 
 
-@cache
-def migrations() -> tuple[Migration, ...]:
-    """All migrations, oldest first."""
-    return tuple(
-        Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in _sql_files("migrations")
-    )
-
-
-@cache
-def sql_functions() -> tuple[SqlFunction, ...]:
-    """All SQL functions, by name."""
-    return tuple(_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions"))
-
-
-def functions_hash() -> str:
-    """Identifies the texts of the functions of this release, or of an edited checkout."""
-    return hashlib.sha256("\n".join(function.text for function in sql_functions()).encode()).hexdigest()
-
-
-def functions_revision() -> int:
-    """The revision of the functions, which orders two checkouts of one release. `make fix` increments it."""
-    return int(files("wakeboard.store").joinpath("functions/REVISION").read_text("utf-8").split()[0])
-
-
-def _sql_function(name: str, text: str) -> SqlFunction:
-    head, _, description = text.partition("\n\n")[0].partition("\n")
-    if not re.match(r"-- for: \w|-- internal \(\w", head):
-        raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>' or '-- internal (<callers>)'")
-    roles = re.findall(r"\w+", head.removeprefix("-- for: ")) if head.startswith("-- for: ") else ()
-    return SqlFunction(name, text, frozenset(roles), re.sub(r"^-- ?", "", description, flags=re.MULTILINE))
-
-
-def _sql_files(folder: str) -> Iterator[Traversable]:
-    found = files("wakeboard.store").joinpath(folder).iterdir()
-    return iter(sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name))
-
-
-async def migrate(
-    dsn: str, *, roles: Roles | None = None, revoke: Collection[str] = (), up_to: int | None = None
+async def migrate(  # one keyword for each decision of the caller
+    dsn: str,
+    *,
+    roles: Roles | None = None,
+    revoke: Collection[str] = (),
+    up_to: int | None = None,
+    wait_s: float = WAIT_S,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Migrated:
     """Migrates the database at `dsn`. Requires only the privilege CREATE on it. `up_to` stops at an older version.
 
     A part that `roles` does not name keeps its database role. The role of a part in `revoke` ("worker", …) loses its
-    rights.
-    Raises DatabaseUnavailable, SchemaMismatch (a lock could not be had), WakeboardError (a named role does not exist).
+    rights. It waits up to `wait_s` seconds for transactions that use the tables it changes; `say` gets a sentence about
+    them at once and every few seconds.
+    Raises DatabaseUnavailable, SchemaMismatch (the transactions did not end; nothing is changed), WakeboardError (a
+    named role does not exist).
     """
     contradicted = set(revoke) & set((roles or Roles()).named())
     if contradicted:
@@ -171,51 +123,54 @@ async def migrate(
         )
     conn = await connect(dsn, name="wakeboard migrate")
     async with conn:
-        for attempt in range(1, TRIES + 1):
+        waiting = Waiting(conn, wait_s, say)
+        while True:
             try:
                 async with pinned_transaction(conn):
-                    return await _migrate(conn, roles or Roles(), revoke, up_to)
-            except (psycopg.errors.LockNotAvailable, _AnotherWasFirst) as exc:
-                if attempt == TRIES:
-                    raise SchemaMismatch(
-                        f"could not migrate {describe_connection(conn)}: other transactions kept their locks for a"
-                        " minute; try again when they are done."
-                    ) from exc
-                await asyncio.sleep(0.2 * attempt)
+                    return await _migrate(conn, roles or Roles(), revoke, up_to, waiting)
+            except _AnotherWasFirst:
+                continue
+            except TablesInUse as in_use:
+                await waiting.pause(in_use)
+            except psycopg.errors.LockNotAvailable:
+                await waiting.pause(TablesInUse("installation", "migrations"))  # such as another migrator
             except psycopg.Error as exc:
                 raise translated(exc, conn.info.user) from exc
-    raise AssertionError("unreachable: the loop returns or raises")
 
 
 async def _migrate(
-    conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], up_to: int | None
+    conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], up_to: int | None, waiting: Waiting
 ) -> Migrated:
     await _require_suitable_database(conn)
-    await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
     await _lock_migrations(conn)
     done = {row[0]: row[1] async for row in await conn.execute("select version, name from wakeboard.migrations")}
     if any(done.get(m.version, m.name) != m.name for m in migrations()):
         raise foreign_schema(conn)
     wanted = [m for m in migrations() if m.version not in done and (up_to is None or m.version <= up_to)]
+    version = max([*done, *(m.version for m in wanted)], default=0)
+    complete = version >= max(m.version for m in migrations())
     granted = await _granted(conn)
+    if done:
+        triggers = {one.table for one in await missing_triggers(conn)} if complete else set[str]()
+        await lock_tables(conn, triggers.union(*(m.locks for m in wanted)), waiting)
+    await conn.execute(sql.SQL("set local lock_timeout = {}").format(f"{LOCK_WAIT_S}s"))
     for migration in wanted:
         await conn.execute(migration.text.encode())
         await conn.execute(
             "insert into wakeboard.migrations (version, name, applied_by) values (%s, %s, %s)",
             (migration.version, migration.name, __version__),
         )
-    version = max([*done, *(m.version for m in wanted)], default=0)
-    written, changed = False, _RoleChanges()
-    if version >= max(m.version for m in migrations()):
+    written, restored, changed = False, tuple[str, ...](), _RoleChanges()
+    if complete:
         before = await _functions_in_place(conn)
         newer = before.order > (version_key(__version__), functions_revision())  # then its functions and grants stay
         if newer and revoke:
             raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
         if not newer:
-            written = await _write_functions(conn, before)
+            written, restored = await _write_functions(conn, before)
             changed = await _grant(conn, roles, revoke, granted)
         await conn.execute("select wakeboard.create_partitions()")
-    return Migrated(tuple(m.name for m in wanted), written, version, *changed)
+    return Migrated(tuple(m.name for m in wanted), written, version, *changed, restored=restored)
 
 
 async def _require_suitable_database(conn: psycopg.AsyncConnection[Any]) -> None:
@@ -255,6 +210,7 @@ async def _functions_in_place(conn: psycopg.AsyncConnection[Any]) -> _Functions:
 async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
     """Makes other migrators wait until the transaction ends. Creates a missing schema and table."""
     try:
+        await conn.execute(sql.SQL("set local lock_timeout = {}").format(OTHER_MIGRATOR_WAIT))
         await _own_schema(conn)
         await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
         await conn.execute(
@@ -279,16 +235,26 @@ async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
         await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
 
 
-async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> bool:
+async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> tuple[bool, tuple[str, ...]]:
+    """Writes all functions if they are others than `before`, else those that are missing or altered.
+
+    Returns whether it wrote all, and otherwise the names of those that it restored.
+    """
     now = _Functions(__version__, functions_hash(), functions_revision())
+    altered = await altered_functions(conn) if before == now else {}
+    wanted = [function for function in sql_functions() if before != now or function.name in altered]
+    texts = [text for function in wanted for text in (function.text, _comment(function).as_string(conn))]
+    if texts:  # one round trip, not 250, while others wait for the locks; the tests have checked the bodies
+        await conn.execute("\n".join(["set local check_function_bodies = off;", *texts]).encode())
+    triggers = await missing_triggers(conn)
+    for trigger in triggers:
+        await conn.execute(trigger.text.encode())
     if before == now:
-        return False
-    texts = [text for function in sql_functions() for text in (function.text, _comment(function).as_string(conn))]
-    await conn.execute("\n".join(texts).encode())  # one round trip, not 250, while others wait for the locks
+        return False, tuple(sorted([*altered, *(trigger.name for trigger in triggers)]))
     await conn.execute(
         "update wakeboard.installation set functions_by = %s, functions_hash = %s, functions_revision = %s", now
     )
-    return True
+    return True, ()
 
 
 def _comment(function: SqlFunction) -> sql.Composed:

@@ -72,9 +72,9 @@ async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> L
     from wakeboard.cli.support.checklist import LocalFacts
     from wakeboard.maintenance.retention import Retention
     from wakeboard.rules.zones import tzdata_version
-    from wakeboard.store.migrate import functions_hash, functions_revision
     from wakeboard.store.queries.health_checks import route_to
     from wakeboard.store.queries.listings import Listings
+    from wakeboard.store.schema_files import functions_hash, functions_revision
 
     before = datetime.now(UTC)
     database_now = await Listings(conn).now()

@@ -44,11 +44,15 @@ EXAMPLES = (
 
 def command(
     wait: Annotated[
-        float,
+        float | None,
         typer.Option(
-            metavar="SECONDS", min=0, max=604_800, help="Wait this long for the database.", show_default=False
+            metavar="SECONDS",
+            min=0,
+            max=604_800,
+            help="Wait this long for the database (otherwise not), and for transactions in the way (otherwise 60 s).",
+            show_default=False,
         ),
-    ] = 0.0,
+    ] = None,
     print_roles: Annotated[
         bool,
         typer.Option("--print-roles", help="Print the SQL that creates the roles; do not migrate.", show_default=False),
@@ -66,6 +70,11 @@ def command(
 
     The command needs only the right CREATE on the database. Each migration is applied once. Two migrations can start at
     once, and workers of the previous release can be running.
+
+    While transactions use a table that must change, it names their sessions, at once and every 5 seconds, and waits. It
+    holds up other statements for some 0.3 s at a time. If the transactions do not end, it fails and changes nothing.
+
+    It also restores functions and triggers of this release that are missing or altered.
 
     The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE, _VIEWER_ROLE and _SCALER_ROLE are granted exactly
     what they need. A part without its variable keeps its role. If no part has a role, the owner of the schema does
@@ -128,18 +137,20 @@ def _print_roles(roles: Roles) -> None:
     write_line(create_roles(roles))
 
 
-async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: float) -> Migrated:
+async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: float | None) -> Migrated:
     """Migrates, and retries for `wait_s` while the database is unavailable or does not exist.
 
     Raises DatabaseUnavailable after that, and immediately for a refused login or an invalid DSN.
     """
+    from wakeboard.store.migrate import WAIT_S
     from wakeboard.store.migrate import migrate as migrate_schema
 
     loop = asyncio.get_running_loop()
-    deadline, next_message = loop.time() + wait_s, loop.time()
+    deadline, next_message = loop.time() + (wait_s or 0.0), loop.time()
     while True:
         try:
-            return await migrate_schema(dsn, roles=roles, revoke=revoke)
+            left_s = WAIT_S if wait_s is None else max(deadline - loop.time(), 0.0)
+            return await migrate_schema(dsn, roles=roles, revoke=revoke, wait_s=left_s, say=print_error)
         except LoginRefused:
             raise
         except DatabaseUnavailable as error:
@@ -157,8 +168,10 @@ def _print(done: Migrated) -> None:
         print_message(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.")
     elif done.functions_written:
         print_message(f"updated the SQL functions; the schema is at migration {done.version}.")
-    elif not (done.revoked or done.granted or done.released):
+    elif not (done.revoked or done.granted or done.released or done.restored):
         print_message(f"nothing to do: the schema is at migration {done.version}.")
+    if done.restored:
+        print_message(f"restored what was missing or altered: {', '.join(done.restored)}.")
     for name in done.revoked:
         print_message(f"revoked all rights of the database role {name}.")
     for part, name in done.released.items():

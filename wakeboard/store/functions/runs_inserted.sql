@@ -49,3 +49,5 @@ begin
          'leave the other columns out' end;
 end
 $$;
+create or replace trigger job_runs_inserted after insert on wakeboard.job_runs
+  referencing new table as inserted for each statement execute function wakeboard.runs_inserted();

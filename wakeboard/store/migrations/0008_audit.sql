@@ -1,4 +1,5 @@
 -- Who changed what, when, why and from where; and actions on many runs.
+-- locks: installation
 
 -- Who acts, and the program through which. Both are what the caller says; audit_log.database_user is who Postgres let in.
 create domain audit_actor as text constraint actor_is_printable check (

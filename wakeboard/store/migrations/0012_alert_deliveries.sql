@@ -1,4 +1,5 @@
 -- Notifications about alerts. Each delivery is a run of the job type wakeboard.alert.
+-- locks: alerts
 
 alter table alerts add column notified_at timestamptz;
 comment on column alerts.notified_at is 'when the newest notification that it is open was enqueued; null: none was';

@@ -1,4 +1,5 @@
 -- The rule that each alert is about, as it was evaluated last, and other versions of a rule that processes have.
+-- locks: alert_rules, alerts
 
 alter table alerts add column definition jsonb;
 comment on column alerts.definition is 'the rule as it was when the alert was last seen firing; null: of before this column';

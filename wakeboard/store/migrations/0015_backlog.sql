@@ -1,4 +1,5 @@
 -- How many runs were due and waited, minute by minute; and an index of the audit log for viewers of some namespaces.
+-- locks: audit_log
 
 -- `roll_up` writes here; nothing else does, and neither a claim nor a completion.
 create table backlog_samples (

@@ -1,4 +1,5 @@
 -- Rate limits: how often the runs of a limit key may start.
+-- locks: job_limits
 
 alter table job_limits
   add column rate_count integer,

@@ -1,4 +1,5 @@
 -- Where a schedule comes from and its labels, as its source declares them. Both are shown and filtered by; nothing depends on them.
+-- locks: job_definitions
 
 alter table job_definitions
   add column origin text not null default '',

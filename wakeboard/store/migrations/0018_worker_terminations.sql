@@ -1,4 +1,5 @@
 -- The pod of each worker, and in the attempts why the process of their worker ended, as the kubelet reports it.
+-- locks: job_attempts, workers
 
 alter table workers add column pod_uid text;
 comment on column workers.pod_uid is 'the uid of its pod; null: unknown';

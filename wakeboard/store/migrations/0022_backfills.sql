@@ -1,4 +1,5 @@
 -- Backfills: ticks of the past that become runs.
+-- locks: action_tokens
 
 alter type run_trigger add value 'backfill';
 

@@ -1,4 +1,5 @@
 -- spec.suspendAfterDead: a schedule whose runs die one after another creates no more; its circuit is open.
+-- locks: job_definitions
 
 alter table job_definitions
   add column suspend_after_dead integer,

@@ -1,4 +1,5 @@
 -- Dependencies: schedules that run after other schedules, and runs that wait for other runs.
+-- locks: job_definitions, job_runs
 
 -- At the end of the row and null for nearly all runs, so it takes no space. No claim reads it.
 alter table job_runs add column has_dependents boolean;

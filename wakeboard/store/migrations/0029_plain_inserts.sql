@@ -1,4 +1,5 @@
 -- A plain INSERT sets no internal column of job_runs, from no role.
+-- locks: job_runs
 
 -- `enqueue` and `enqueue_many` mark their rows in locked_until, where a plain INSERT has epoch. So the condition, which each statement parses
 -- and each row evaluates, is one comparison, and the trigger's function looks at the other rows (functions/refuse_insert.sql).

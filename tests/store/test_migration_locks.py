@@ -1,0 +1,139 @@
+"""`migrate` beside applications: nothing waits long behind it, nothing fails, and it says what it waits for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from queue import Queue
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import scalar_row
+
+import wakeboard
+from tests.store.sql_clients import SqlClient
+from wakeboard.errors import SchemaMismatch
+from wakeboard.store import migrate
+from wakeboard.store.schema_files import Migration, migrations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from concurrent.futures import ThreadPoolExecutor
+
+    from wakeboard.store.migrate import Migrated
+
+pytestmark = pytest.mark.every_postgres
+
+LATER = Migration(
+    len(migrations()) + 1,
+    "later",
+    "-- locks: job_definitions, job_keys, job_runs\n"
+    "alter table job_runs add column later text; alter table job_definitions add column later text;"
+    " alter table job_keys add column later text",
+)
+A_STATEMENT_WAITS_S = 1.0  # some 0.3 s; the machine of the tests may be busy. It was 5 s.
+
+
+@pytest.fixture(autouse=True)
+def _a_migration_is_pending(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another migration has come with a release that replaces all functions."""
+    monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), LATER))
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("update wakeboard.installation set functions_hash = ''")
+
+
+def migrated(dsn: str, say: Callable[[str], None] = lambda _: None, **named: Any) -> Migrated:
+    async def go() -> Migrated:
+        return await migrate.migrate(dsn, say=say, **named)
+
+    return anyio.run(go)
+
+
+@contextmanager
+def enqueueing(dsn: str, meanwhile: ThreadPoolExecutor) -> Generator[list[float]]:
+    """Two applications enqueue and a worker claims and completes, all the time. Yields how long each call took."""
+    stop, durations = threading.Event(), list[float]()
+
+    def repeat(act: Callable[[], object]) -> None:
+        while not stop.is_set():
+            begin = time.monotonic()
+            act()
+            durations.append(time.monotonic() - begin)
+
+    def enqueue() -> None:
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            keys = iter(range(1_000_000))
+            repeat(lambda: wakeboard.enqueue(conn, "ping", idempotency_key=f"{threading.get_ident()}-{next(keys)}"))
+
+    def work() -> None:
+        worker = SqlClient(dsn, 71)
+        repeat(lambda: worker.complete(*worker.claim()))
+        worker.close()
+
+    running = [meanwhile.submit(act) for act in (enqueue, enqueue, work)]
+    try:
+        yield durations
+    finally:
+        stop.set()
+    for one in running:
+        one.result()
+
+
+def test_a_migration_under_load_delays_no_call_and_fails_none(database: str, meanwhile: ThreadPoolExecutor) -> None:
+    said: Queue[str] = Queue()
+    with psycopg.connect(database, application_name="a long one") as holder, enqueueing(database, meanwhile) as calls:
+        pid = holder.info.backend_pid
+        wakeboard.enqueue(holder, "held")
+        migrating = meanwhile.submit(migrated, database, said.put)
+        sentence = said.get(timeout=60)
+        assert f"pid {pid} (user " in sentence
+        assert "application_name a long one, idle in transaction, open for " in sentence
+        assert "uses job_runs)" in sentence
+        before = len(calls)
+        said.get(timeout=60)  # it says so again while it waits
+        assert len(calls) > before
+        holder.commit()
+        assert migrating.result().applied == ("later",)
+    assert max(calls) < A_STATEMENT_WAITS_S
+
+
+def test_a_session_whose_state_is_hidden_is_named(empty_database: str) -> None:
+    """Of transactions of other roles, Postgres shows state and age to members of pg_read_all_stats only."""
+    with psycopg.connect(empty_database, autocommit=True) as conn, conn.cursor(row_factory=scalar_row) as cursor:
+        base = cursor.execute("select current_database()").fetchone()
+        conn.execute(f"create role owner_{base} login; grant create on database {base} to owner_{base}".encode())
+        owner = make_conninfo(empty_database, user=f"owner_{base}")
+        try:
+            migrated(owner, up_to=LATER.version - 1)
+            with psycopg.connect(empty_database, application_name="other") as holder:
+                holder.execute("select count(*) from wakeboard.job_keys")
+                named = rf"pid {holder.info.backend_pid} \(user \w+, application_name other, uses job_keys\)"
+                with pytest.raises(SchemaMismatch, match=named):
+                    migrated(owner, wait_s=1.2)
+            assert migrated(owner, wait_s=5).applied == ("later",)
+        finally:
+            conn.execute(f"drop owned by owner_{base} cascade; drop role owner_{base}".encode())
+
+
+def test_a_session_that_maintains_a_table_is_named(database: str) -> None:
+    """Such as a VACUUM. The migration asks for its lock before applications could wait for that."""
+    with psycopg.connect(database) as vacuum:
+        vacuum.execute("lock table wakeboard.job_runs in share update exclusive mode")
+        with pytest.raises(SchemaMismatch, match=f"pid {vacuum.info.backend_pid} .*uses job_runs"):
+            migrated(database, wait_s=0)
+
+
+def test_after_its_time_a_migration_ends_and_has_changed_nothing(database: str) -> None:
+    with psycopg.connect(database, application_name="forgotten") as holder:
+        holder.execute("select count(*) from wakeboard.job_keys")
+        with pytest.raises(
+            SchemaMismatch, match=r"nothing was migrated: for 0\.7 s other .* application_name forgotten"
+        ):
+            migrated(database, wait_s=0.7)
+        state = holder.execute("select max(version) from wakeboard.migrations").fetchone()
+        assert state == (LATER.version - 1,)
+    assert migrated(database, wait_s=0).applied == ("later",)

@@ -1,0 +1,124 @@
+"""What a migration may do beside applications whose calls do not stop: rules for each file of `migrations/`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import anyio
+import psycopg
+import pytest
+
+from wakeboard.store.migrate import migrate
+from wakeboard.store.schema_files import Migration, migrations
+
+# A call that waits for the lock of a migration goes on in the former body of its function, so a migration only adds. It
+# holds the lock for a moment, so it does not read a whole table. Those of before these rules broke them so:
+BROKE_A_RULE: Final = {
+    "backlog": {"audit_log is read for audit_log_namespace"},
+    "circuits": {f"job_definitions is read for job_definitions_{name}" for name in ("breakers", "open_circuits")},
+    "plain_inserts": {"job_runs.id: generated always"},
+}
+
+_LOCKS: Final = """
+select array_agg(distinct relname::text)
+  from pg_locks join pg_class on pg_class.oid = relation
+ where pid = pg_backend_pid() and relnamespace = 'wakeboard'::regnamespace and relkind in ('r', 'p')
+   and not relispartition and relname <> 'migrations'
+   and mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+"""
+_TABLES: Final = """
+select relname::text from pg_class where relnamespace = 'wakeboard'::regnamespace and relkind in ('r', 'p')
+"""
+_COLUMNS: Final = """
+select relname || '.' || attname,
+       array[format_type(atttypid, atttypmod), case attidentity when 'a' then 'generated always' else '' end,
+             case when attnotnull then 'not null' else '' end],
+       atthasdef or attidentity <> '' or not attnotnull
+  from pg_attribute join pg_class on pg_class.oid = attrelid
+ where relnamespace = 'wakeboard'::regnamespace and relkind in ('r', 'p') and attnum > 0 and not attisdropped
+"""
+
+
+# An index of an existing table, and the file of a table, which is another one after a rewrite.
+_STORAGE: Final = """
+select indrelid::regclass || ' is read for ' || indexrelid::regclass, indrelid
+  from pg_index where indrelid::regclass::text = any (%(tables)s)
+ union all
+select oid::regclass || ' is rewritten', relfilenode
+  from pg_class where relkind = 'r' and oid::regclass::text = any (%(tables)s)
+"""
+
+
+def apply_next(dsn: str, migration: Migration) -> tuple[set[str], set[str]]:
+    """Tries a migration and rolls it back. Returns the existing tables that it locked, and the rules that it breaks."""
+    with psycopg.connect(dsn) as conn:
+        conn.execute("set search_path = wakeboard, pg_catalog, pg_temp")
+        tables = {name for (name,) in conn.execute(_TABLES)}
+        before, stored = _columns(conn), _storage(conn, tables)
+        conn.execute(migration.text.encode())
+        row = conn.execute(_LOCKS).fetchone()
+        after, reads = _columns(conn), {fact for fact, _ in _storage(conn, tables) - stored}
+        conn.rollback()
+        locked = tables & set(row[0] or () if row else ())
+    return locked, _broken(before, after, tables) | reads
+
+
+def _columns(conn: psycopg.Connection[Any]) -> dict[str, tuple[list[str], bool]]:
+    return {name: (facts, optional) for name, facts, optional in conn.execute(_COLUMNS)}
+
+
+def _storage(conn: psycopg.Connection[Any], tables: set[str]) -> set[tuple[str, int]]:
+    return set(conn.execute(_STORAGE, {"tables": list(tables)}))
+
+
+def _broken(before: dict[str, Any], after: dict[str, Any], tables: set[str]) -> set[str]:
+    """The columns that a former body of a function cannot read or write as before."""
+    gone = {f"{name}: gone" for name in before if name not in after}
+    changed = {
+        f"{name}: {fact}"
+        for name, (facts, _) in after.items()
+        for fact, former in zip(facts, before[name][0] if name in before else facts, strict=True)
+        if fact not in {former, ""}
+    }
+    required = {
+        f"{name}: required"
+        for name, (_, optional) in after.items()
+        if name not in before and not optional and name.partition(".")[0] in tables
+    }
+    return gone | changed | required
+
+
+@pytest.mark.parametrize("migration", migrations(), ids=lambda migration: migration.name)
+def test_a_migration_declares_its_short_locks_and_breaks_no_call_in_flight(
+    empty_database: str, migration: Migration
+) -> None:
+    async def former() -> None:
+        await migrate(empty_database, up_to=migration.version - 1)
+
+    anyio.run(former)
+    locked, broken = apply_next(empty_database, migration)
+    assert locked == migration.locks
+    assert broken == BROKE_A_RULE.get(migration.name, set())
+
+
+@pytest.mark.parametrize(
+    ("statement", "broken"),
+    [
+        ("alter table workers drop column pool", {"workers.pool: gone"}),
+        (
+            "alter table workers alter pool type varchar(9)",
+            {"workers.pool: character varying(9)", "workers is rewritten"},
+        ),
+        ("alter table workers rename pool to group_name", {"workers.pool: gone", "workers.group_name: required"}),
+        ("alter table workers add column place text not null", {"workers.place: required"}),
+        ("alter table job_runs alter progress set not null", {"job_runs.progress: not null"}),
+        ("create index pools on workers (pool)", {"workers is read for pools"}),
+        ("alter table workers add column place text default random()::text", {"workers is rewritten"}),
+        ("alter table backfills alter id set generated by default", set[str]()),
+        ("alter table workers add column place text not null default ''", set[str]()),
+    ],
+)
+def test_a_migration_that_breaks_calls_or_reads_a_table_is_refused(
+    database: str, statement: str, broken: set[str]
+) -> None:
+    assert apply_next(database, Migration(99, "later", statement))[1] == broken

@@ -1,0 +1,182 @@
+"""Takes the locks of a migration without holding up the applications that use its tables.
+
+While a session waits for an ACCESS EXCLUSIVE lock, every later statement on the table waits behind it. So `lock_tables`
+
+1. looks first, and asks for no lock while a transaction that has been open for a while uses one of the tables;
+2. then asks for all locks in one statement, in the order of the names, for LOCK_WAIT_S in all. That is shorter than
+   deadlock_timeout, so a migration gives way before Postgres ends a transaction of an application;
+3. raises TablesInUse if it did not get them. The migration is rolled back, `Waiting.pause` leaves the applications
+   room, and the migration begins again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row
+
+from wakeboard.errors import SchemaMismatch
+from wakeboard.rules.humanize import lasted
+from wakeboard.store.statements import pinned_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import timedelta
+
+LOCK_WAIT_S: Final = (
+    0.2  # a statement of an application waits so long behind a migration, and while this changes tables
+)
+VACUUM_WAIT_S: Final = (
+    2.0  # longer than deadlock_timeout, after which Postgres cancels an autovacuum that is in the way
+)
+LONG_S: Final = 0.5  # a transaction that has been open for longer will not end within LOCK_WAIT_S
+LOOK_INTERVAL_S: Final = 0.25
+PAUSE_S: Final = 1.0  # between two tries: statements that waited behind one are done before the next
+MESSAGE_INTERVAL_S: Final = 5.0
+MAX_SHOWN: Final = 5
+
+# Of transactions of other roles, only a member of pg_read_all_stats sees state and age, but everybody sees their locks.
+_SESSIONS: Final = """
+select lock.pid, lock.virtualtransaction as transaction, activity.usename::text as user_name,
+       activity.application_name as application, activity.state,
+       clock_timestamp() - activity.xact_start as open_for,
+       array_agg(distinct coalesce(parent.relname, class.relname)::text) as tables,
+       bool_and(lock.mode = 'ShareUpdateExclusiveLock') as maintains
+  from pg_locks as lock
+  join pg_class as class on class.oid = lock.relation and class.relnamespace = 'wakeboard'::regnamespace
+  left join pg_inherits as partition on partition.inhrelid = class.oid and class.relispartition
+  left join pg_class as parent on parent.oid = partition.inhparent
+  left join pg_stat_activity as activity on activity.pid = lock.pid
+ where lock.locktype = 'relation' and lock.granted and lock.pid is distinct from pg_backend_pid()
+   and lock.database = (select oid from pg_database where datname = current_database())
+   and coalesce(parent.relname, class.relname) = any (%s)
+   and (class.relname not in ('installation', 'migrations') or lock.mode <> 'AccessShareLock')
+ group by 1, 2, 3, 4, 5, 6
+ order by open_for desc nulls last, lock.pid
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A session whose transaction uses `tables`. `pid` None: a prepared transaction, which no session has.
+
+    `maintains`: it is a VACUUM, ANALYZE or the like.
+    """
+
+    pid: int | None
+    transaction: str
+    user_name: str | None
+    application: str | None
+    state: str | None
+    open_for: timedelta | None
+    tables: list[str]
+    maintains: bool
+
+    def __str__(self) -> str:
+        if self.pid is None:
+            return f"a prepared transaction (pg_prepared_xacts lists it; it uses {', '.join(self.tables)})"
+        known = (
+            f"user {self.user_name}" if self.user_name else "",
+            f"application_name {self.application}" if self.application else "",
+            self.state or "",
+            f"open for {lasted(self.open_for)}" if self.open_for is not None else "",
+            f"uses {', '.join(self.tables)}",
+        )
+        return f"pid {self.pid} ({', '.join(filter(None, known))})"
+
+
+class TablesInUse(Exception):
+    """Other sessions use the tables that a migration must change. `long`: one of their transactions is not short."""
+
+    def __init__(self, *tables: str, long: bool = False) -> None:
+        self.tables = tables
+        self.long = long
+        super().__init__()
+
+
+class Waiting:
+    """What a migration waits for, and for how long: `wait_s` seconds in all. `say` gets a sentence when it waits."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], wait_s: float, say: Callable[[str], None]) -> None:
+        self._conn = conn
+        self._say = say
+        self._wait_s = wait_s
+        self._deadline = self._now() + wait_s
+        self._next_message = 0.0
+        self._first_seen: dict[tuple[int | None, str], float] = {}
+
+    async def sessions(self, tables: Sequence[str]) -> list[Session]:
+        """The other sessions that use the tables, the longest transaction first. It must run in a transaction."""
+        async with self._conn.cursor(row_factory=class_row(Session)) as cursor:
+            found = await (await cursor.execute(_SESSIONS.encode(), (list(tables),))).fetchall()
+        now = self._now()
+        self._first_seen = {
+            (one.pid, one.transaction): self._first_seen.get((one.pid, one.transaction), now) for one in found
+        }
+        return found
+
+    def is_long(self, session: Session) -> bool:
+        """Whether its transaction has been open for a while, by what Postgres says or this has seen."""
+        seen_s = self._now() - self._first_seen[session.pid, session.transaction]
+        open_s = session.open_for.total_seconds() if session.open_for is not None else 0.0
+        return not session.maintains and max(open_s, seen_s) > LONG_S
+
+    async def pause(self, in_use: TablesInUse) -> None:
+        """Says what is in the way, and waits. Raises SchemaMismatch if the time is over."""
+        now = self._now()
+        over = now >= self._deadline
+        if over or now >= self._next_message:
+            async with pinned_transaction(self._conn):
+                found = await self.sessions(in_use.tables)
+            names = ", ".join(in_use.tables)
+            if over:
+                raise SchemaMismatch(
+                    f"nothing was migrated: for {self._wait_s:g} s other transactions have used {names}."
+                    f" {_named(found)}"
+                    " End them (`select pg_terminate_backend(PID)`), or wait longer with --wait."
+                ) from in_use
+            if found:
+                left_s = math.ceil(self._deadline - now)
+                self._say(f"waiting up to {left_s} s more for transactions on {names}. {_named(found)}")
+                self._next_message = now + MESSAGE_INTERVAL_S
+        await asyncio.sleep(min(LOOK_INTERVAL_S if in_use.long else PAUSE_S, max(self._deadline - now, 0.0)))
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _named(sessions: Sequence[Session]) -> str:
+    if not sessions:
+        return "They were short, and none is open now."
+    shown = "; ".join(map(str, sessions[:MAX_SHOWN]))
+    return f"{shown}{f'; and {len(sessions) - MAX_SHOWN} more' if len(sessions) > MAX_SHOWN else ''}."
+
+
+async def lock_tables(conn: psycopg.AsyncConnection[Any], tables: Collection[str], waiting: Waiting) -> None:
+    """Takes ACCESS EXCLUSIVE locks on the tables in this transaction. Raises TablesInUse (roll back) if it cannot."""
+    found = await conn.execute(
+        "select relname::text from pg_class where relnamespace = 'wakeboard'::regnamespace and relname = any (%s)"
+        " order by 1",
+        (list(tables),),  # a table that an earlier one of the pending migrations creates does not exist yet
+    )
+    names = [name for (name,) in await found.fetchall()]
+    if not names:
+        return
+    if any(map(waiting.is_long, await waiting.sessions(names))):
+        raise TablesInUse(*names, long=True)
+    every = sql.SQL(", ").join(sql.Identifier("wakeboard", name) for name in names)
+    try:
+        # It makes an autovacuum end, and no statement of an application waits for it.
+        await conn.execute(sql.SQL("set local lock_timeout = {}").format(f"{VACUUM_WAIT_S}s"))
+        await conn.execute(sql.SQL("lock table {} in share update exclusive mode").format(every))
+        await conn.execute(sql.SQL("set local statement_timeout = {}").format(f"{LOCK_WAIT_S}s"))
+        await conn.execute(sql.SQL("lock table {} in access exclusive mode").format(every))
+        await conn.execute("set local statement_timeout to default")
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected) as exc:
+        raise TablesInUse(*names) from exc

@@ -1,0 +1,126 @@
+"""The files that make up the schema of this release: the migrations, and the SQL functions."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file of `migrations/`."""
+
+    version: int
+    name: str
+    text: str
+
+    @property
+    def locks(self) -> frozenset[str]:
+        """The existing tables that it changes, from its line "-- locks: a, b"."""
+        found = re.search(r"^-- locks: (.+)$", self.text, re.MULTILINE)
+        return frozenset(found[1].split(", ")) if found else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A trigger, in the file of its function. As its text locks the table, it is executed only if it is missing."""
+
+    name: str
+    table: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFunction:
+    """One file of `functions/`. `roles`: parts that may call it (none: internal). `description`: its head comment."""
+
+    name: str
+    text: str
+    roles: frozenset[str]
+    description: str
+    trigger: Trigger | None = None
+
+    @property
+    def body(self) -> str:
+        """The text between its dollar signs, as Postgres stores it."""
+        return self.text.split("$$")[1]
+
+    @property
+    def argument_types(self) -> list[str]:
+        """The types of its arguments, as they are written."""
+        found = re.search(r"\((.*?)\)\s*returns ", self._head, re.DOTALL)
+        arguments = re.sub(r"'[^']*'|--.*", "", found[1]) if found else ""
+        return re.findall(r"(?:^|,)\s*\w+ ([\w.]+(?: precision)?(?:\[\])?)", arguments)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """Those of "immutable", "stable", "strict" and "security definer" that it has."""
+        return frozenset(re.findall(r"\b(immutable|stable|strict|security definer)\b", self._options))
+
+    @property
+    def settings(self) -> list[str]:
+        """Its settings as Postgres stores them, but in lower case: ["lock_timeout=2s", …], sorted."""
+        found = re.findall(r"\bset (\w+) = (.+?)\s*(?=\bset |--|$)", self._options, re.MULTILINE)
+        return sorted(f"{name}={value.strip(chr(39))}".lower() for name, value in found)
+
+    @property
+    def _head(self) -> str:
+        return self.text.split("$$")[0].partition("create or replace function")[2]
+
+    @property
+    def _options(self) -> str:
+        return self._head[self._head.rindex("language ") :]
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All migrations, oldest first."""
+    return tuple(
+        Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in _sql_files("migrations")
+    )
+
+
+@cache
+def sql_functions() -> tuple[SqlFunction, ...]:
+    """All SQL functions, by name."""
+    return tuple(_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions"))
+
+
+def functions_hash() -> str:
+    """Identifies the texts of the functions of this release, or of an edited checkout."""
+    texts = (text for one in sql_functions() for text in (one.text, one.trigger.text if one.trigger else ""))
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def functions_revision() -> int:
+    """The revision of the functions, which orders two checkouts of one release. `make fix` increments it."""
+    return int(files("wakeboard.store").joinpath("functions/REVISION").read_text("utf-8").split()[0])
+
+
+def _sql_function(name: str, text: str) -> SqlFunction:
+    head, _, description = text.partition("\n\n")[0].partition("\n")
+    if not re.match(r"-- for: \w|-- internal \(\w", head):
+        raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>' or '-- internal (<callers>)'")
+    roles = re.findall(r"\w+", head.removeprefix("-- for: ")) if head.startswith("-- for: ") else ()
+    function, begin, end = text.partition("create or replace trigger ")
+    trigger = re.match(r"(\w+) .*? on wakeboard\.(\w+)", end, re.DOTALL)
+    return SqlFunction(
+        name,
+        function,
+        frozenset(roles),
+        re.sub(r"^-- ?", "", description, flags=re.MULTILINE),
+        Trigger(trigger[1], trigger[2], begin + end) if trigger else None,
+    )
+
+
+def _sql_files(folder: str) -> Iterator[Traversable]:
+    found = files("wakeboard.store").joinpath(folder).iterdir()
+    return iter(sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name))
