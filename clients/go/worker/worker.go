@@ -230,28 +230,15 @@ func query[Row any](w *Worker, within time.Duration, scan pgx.RowToFunc[Row], sq
 	return pgx.CollectRows(rows, scan)
 }
 
-// sqlState is empty if the database did not answer.
-func sqlState(err error) string {
+// pgError is empty if the database did not answer.
+func pgError(err error) *pgconn.PgError {
 	refused, _ := errors.AsType[*pgconn.PgError](err)
-	return cmp.Or(refused, &pgconn.PgError{}).Code
+	return cmp.Or(refused, &pgconn.PgError{})
 }
 
 // No answer, lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements,
-// a locked row, and a lost lease, which the heartbeat ends.
-var unavailableStates = regexp.MustCompile(`^($|08|25006|25P0[34]|40|53|55P03|57|58|WB001)`)
-
-// In one of the SQL functions: a call that waited for a migration goes on in the former body of its function. The context
-// begins with the innermost function, which has its schema if it is an application's.
-var (
-	formerBodyStates = regexp.MustCompile(`^(0A000|428C9|42703|42804|42883|42P01)$`)
-	functions        = regexp.MustCompile(`(?m)^(?:PL/pgSQL|SQL) function .*`)
-	ourFunction      = regexp.MustCompile(`function (wakeboard\.)?"?\w+("|\()`)
-)
+// a locked row, and a lost lease, which the heartbeat ends. In a function of wakeboard: it was replaced during the call.
+var temporary = regexp.MustCompile(`^($|08|25006|25P0[34]|40|53|55P03|57|58|WB001|(0A000|42(8C9|703|804|883|P01))(SQL statement "(?s:.*?)"\n)?(PL/pg)?SQL function (wakeboard\.)?"?\w+["(])`)
 
 // unavailable: the database did not answer, or will answer otherwise.
-func unavailable(err error) bool {
-	if refused, found := errors.AsType[*pgconn.PgError](err); found && formerBodyStates.MatchString(refused.Code) {
-		return ourFunction.MatchString(functions.FindString(refused.Where))
-	}
-	return unavailableStates.MatchString(sqlState(err))
-}
+func unavailable(err error) bool { return temporary.MatchString(pgError(err).Code + pgError(err).Where) }

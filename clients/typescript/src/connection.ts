@@ -18,11 +18,8 @@ export class InvalidOption extends Error {}
 const TIMESTAMPTZ = 1184;
 const CLOSE_MS = 1000;
 // Lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements, a locked row,
-// and a prepared statement that the server no longer knows.
-const UNAVAILABLE = /^(08|25006|25P0[34]|40|53|55P03|57|58|26000|42P05|0A000)/;
-// In one of the SQL functions: a call that waited for a migration goes on in the former body of its function.
-const FORMER_BODY = /^(0A000|428C9|42703|42804|42883|42P01)$/;
-const OUR_FUNCTION = /^(PL\/pgSQL|SQL) function (wakeboard\.)?"?\w+("|\()/;
+// and a prepared statement that the server no longer knows. In a function of wakeboard: it was replaced during the call.
+const UNAVAILABLE = /^(08|25006|25P0[34]|40|53|55P03|57|58|26000|42P05|0A000|42(8C9|703|804|883|P01)(SQL statement "[^]*?"\n)?(PL\/pg)?SQL function (wakeboard\.)?"?\w+["(])/;
 const types = {
   getTypeParser: (oid: number, format?: any) =>
     oid === TIMESTAMPTZ ? (text: string) => text : pg.types.getTypeParser(oid, format), // keeps the microseconds
@@ -64,9 +61,7 @@ export class Connection {
     } catch (error) {
       const code = error instanceof pg.DatabaseError ? (error.code ?? "") : null;
       if (code === "WB001") throw new LeaseLost((error as Error).message);
-      const innermost = /^(PL\/pgSQL|SQL) function .*/m.exec((error as pg.DatabaseError).where ?? "")?.[0] ?? "";
-      const upgraded = FORMER_BODY.test(code ?? "") && OUR_FUNCTION.test(innermost);
-      if (code !== null && !UNAVAILABLE.test(code) && !upgraded) throw error;
+      if (code !== null && !UNAVAILABLE.test(code + ((error as pg.DatabaseError).where ?? ""))) throw error;
       if (code === "55P03") throw new Locked((error as Error).message);
       this.discard(opened);
       throw new DatabaseUnavailable(error instanceof Error ? error.message : String(error));
