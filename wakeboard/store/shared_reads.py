@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CACHE_S: Final = 1.0
 LONGEST_KEPT_S: Final = 60.0
+MAX_KEPT: Final = 200  # results, of which each may hold a payload
 
 _Result = TypeVar("_Result")
 
@@ -38,7 +39,7 @@ class SharedReads:
 
     At most one read of a key runs at a time. Its result is kept for `keep_s` seconds, or until `clear` or `forget`.
     `max_share`: a read that took long is kept longer, up to `LONGEST_KEPT_S`, so that the reads of one key take at most
-    this share of the time.
+    this share of the time. At most `MAX_KEPT` results are kept, the newest ones.
     """
 
     def __init__(self, pool: ConnectionPool, *, keep_s: float = CACHE_S, max_share: float = math.inf) -> None:
@@ -54,7 +55,7 @@ class SharedReads:
         now = time.monotonic()
         found = self._reads.get(key)
         if found is None or not found.answers(now):
-            self._reads = {key: read for key, read in self._reads.items() if read.answers(now)}
+            self._drop_old(now)
             found = self._reads[key] = self._begin(query)
         return await asyncio.shield(found.task)  # a viewer who leaves does not stop the read for the others
 
@@ -72,6 +73,12 @@ class SharedReads:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+    def _drop_old(self, now: float) -> None:
+        self._reads = {key: read for key, read in self._reads.items() if read.answers(now)}
+        finished = [key for key, read in self._reads.items() if read.task.done()]
+        for key in finished[: -MAX_KEPT + 1]:
+            del self._reads[key]
 
     def _begin(self, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Read:
         async def timed(conn: AsyncConnection) -> _Result:

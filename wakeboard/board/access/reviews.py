@@ -1,5 +1,7 @@
 """Asks a Kubernetes API server who a user is and what the user may do, and keeps the answers for 30 s.
 
+Anybody may send a token, so one that the API server refuses is not kept, and waits behind other unknown tokens only.
+
 Permissions of the board are virtual subresources of `jobschedules.wakeboard.dev`: to see runs is `get
 jobschedules/runs`, and each action is `create jobschedules/<permission>`, for example `create jobschedules/retry`. Any
 Role may grant them. A failure of the API server is never a yes.
@@ -15,10 +17,11 @@ import aiohttp
 
 from wakeboard.api_server import ssl_context
 from wakeboard.board.access.viewer import Permission
+from wakeboard.board.expiring_cache import ExpiringCache
 from wakeboard.errors import WakeboardError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from wakeboard.api_server import ApiServer
 
@@ -26,7 +29,8 @@ GROUP: Final = "wakeboard.dev"
 KEEP_S: Final = 30.0
 TIMEOUT_S: Final = 10.0
 MAX_KEPT: Final = 10_000
-MAX_CONCURRENT: Final = 20
+MAX_CONCURRENT: Final = 20  # questions about users who have logged in,
+MAX_UNKNOWN: Final = 10  # and about tokens
 
 
 class ReviewFailed(WakeboardError):
@@ -39,20 +43,21 @@ class Reviews:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         self._session: aiohttp.ClientSession | None = None
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
-        self._kept: dict[tuple[object, ...], tuple[float, Any]] = {}
+        self._slots, self._unknown = asyncio.Semaphore(MAX_CONCURRENT), asyncio.Semaphore(MAX_UNKNOWN)
+        self._users: ExpiringCache[str] = ExpiringCache(keep_s=KEEP_S, most=MAX_KEPT)
+        self._answers: ExpiringCache[bool] = ExpiringCache(keep_s=KEEP_S, most=MAX_KEPT)
 
     async def user_of(self, token: str) -> str | None:
         """The name of the token's user; None: the API server refuses the token. Raises ReviewFailed."""
-        key = ("user", token)
-        if (kept := self._recall(key)) is not None:
-            return kept or None
-        status, answer = await self._post("/apis/authentication.k8s.io/v1/selfsubjectreviews", token, {})
+        if (kept := self._users.get([token], time.monotonic())) is not None:
+            return kept
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        status, answer = await self._post(path, token, {}, self._unknown)
         if status == 401:  # noqa: PLR2004 - Unauthorized
-            return self._keep(key, "") or None
+            return None
         if status >= 300:  # noqa: PLR2004 - not a success
             raise ReviewFailed(f"the API server answered {status} to the question who has logged in")
-        return self._keep(key, str(answer["status"]["userInfo"]["username"]))
+        return self._users.keep([token], str(answer["status"]["userInfo"]["username"]), time.monotonic())
 
     async def self_may(self, token: str, permission: Permission, namespace: str | None) -> bool:
         """Whether the token's user has the permission in a namespace; None: in all. Raises ReviewFailed."""
@@ -72,21 +77,21 @@ class Reviews:
         if session is not None:
             await session.close()
 
-    async def _review(self, kind: str, token: str, spec: Mapping[str, Any], key: tuple[object, ...]) -> bool:
-        if (kept := self._recall(key)) is not None:
+    async def _review(self, kind: str, token: str, spec: Mapping[str, Any], key: Sequence[object]) -> bool:
+        if (kept := self._answers.get(key, time.monotonic())) is not None:
             return kept
-        status, answer = await self._post(f"/apis/authorization.k8s.io/v1/{kind}", token, spec)
+        status, answer = await self._post(f"/apis/authorization.k8s.io/v1/{kind}", token, spec, self._slots)
         if status >= 300:  # noqa: PLR2004 - not a success
             raise ReviewFailed(f"the API server answered {status} to the question whether this is allowed")
-        return self._keep(key, bool(answer["status"].get("allowed")))
+        return self._answers.keep(key, bool(answer["status"].get("allowed")), time.monotonic())
 
-    async def _post(self, path: str, token: str, spec: Mapping[str, Any]) -> tuple[int, Any]:
+    async def _post(self, path: str, token: str, spec: Mapping[str, Any], slots: asyncio.Semaphore) -> tuple[int, Any]:
         """The status and body of the answer."""
         headers = {"Authorization": f"Bearer {token}"}
         try:
             session = self._open_session()
             async with (
-                self._slots,
+                slots,
                 session.post(self._server.url + path, json={"spec": spec}, headers=headers) as answer,
             ):
                 return answer.status, await answer.json(content_type=None)
@@ -98,16 +103,6 @@ class Reviews:
             connector = aiohttp.TCPConnector(ssl=ssl_context(self._server.ca_file))
             self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
         return self._session
-
-    def _recall(self, key: tuple[object, ...]) -> Any:
-        kept = self._kept.get(key)
-        return kept[1] if kept and time.monotonic() - kept[0] < KEEP_S else None
-
-    def _keep(self, key: tuple[object, ...], answer: Any) -> Any:
-        if len(self._kept) >= MAX_KEPT:
-            self._kept.clear()
-        self._kept[key] = (time.monotonic(), answer)
-        return answer
 
 
 def attributes(permission: Permission, namespace: str | None) -> dict[str, str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import HTTPConnection
 
+MAX_TOKEN: Final = 8192  # characters of a token; a longer one is none
 TOKEN_COOKIE: Final = "wakeboard-board"  # noqa: S105 - its name
 
 
@@ -105,7 +106,6 @@ class LocalAccess:
 
 def token_of(request: HTTPConnection) -> str:
     """The token of a request: `Authorization: Bearer …`, or the cookie of the login page; "" for none."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return token.strip()
-    return request.cookies.get(TOKEN_COOKIE, "")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    token = given.strip() if scheme.lower() == "bearer" else request.cookies.get(TOKEN_COOKIE, "")
+    return token if len(token) <= MAX_TOKEN else ""
