@@ -14,7 +14,8 @@ import pytest
 from tests.board.asgi import Client
 from wakeboard.api_server import ApiServer
 from wakeboard.board.access import KubernetesAccess, Permission
-from wakeboard.board.access.reviews import Reviews
+from wakeboard.board.access import reviews as access_reviews
+from wakeboard.board.access.reviews import MAX_UNKNOWN, MAX_UNKNOWN_WAITING, ReviewFailed, Reviews
 from wakeboard.board.access.viewer import MAX_TOKEN
 from wakeboard.board.expiring_cache import ExpiringCache
 from wakeboard.store.shared_reads import MAX_KEPT, SharedReads
@@ -32,12 +33,17 @@ class Answering:
 
     def __init__(self, status: bytes, body: bytes) -> None:
         self.status, self.body, self.asked = status, body, 0
+        self.questions: asyncio.Queue[int] = asyncio.Queue()
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 await reader.readexactly(int(head.lower().partition(b"content-length:")[2].split()[0]))
                 self.asked += 1
+                self.questions.put_nowait(self.asked)
+                await self.goes_on.wait()
                 writer.write(b"HTTP/1.1 %s\r\ncontent-length: %d\r\n\r\n%s" % (self.status, len(self.body), self.body))
         writer.close()
 
@@ -89,6 +95,24 @@ async def test_a_user_who_has_logged_in_is_asked_about_once():
         assert answering.asked == 2
         assert await asking.self_may("another", Permission.VIEW, "shop")
         assert answering.asked == 3
+
+
+async def test_many_unknown_tokens_do_not_hold_up_users_who_have_logged_in(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(access_reviews, "KEEP_S", 0.0)  # so that each request asks
+    answering = Answering(b"201 Created", b'{"status": {"userInfo": {"username": "anna"}}}')
+    async with reviews(answering) as asking:
+        assert await asking.user_of("token") == "anna"
+        answering.goes_on.clear()
+        others = [asyncio.create_task(asking.user_of(f"unknown {number}")) for number in range(MAX_UNKNOWN_WAITING)]
+        await asyncio.sleep(0)
+        with pytest.raises(ReviewFailed, match="too many others"):
+            await asking.user_of("one more")
+        user = asyncio.create_task(asking.user_of("token"))
+        for _ in range(1 + MAX_UNKNOWN + 1):  # those of the others that are asked about at once, and the user
+            await answering.questions.get()
+        answering.goes_on.set()
+        assert await user == "anna"
+        await asyncio.gather(*others)
 
 
 def test_a_cache_is_bounded_by_time_and_number():

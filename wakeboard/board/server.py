@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from wakeboard.board.application import app
-from wakeboard.board.http_protocol import BoundedH11Protocol
+from wakeboard.board.http_protocol import BACKLOG, MAX_HEADER_BYTES, AcceptFailures, BoundedH11Protocol, in_parts
 from wakeboard.errors import InvalidSettings
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EVERY_ADDRESS: Final = "*"  # of IPv4 and IPv6
 STOP_TIMEOUT_S: Final = 2  # for open requests; the process ends within 3 s
+UNREACHABLE_MS: Final = 60_000  # after which a client that acknowledges nothing, not even a heartbeat, is gone
 LAST_PORT: Final = 65_535
 
 
@@ -59,10 +60,14 @@ class BoardServer(uvicorn.Server):
         self._board: Board = application.state.board
         self._listener, self._handles_signals = listener, handles_signals
         self._serving: asyncio.Task[None] | None = None
+        if user_timeout := getattr(socket, "TCP_USER_TIMEOUT", None):  # Linux; its connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, user_timeout, UNREACHABLE_MS)
         super().__init__(
             uvicorn.Config(
-                application,
+                in_parts(application),
                 http=BoundedH11Protocol,
+                h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+                backlog=1,  # asyncio accepts, or fails to accept, so many at once
                 log_level="error",
                 log_config=None,  # the format of this process, not of uvicorn
                 access_log=False,
@@ -82,7 +87,13 @@ class BoardServer(uvicorn.Server):
 
     async def run_until_stopped(self) -> None:
         """Serves until a signal or `stop`."""
+        asyncio.get_running_loop().set_exception_handler(AcceptFailures())
         await self.serve([self._listener])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to accept connections."""
+        await super().startup(sockets)
+        self._listener.listen(BACKLOG)
 
     def start(self) -> None:
         """Serves in a task of the running event loop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse, StreamingResponse
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from wakeboard.board.routing import BoardRequest
 
 HEARTBEAT_S: Final = 15.0
+LIFETIME_S: Final = 600.0  # of a stream. A client that does not read takes all that is sent in this time.
 
 
 @stream("/events")
 async def events(request: BoardRequest) -> Response:
     """Answers with `changed` events, and with a comment every 15 s, so that proxies keep the connection.
 
-    A `source` event says from where changes come: `listen` or `poll`.
+    A `source` event says from where changes come: `listen` or `poll`. A `renew` event ends the stream after ten
+    minutes, and the page opens another one: so it must still be logged in, and a client that is gone holds no stream.
     """
     feed = request.board.changes
     if feed.is_full:
@@ -39,7 +42,11 @@ async def _events(feed: ChangeFeed) -> AsyncIterator[str]:
     try:
         yield "retry: 2000\n\n"
         sent = ""
+        end = time.monotonic() + LIFETIME_S
         while not feed.closed:
+            if time.monotonic() >= end:
+                yield "event: renew\ndata:\n\n"
+                return
             if sent != feed.source:
                 sent = feed.source
                 yield f"event: source\ndata: {sent}\n\n"

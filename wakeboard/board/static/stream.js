@@ -20,6 +20,10 @@ function open(address) {
   source.addEventListener("open", () => broadcast("open"));
   source.addEventListener("changed", () => broadcast("changed"));
   source.addEventListener("source", ({ data }) => broadcast({ origin: (origin = data) }));
+  source.addEventListener("renew", () => {
+    close();
+    open(address);
+  });
   source.addEventListener("error", () => {
     broadcast("error");
     if (source && source.readyState === EventSource.CLOSED) {
