@@ -293,3 +293,16 @@ def test_a_value_without_a_comment_stops_the_generators(monkeypatch: pytest.Monk
     monkeypatch.setattr("tools.chart_values.CHART", tmp_path)
     with pytest.raises(Uncommented, match="second"):
         read_values()
+
+
+def test_every_image_of_the_chart_is_named_and_can_be_built() -> None:
+    files = [CHART / "values.yaml", *CHART.glob("templates/**/*.tpl"), *CHART.glob("templates/**/*.yaml")]
+    images = {name for file in files for name in re.findall(r"repository: ([\w/-]+)", file.read_text())}
+    ours = {name.removeprefix("wakeboard/") for name in images if name.startswith("wakeboard/")}
+    assert ours == {"operator", "worker", "board", "jobs"}
+    listed = yaml.safe_load(yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]["artifacthub.io/images"])
+    assert {each["image"].rpartition(":")[0] for each in listed} == images
+    targets = set(re.findall(r"^FROM \S+ AS (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE))
+    assert ours <= targets
+    for page in ("install", "worker-image"):
+        assert ours <= set(re.findall(r"docker build --target (\S+)", (ROOT / "docs" / f"{page}.md").read_text())), page
