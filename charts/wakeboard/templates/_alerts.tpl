@@ -7,10 +7,10 @@ Alert rules: a file in a ConfigMap, which the operator evaluates, and the worker
 {{- if or .Values.alerts.rules .Values.alerts.heartbeats }}true{{ end }}
 {{- end }}
 
-{{/* "true" if a pool delivers alerts, else empty: (list $ pool) */}}
+{{/* "true" if a pool delivers alerts, else empty. Pods with a token get no secrets of receivers: (list $ pool) */}}
 {{- define "wakeboard.deliversAlerts" -}}
 {{- $ := index . 0 }}{{- $pool := index . 1 }}
-{{- if and (include "wakeboard.hasAlerts" $) (has ($.Values.alerts.queue | default "default") $pool.queues) }}true{{ end }}
+{{- if and (not $pool.jobs.enabled) (include "wakeboard.hasAlerts" $) (has ($.Values.alerts.queue | default "default") $pool.queues) }}true{{ end }}
 {{- end }}
 
 {{/* The address that messages link to; empty: there is none. */}}

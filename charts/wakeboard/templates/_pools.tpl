@@ -21,8 +21,7 @@ empty value of the pool.
 {{- $pool := deepCopy $.Values.worker }}
 {{- $given := deepCopy (get $.Values.pools $name | default dict) }}
 {{- if dig "jobs" "enabled" $pool.jobs.enabled $given }}
-{{- $image := dict "repository" "wakeboard/jobs" "tag" "" "digest" "" }}
-{{- include "wakeboard.overlay" (list $pool (dict "mode" "forever" "graceSeconds" 0 "concurrency" 1000 "maxTimeoutSeconds" 2678400 "lingerSeconds" 0 "image" $image)) }}
+{{- range $key, $value := include "wakeboard.jobsDefaults" $ | fromYaml }}{{- $_ := set $pool $key $value }}{{- end }}
 {{- end }}
 {{- include "wakeboard.overlay" (list $pool $given) }}
 {{- include "wakeboard.checkPool" (list $name $pool) }}
@@ -30,6 +29,37 @@ empty value of the pool.
 {{- $_ := set $pool "drainLookaheadSeconds" (max (int64 $pool.drainLookaheadSeconds) (int64 $pool.scaling.leadSeconds)) }}
 {{- end }}
 {{- toYaml $pool }}
+{{- end }}
+
+{{/*
+What a pool with jobs has in place of values of `worker`. Its pods mount a token and execute no handlers, so that nothing of the handlers
+(code, secrets, identity) reaches them. Labels and annotations count, because injectors of secrets and identities act on them.
+tests/chart/test_job_pools.py names the values that such a pool does take from `worker`.
+*/}}
+{{- define "wakeboard.jobsDefaults" -}}
+mode: forever
+graceSeconds: 0
+concurrency: 1000
+maxTimeoutSeconds: 2678400
+lingerSeconds: 0
+image: {repository: wakeboard/jobs, tag: "", digest: ""}
+handlers: []
+httpAllowedHosts: []
+httpAllowedPrivateNetworks: []
+commands: {}
+secretName: ""
+secretsDir: ""
+extraEnv: []
+envFrom: []
+initContainers: []
+volumes: []
+volumeMounts: []
+podLabels: {}
+podAnnotations: {}
+serviceAccountName: ""
+startupProbe: {}
+livenessProbe: {}
+readinessProbe: {}
 {{- end }}
 
 {{/* Validates a pool: (list name pool) */}}
