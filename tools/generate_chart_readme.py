@@ -22,7 +22,8 @@ INTRODUCTION: Final = """\
 
 {description}
 
-docs/install.md says how to build the images: `operator`, `worker`, `board` (`board.enabled`) and `jobs` (pools with `jobs.enabled`).
+docs/install.md says how to build the images: `operator`, `worker`, `board` (`board.enabled`) and `jobs` (pools with
+`jobs.enabled`).
 
 For evaluation, with a Postgres in the cluster (not for data that you need to keep):
 

@@ -47,7 +47,7 @@ def _of_condition(now: Condition, was: str | None) -> list[ScheduleEvent]:  # no
             return [ScheduleEvent(now.reason, now.message, warning=now.reason == "CircuitOpen")]
         case "Suspended", "False" if was == "True":
             return [ScheduleEvent("Resumed", now.message)]
-        case "Healthy", "False" if now.reason == "NoWorker":
+        case "Healthy", "False" if now.reason in {"NoWorker", "Skipped"}:
             return [ScheduleEvent(now.reason, now.message, warning=True)]
         case "Healthy", "True" if was == "False":
             return [ScheduleEvent("Recovered", now.message)]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast, get_args
 
-from wakeboard.rules.humanize import counted, runs_after_words
+from wakeboard.maintenance.scheduler import TOO_LATE
+from wakeboard.rules.catch_up import CatchUpPolicy, skip_reason
+from wakeboard.rules.humanize import counted, reason_in_words, runs_after_words
 from wakeboard.rules.redact import redact
 from wakeboard.rules.sanitize import one_line
 from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 UNKNOWN_TYPE_AFTER: Final = timedelta(minutes=10)
 RECHECK_AFTER: Final = timedelta(minutes=1)
+
+# Why ticks are skipped that a healthy schedule would have run. The other reasons are what a user or a policy decided.
+LATE_REASONS: Final = frozenset({TOO_LATE, *map(skip_reason, get_args(CatchUpPolicy))})
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -106,13 +111,16 @@ def difference(before: JobScheduleStatus | None, after: JobScheduleStatus) -> Li
 def next_change_at(facts: ScheduleState, now: datetime) -> datetime | None:
     """Returns when the status may change although nothing happens to the schedule or its runs, or None.
 
-    Only one condition depends on the time: a run waits, and no worker has known its job type for ten minutes. From then
-    on the status is checked every minute, because a worker may register the type and still not claim the run.
+    Only one condition depends on the time: whether a worker knows the job type. While none has ever known it, the
+    status is checked every minute. If a run waits, it is checked when no worker has known the type for ten minutes,
+    and from then on every minute, because a worker may register the type and still not claim the run.
     """
+    recheck_at = now + RECHECK_AFTER if facts.type_known_at is None else None
     if not facts.queued or facts.oldest_due_at is None:
-        return None
+        return recheck_at
     changes_at = max(facts.oldest_due_at, facts.type_known_at or facts.oldest_due_at) + UNKNOWN_TYPE_AFTER
-    return changes_at + timedelta(seconds=1) if changes_at >= now else now + RECHECK_AFTER
+    waited_at = changes_at + timedelta(seconds=1) if changes_at >= now else now + RECHECK_AFTER
+    return min(waited_at, recheck_at or waited_at)
 
 
 def _transition_key(status: JobScheduleStatus) -> tuple[object, ...]:
@@ -187,15 +195,16 @@ def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PL
         many = f"{counted(facts.dead, 'run')} {'is' if facts.dead == 1 else 'are'}"
         return _Answer("False", "DeadRuns", f"{many} dead: see `wakeboard runs --schedule {full_name(facts)}`.")
     if _has_no_worker(facts, now):
-        known = f"since {facts.type_known_at:%Y-%m-%d %H:%M} UTC" if facts.type_known_at else "yet"
-        return _Answer(
-            "False", "NoWorker", f"No worker of queue {facts.queue} has known job type {facts.job_type} {known}."
-        )
+        return _Answer("False", "NoWorker", _no_worker_text(facts))
+    if facts.waiting_for:
+        return _Answer("False", "Blocked", facts.waiting_for)
     if facts.failed:
         many = f"{counted(facts.failed, 'run')} {'has' if facts.failed == 1 else 'have'}"
         return _Answer("False", "Retrying", f"{many} failed and will be retried: {_failure_text(facts)}")
     if facts.last_result is None:
         return _Answer("Unknown", "NoRuns", "No run has finished yet.")
+    if facts.last_reason in LATE_REASONS:
+        return _Answer("False", "Skipped", _skipped_text(facts))
     if facts.last_result == "dead":
         return _Answer("False", "LastRunDiscarded", "The last run was dead and has been discarded.")
     if facts.last_result == "succeeded":
@@ -204,10 +213,31 @@ def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PL
 
 
 def _has_no_worker(facts: ScheduleState, now: datetime) -> bool:
-    """Whether a run is waiting, and no worker of its queue has known its job type for ten minutes."""
+    """Whether nothing executes its runs.
+
+    Either others work, and none has ever known the job type in this queue; or a run is waiting, and no worker of its
+    queue has known its job type for ten minutes. A pool that only starts when something is due has known it before.
+    """
+    if facts.type_known_at is None and facts.workers_known_at is not None:
+        return True
     if not facts.queued or facts.oldest_due_at is None or facts.oldest_due_at > now - UNKNOWN_TYPE_AFTER:
         return False
     return facts.type_known_at is None or facts.type_known_at < now - UNKNOWN_TYPE_AFTER
+
+
+def _no_worker_text(facts: ScheduleState) -> str:
+    if facts.queue_known_at is None:
+        return f"No worker of queue {facts.queue} has been seen yet."
+    known = f"since {facts.type_known_at:%Y-%m-%d %H:%M} UTC" if facts.type_known_at else "yet"
+    meant = f" Did you mean {facts.type_meant}?" if facts.type_meant else ""
+    return f"No worker of queue {facts.queue} has known job type {facts.job_type} {known}.{meant}"
+
+
+def _skipped_text(facts: ScheduleState) -> str:
+    tick, success = _to_seconds(facts.last_scheduled_for), _to_seconds(facts.last_success_at)
+    which = f"The tick of {tick:%Y-%m-%d %H:%M:%S} UTC" if tick else "The last run"
+    since = f"The last success was at {success:%Y-%m-%d %H:%M:%S} UTC." if success else "No recent run has succeeded."
+    return f"{which} was skipped: {reason_in_words(facts.last_reason, 'skipped')}. {since}"
 
 
 def _conditions(

@@ -39,12 +39,38 @@ OF_HANDLERS: Mapping[str, Any] = {
     "maxTimeoutSeconds": 60,
     "lingerSeconds": 55,
 }
-SHARED = set(
-    """activeDeadlineSeconds affinity drainLookaheadSeconds failedJobsHistoryLimit httpMaxBodyBytes imagePullPolicy jobs leaseSeconds
-    maxLifetimeSeconds maxWorkers nodeSelector pdb podSecurityContext pollSeconds priorityClassName queues replicas resources
-    revisionHistoryLimit scaling schedule securityContext startDeadlineSeconds strategy successfulJobsHistoryLimit suspend threads
-    tolerations topologySpreadConstraints ttlSecondsAfterFinished""".split()
-)
+SHARED = {
+    "activeDeadlineSeconds",
+    "affinity",
+    "drainLookaheadSeconds",
+    "failedJobsHistoryLimit",
+    "httpMaxBodyBytes",
+    "imagePullPolicy",
+    "jobs",
+    "leaseSeconds",
+    "maxLifetimeSeconds",
+    "maxWorkers",
+    "nodeSelector",
+    "pdb",
+    "podSecurityContext",
+    "pollSeconds",
+    "priorityClassName",
+    "queues",
+    "replicas",
+    "resources",
+    "revisionHistoryLimit",
+    "scaling",
+    "schedule",
+    "securityContext",
+    "startDeadlineSeconds",
+    "strategy",
+    "successfulJobsHistoryLimit",
+    "suspend",
+    "threads",
+    "tolerations",
+    "topologySpreadConstraints",
+    "ttlSecondsAfterFinished",
+}
 ALERTS = {"rules": [{"name": "dead", "dead": 1, "receivers": ["team"]}], "secretName": "of-receivers", "queue": "jobs"}
 
 

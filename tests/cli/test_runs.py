@@ -90,7 +90,10 @@ def test_consecutive_skipped_ticks_are_one_row(cli: Cli, sample: SampleStore):
 
     sample.backdate(sample.value("select id from wakeboard.job_run_history"), "2 hours")
 
-    assert " ".join(cli("runs").lines[1].split()[1:]) == "skipped billing/clean-up 2 h ago - CatchUpLatest, 37 ticks"
+    assert (
+        " ".join(cli("runs").lines[1].split()[1:])
+        == "skipped billing/clean-up 2 h ago - it was missed, and a newer one ran, 37 ticks"
+    )
 
 
 def test_runs_of_a_removed_schedule_can_be_listed(cli: Cli, sample: SampleStore):

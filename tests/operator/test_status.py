@@ -64,9 +64,21 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         status(facts(last_run_id=1, last_finished_at=THEN, last_result="dead")),
         {"Healthy": ("False", "LastRunDiscarded")},
     ),
-    "skipped": (
-        status(facts(last_run_id=1, last_finished_at=THEN, last_result="skipped")),
+    "skipped because the run before was unfinished": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="skipped", last_reason="Forbidden")),
         {"Healthy": ("True", "LastRunEnded")},
+    ),
+    "skipped after the deadline": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="skipped", last_reason="TooLate")),
+        {"Ready": ("True", "Synced"), "Healthy": ("False", "Skipped")},
+    ),
+    "missed": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="skipped", last_reason="CatchUpSkip")),
+        {"Healthy": ("False", "Skipped")},
+    ),
+    "waits for an unknown schedule": (
+        status(facts(**WENT_WELL, waiting_for="It waits for extract, which does not exist in its namespace.")),
+        {"Healthy": ("False", "Blocked")},
     ),
     "suspended": (status(facts(suspended=True)), {"Ready": ("True", "Synced"), "Suspended": ("True", "Suspended")}),
     "paused": (
@@ -80,6 +92,18 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
     "no worker knows the job type": (
         status(facts(queued=1, oldest_due_at=LONG_AGO)),
         {"Healthy": ("False", "NoWorker")},
+    ),
+    "other workers know other job types": (
+        status(facts(type_known_at=None, queue_known_at=NOW, workers_known_at=NOW)),
+        {"Healthy": ("False", "NoWorker")},
+    ),
+    "suspended, in a queue that no worker serves": (
+        status(facts(suspended=True, type_known_at=None, workers_known_at=NOW)),
+        {"Healthy": ("False", "NoWorker")},
+    ),
+    "of a pool that has not woken for a month": (
+        status(facts(type_known_at=NOW - timedelta(days=31), workers_known_at=NOW)),
+        {"Healthy": ("Unknown", "NoRuns")},
     ),
     "due just now": (
         status(facts(queued=1, oldest_due_at=THEN, type_known_at=NOW)),
@@ -170,7 +194,6 @@ def test_whatever_an_error_says_the_document_stays_small() -> None:
 @pytest.mark.parametrize(
     ("due_at", "known_at", "earliest"),
     [
-        (NOW - MINUTE, None, NOW + 9 * MINUTE),
         (NOW - MINUTE, NOW, NOW + 10 * MINUTE),
         (NOW + 60 * MINUTE, NOW, NOW + 70 * MINUTE),
         (LONG_AGO, None, NOW + MINUTE),
@@ -188,7 +211,26 @@ def test_a_run_that_waits_for_a_worker_is_checked_when_one_is_overdue(
 
 
 def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:
-    assert next_change_at(facts(**WENT_WELL), NOW) is None
+    assert next_change_at(facts(**WENT_WELL, type_known_at=NOW), NOW) is None
+
+
+def test_a_job_type_that_no_worker_knows_is_asked_for_again() -> None:
+    assert next_change_at(facts(**WENT_WELL, workers_known_at=NOW), NOW) == NOW + MINUTE
+    (event,) = events_between(
+        status(facts()), status(facts(queue_known_at=NOW, workers_known_at=NOW, type_meant="pong"))
+    )
+    assert event.warning
+    assert event.message == "No worker of queue default has known job type ping yet. Did you mean pong?"
+
+
+def test_a_skipped_tick_is_named_with_its_reason_and_the_last_success() -> None:
+    late = {"last_result": "skipped", "last_reason": "TooLate", "last_scheduled_for": NOW}
+    made = status(facts(**{**WENT_WELL, **late}))
+    message = next(each.message for each in made.conditions or [] if each.type == "Healthy")
+    assert message == (
+        "The tick of 2026-11-21 08:00:30 UTC was skipped: it was too late to start."
+        " The last success was at 2026-11-21 07:00:00 UTC."
+    )
 
 
 SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql://app:hunter2@db/shop\n\x1b[31mred"}

@@ -80,6 +80,33 @@ def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(admin: 
     )
 
 
+def test_a_run_that_was_too_late_to_start_says_so(admin: SqlClient) -> None:
+    definition = admin.define()
+    late = run_of(admin, definition)
+    admin.sql("update job_runs set start_before = now() - interval '1 second' where id = %s", late)
+    admin.sql("select skip_past_deadline()")
+    (found,) = facts(admin, definition)
+    assert (found.last_run_id, found.last_result, found.last_reason) == (late, "skipped", "TooLate")
+
+
+def test_a_job_type_is_known_for_a_month_and_an_unknown_one_gets_a_suggestion(admin: SqlClient) -> None:
+    admin.sql(
+        "insert into worker_types (job_type, queue, pool, last_known_at) values"
+        " ('send_mail', 'default', 'default', now()), ('monthly', 'reports', 'reports', now() - interval '31 days')"
+    )
+    admin.sql("select delete_expired(always => true)")
+    known, typo, unserved = (
+        admin.define("known", job_type="monthly", queue="reports"),
+        admin.define("typo", job_type="send_mial"),
+        admin.define("unserved", job_type="send_mail", queue="defualt"),
+    )
+    found = {state.id: state for state in facts(admin, known, typo, unserved)}
+    assert found[known].type_known_at is not None
+    assert (found[typo].type_known_at, found[typo].type_meant) == (None, "send_mail")
+    assert found[typo].workers_known_at == found[typo].queue_known_at is not None
+    assert (found[unserved].queue_known_at, found[unserved].type_meant) == (None, None)
+
+
 def test_the_widest_pause_is_reported(admin: SqlClient) -> None:
     definition = admin.define()
     admin.sql("select pause('queue:default', 'moving house')")

@@ -24,6 +24,9 @@ _STEPS: Final = (
 )
 
 _REASONS = {  # stored by the SQL functions for runs that were not run to their end
+    "CatchUpAll": "it was missed, and catchUp.limit newer ones ran",
+    "CatchUpLatest": "it was missed, and a newer one ran",
+    "CatchUpSkip": "it was missed, and catchUp.policy is Skip",
     "CircuitOpen": "the runs before died one after another (suspendAfterDead)",
     "DeadRetention": "it was dead for too long",
     "Forbidden": "the run before was unfinished",

@@ -157,7 +157,7 @@ begin
      order by job.id limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from worker_types where ctid = any (array(
-    select ctid from worker_types where last_known_at < statement_timestamp() - interval '1 day'
+    select ctid from worker_types where last_known_at < statement_timestamp() - interval '40 days'   -- a pool may wake once a month
      limit delete_expired.count for update skip locked));
   delete from definition_changes where ctid = any (array(              -- without an operator, these are most of the expired rows
     select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour'

@@ -363,7 +363,7 @@ _QUEUES: LiteralString = f"""
 union
 select queue::text from wakeboard.job_definitions where removed_at is null
 union
-select queue from wakeboard.worker_types
+select queue from wakeboard.worker_types where last_known_at > statement_timestamp() - interval '1 day'
  order by 1
 """
 

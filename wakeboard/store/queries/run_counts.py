@@ -162,10 +162,12 @@ with mine as (
       or definition_id in (select id from wakeboard.job_definitions where namespace = any (%(namespaces)s))
 )
 select array(select job_type from mine union select job_type from shown
-             union select job_type from wakeboard.worker_types where %(namespaces)s::text[] is null
+             union select job_type from wakeboard.worker_types
+                    where last_known_at > statement_timestamp() - interval '1 day' and %(namespaces)s::text[] is null
               order by 1 limit 500) as type,
        array(select queue from mine union select queue from shown
-             union select queue from wakeboard.worker_types where %(namespaces)s::text[] is null
+             union select queue from wakeboard.worker_types
+                    where last_known_at > statement_timestamp() - interval '1 day' and %(namespaces)s::text[] is null
               order by 1 limit 500) as queue,
        array(select schedule from mine)
          || array(select distinct split_part(schedule, '/', 1) || '/*' from mine order by 1) as schedule,

@@ -6,14 +6,15 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from psycopg.rows import class_row
+from psycopg.rows import class_row, tuple_row
 
 from wakeboard.rules.dependency_graph import blocked_by
+from wakeboard.rules.validation_messages import closest
 from wakeboard.store.queries.dependencies import read_parents
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import psycopg
@@ -27,7 +28,10 @@ class ScheduleState:
 
     `generation` is the one in force. `paused`: the paused scope: 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
     run that ended last, a dead one included: its result is succeeded, cancelled, skipped or dead. `last_scheduled_for`
-    is None unless a tick created it. `type_known_at`: when a worker of the queue last knew the job type.
+    is None unless a tick created it. `last_reason`: why that run was skipped or cancelled.
+    `type_known_at`: when a worker of the queue last knew the job type; `queue_known_at`, `workers_known_at`: when the
+    last worker of the queue, or any worker, said what it knows. `type_meant`: a job type of the queue with a similar
+    name, if none has ever known this one.
     `runs_after`: the names in spec.after. `waiting_for`: what a user must do something about before it continues.
     `circuit_*`: since when it creates no runs after dead ones, and its probe.
     """
@@ -58,18 +62,22 @@ class ScheduleState:
     last_scheduled_for: datetime | None
     last_finished_at: datetime | None
     last_result: str | None
+    last_reason: str | None
     last_success_at: datetime | None
     last_failure_at: datetime | None
     last_failure_type: str | None
     last_failure_message: str | None
     last_failure_run_id: int | None
     type_known_at: datetime | None
+    queue_known_at: datetime | None
+    workers_known_at: datetime | None
     last_action: str | None
     last_action_token: str | None
     last_action_at: datetime | None
     last_action_result: str | None
     runs_after: tuple[str, ...] = ()
     waiting_for: str | None = None
+    type_meant: str | None = None
     suspend_after_dead: int | None = None
     circuit_opened_at: datetime | None = None
     circuit_probe_at: datetime | None = None
@@ -86,10 +94,12 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
        coalesce(live.dead, 0) as dead, live.oldest_dead_at, live.oldest_due_at,
        last.id as last_run_id, last.tick as last_scheduled_for, last.ended_at as last_finished_at,
-       last.result as last_result, past.last_success_at,
+       last.result as last_result, last.reason as last_reason, past.last_success_at,
        failure.failed_at as last_failure_at, failure.error_type as last_failure_type,
        failure.last_error as last_failure_message, failure.id as last_failure_run_id,
        type.last_known_at as type_known_at,
+       (select max(last_known_at) from wakeboard.worker_types where worker_types.queue = def.queue) as queue_known_at,
+       (select max(last_known_at) from wakeboard.worker_types) as workers_known_at,
        action.action as last_action, action.token as last_action_token, action.requested_at as last_action_at,
        action.result as last_action_result,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id
@@ -110,12 +120,12 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
              where definition_id = def.id order by finished_at desc limit %(recent_runs)s) as lately) as past on true
   left join lateral (
     (select id, case when trigger = 'tick' then coalesce(skipped_until, scheduled_for) end as tick,
-            finished_at as ended_at, status::text as result
+            finished_at as ended_at, status::text as result, reason
        from wakeboard.job_run_history
       where definition_id = def.id
       order by finished_at desc limit 1)
     union all
-    (select id, case when trigger = 'tick' then scheduled_for end, dead_at, 'dead'
+    (select id, case when trigger = 'tick' then scheduled_for end, dead_at, 'dead', null
        from wakeboard.job_runs
       where definition_id = def.id and dead_at is not null
       order by dead_at desc limit 1)
@@ -142,6 +152,9 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
      order by requested_at desc limit 1) as action on true
  where def.id = any (%(ids)s)
 """
+_KNOWN_TYPES: LiteralString = """
+select queue, array_agg(distinct job_type) from wakeboard.worker_types where queue = any (%(queues)s) group by queue
+"""
 
 
 async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[ScheduleState]:
@@ -150,13 +163,16 @@ async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]
     for parent in await read_parents(conn, ids):
         parents[parent.definition_id].append(parent)
     states = await read(conn, class_row(ScheduleState), _FACTS, {"ids": list(ids), "recent_runs": _RECENT_RUNS})
-    return [
-        replace(
-            state,
-            runs_after=tuple(parent.name for parent in parents[state.id]),
-            waiting_for=blocked_by(parents[state.id]),
-        )
-        if state.id in parents
-        else state
-        for state in states
-    ]
+    unknown = {state.queue for state in states if state.type_known_at is None and state.queue_known_at is not None}
+    types = dict(await read(conn, tuple_row, _KNOWN_TYPES, {"queues": list(unknown)})) if unknown else {}
+    return [_with_names(state, parents.get(state.id, []), types) for state in states]
+
+
+def _with_names(
+    state: ScheduleState, parents: Sequence[Parent], known_types: Mapping[str, Sequence[str]]
+) -> ScheduleState:
+    meant = closest(state.job_type, known_types.get(state.queue, ())) if state.type_known_at is None else None
+    if not parents and meant is None:
+        return state
+    names = tuple(parent.name for parent in parents)
+    return replace(state, runs_after=names, waiting_for=blocked_by(parents), type_meant=meant)
