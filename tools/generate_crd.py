@@ -36,24 +36,23 @@ TRANSLATED: Final = {"$ref", "additionalProperties", "examples"}
 DROPPED: Final = {"$defs", "title"}
 
 SELECTABLE: Final = ("queue", "jobType", "suspend")
-COLUMNS: Final = (  # name, type, path; kubectl prints a date as an age, and one in the future as <invalid>
-    ("Schedule", "string", ".spec.schedule"),
-    ("Zone", "string", ".spec.timeZone"),
-    ("Suspend", "boolean", ".spec.suspend"),
-    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
-    ("Last-Run", "date", ".status.lastRun.finishedAt"),
-    ("Result", "string", ".status.lastRun.result"),
-    ("Next-Run", "string", ".status.nextRunTime"),
-    ("Running", "integer", ".status.running"),
-    ("Dead", "integer", ".status.dead"),
-    ("Age", "date", ".metadata.creationTimestamp"),
+SHORT, WIDE = 0, 1  # priorities: WIDE is shown with -o wide only, so that the others fit into 80 characters
+COLUMNS: Final = (  # name, type, priority, path; kubectl prints a date as an age, and one in the future as <invalid>
+    ("Schedule", "string", SHORT, ".spec.schedule"),
+    ("Zone", "string", WIDE, ".spec.timeZone"),
+    ("Suspend", "boolean", SHORT, ".spec.suspend"),
+    ("Ready", "string", SHORT, '.status.conditions[?(@.type=="Ready")].status'),
+    ("Healthy", "string", SHORT, '.status.conditions[?(@.type=="Healthy")].status'),
+    ("Last-Run", "date", SHORT, ".status.lastRun.finishedAt"),
+    ("Result", "string", WIDE, ".status.lastRun.result"),
+    ("Next-Run", "string", WIDE, ".status.nextRunTime"),
+    ("Running", "integer", WIDE, ".status.running"),
+    ("Failed", "integer", WIDE, ".status.failed"),
+    ("Dead", "integer", WIDE, ".status.dead"),
+    ("Queue", "string", WIDE, ".spec.queue"),
+    ("Type", "string", WIDE, ".spec.jobType"),
+    ("Age", "date", SHORT, ".metadata.creationTimestamp"),
 )
-WIDE_COLUMNS: Final = (
-    ("Queue", "string", ".spec.queue"),
-    ("Type", "string", ".spec.jobType"),
-    ("Failed", "integer", ".status.failed"),
-)
-"""Shown with -o wide only."""
 
 
 class NotStructural(Exception):
@@ -93,10 +92,9 @@ def definition() -> Schema:
 
 
 def _columns() -> Iterator[Schema]:
-    for name, kind, path in COLUMNS:
-        yield {"name": name, "type": kind, "jsonPath": path}
-    for name, kind, path in WIDE_COLUMNS:
-        yield {"name": name, "type": kind, "jsonPath": path, "priority": 1}
+    for name, kind, priority, path in COLUMNS:
+        column = {"name": name, "type": kind, "jsonPath": path}
+        yield column | {"priority": priority} if priority else column
 
 
 # ------------------------------------------------------------------------------------------------ the schema
@@ -185,8 +183,18 @@ def explained(node: Schema) -> Schema:
     if "properties" in node:
         described["properties"] = {name: explained(field) for name, field in node["properties"].items()}
     if "items" in node:
-        described["items"] = explained(node["items"])
+        described["items"] = _without_defaults(explained(node["items"]))
     return described
+
+
+def _without_defaults(element: Schema) -> Schema:
+    """An element of a list. kubectl merges lists of custom resources as a whole.
+
+    If the API server filled in defaults, every `kubectl apply` would differ, and server-side apply would conflict with
+    it. The program that reads the element fills them in.
+    """
+    fields = {name: _without(field, "default") for name, field in element.get("properties", {}).items()}
+    return element | {"properties": fields} if fields else element
 
 
 def _facts(node: Schema) -> Iterator[str]:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from tools.generate_crd import COLUMNS, SELECTABLE, WIDE_COLUMNS, Schema, resource_schema
+from tools.generate_crd import COLUMNS, SELECTABLE, WIDE, Schema, resource_schema
 from wakeboard.rules.admission_rules import RULES
 from wakeboard.rules.name_patterns import IN_WORDS
 
@@ -71,8 +71,9 @@ rule `circuitOpen: 1` announces it.
 COLUMN_NOTES = """\
 ## kubectl get
 
-`LAST-RUN` is the time since the last run ended. `NEXT-RUN` is in UTC. `RUNNING`, `FAILED` (will be retried) and `DEAD`
-(wait for a user) are numbers of runs. The last three columns appear with `-o wide`.
+`READY` and `HEALTHY` are [conditions](conditions.md). `LAST-RUN` is the time since the last run ended. Some columns
+appear only with `-o wide`: `NEXT-RUN` is in UTC; `RUNNING`, `FAILED` (will be retried) and `DEAD` (wait for a user) are
+numbers of runs.
 """
 
 STATUS = """\
@@ -157,8 +158,8 @@ def _refusals() -> Iterator[tuple[str, str]]:
 
 def _columns() -> Iterator[tuple[str, str]]:
     yield "`NAME`", "`.metadata.name`"
-    for name, _, path in (*COLUMNS, *WIDE_COLUMNS):
-        yield f"`{name.upper()}`", f"`{path}`"
+    for name, _, priority, path in COLUMNS:
+        yield f"`{name.upper()}`{' (wide)' if priority == WIDE else ''}", f"`{path}`"
 
 
 def _selectors() -> list[str]:

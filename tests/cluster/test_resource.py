@@ -167,12 +167,34 @@ def test_kubectl_get_shows_the_state_of_each_schedule(
     create(control_plane, namespace, job_schedule("weekly-report", **weekly))
     create(control_plane, namespace, job_schedule("working-hours", suspend=True))
     status = STATUS.model_dump(mode="json", by_alias=True)
+    status["conditions"].append({**status["conditions"][0], "type": "Healthy", "status": "False", "reason": "DeadRuns"})
     status["lastRun"]["finishedAt"] = f"{datetime.now(UTC) - timedelta(days=12, hours=1):%Y-%m-%dT%H:%M:%SZ}"
     write_status(control_plane, namespace, status, "weekly-report")
     table = control_plane.kubectl("get", "jobschedules", "--namespace", namespace, *words)
     of_any_age = re.sub(r"\b(\ds ?|\d\ds)(?=\s)", "AGE", table)
     shown = [line.rstrip() for line in of_any_age.splitlines()]
     assert shown == Path(__file__).with_name(file).read_text().splitlines()
+
+
+def test_kubectl_get_fits_into_a_terminal_of_80_characters() -> None:
+    assert max(map(len, Path(__file__).with_name("get.txt").read_text().splitlines())) <= 80
+
+
+def test_after_does_not_drift_under_any_kind_of_apply(control_plane: Cluster, namespace: str) -> None:
+    document = job_schedule(after=[{"schedule": "extract"}, {"schedule": "rates", "ticks": "All"}])
+
+    def kubectl(*words: str) -> str:
+        return control_plane.kubectl(*words, "--namespace", namespace, "-f", "-", stdin=json.dumps(document))
+
+    assert "created" in kubectl("apply")
+    assert "unchanged" in kubectl("apply")
+    assert "serverside-applied" in kubectl("apply", "--server-side")
+    assert kubectl("diff", "--server-side") == ""
+    document["spec"]["after"].pop(0)
+    document["spec"]["after"][0].pop("ticks")
+    kubectl("apply", "--server-side")
+    served = control_plane.call("GET", path(namespace, "report"))["spec"]["after"]
+    assert served == [{"schedule": "rates"}]
 
 
 @pytest.mark.parametrize("word", ["jobschedules", "jobschedule", "jsched", "jobsched", "wakeboard"])

@@ -148,13 +148,8 @@ _AFTER_IS_INSTEAD_OF_SCHEDULE: Rule = {
     "fieldPath": ".after",
 }
 _AFTER_SAYS_WHEN: Rule = {
-    "rule": "!has(self.after) || self.after.exists(entry, entry.ticks != 'All')",
+    "rule": "!has(self.after) || self.after.exists(entry, !has(entry.ticks) || entry.ticks != 'All')",
     "message": "after needs an entry without ticks: All, which says when it runs; write ticks: Same for one",
-    "fieldPath": ".after",
-}
-_AFTER_NAMES_EACH_ONCE: Rule = {
-    "rule": "!has(self.after) || self.after.all(entry, self.after.exists_one(other, other.schedule == entry.schedule))",
-    "message": "after names a schedule twice; write each name once",
     "fieldPath": ".after",
 }
 _DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
@@ -172,7 +167,6 @@ RULES: Final[dict[str, list[Rule]]] = {
         _JITTER_IS_BELOW_STARTING_DEADLINE,
         _AFTER_IS_INSTEAD_OF_SCHEDULE,
         _AFTER_SAYS_WHEN,
-        _AFTER_NAMES_EACH_ONCE,
         _DEAD_RUNS_ARE_OF_ITS_OWN_TICKS,
     ],
     "spec.schedule": [

@@ -183,6 +183,7 @@ class JobScheduleSpec(Declared):
         description="Instead of schedule: it runs after these schedules of its namespace. When their runs of a tick "
         "have succeeded, a run of the same tick is created. A dead run blocks it until a retry succeeds.",
         examples=[[{"schedule": "extract"}]],
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["schedule"]},
     )
     time_zone: ZoneName = Field(
         default="Etc/UTC", description="The IANA time zone of the schedule.", examples=["Europe/Lisbon"]
