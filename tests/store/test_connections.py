@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,11 +14,13 @@ import pytest
 from psycopg.rows import dict_row
 
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
+from wakeboard.store import reply_limit
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import cancel_and_abort, connect, connect_blocking, describe_dsn
 from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.store.reply_limit import ReplyLimit
 from wakeboard.store.statements import connection_lock, read
 
 if TYPE_CHECKING:
@@ -139,6 +144,52 @@ async def test_a_connection_without_an_answer_is_replaced(database: str) -> None
     await asyncio.sleep(0.6)  # longer than the limit: it counts while a statement waits, not between two
     assert (await connection.store()).conn is second
     assert await read(second, dict_row, "select 1 as one") == [{"one": 1}]
+    await connection.close()
+
+
+async def test_a_statement_that_is_given_up_ends_in_the_server(database: str) -> None:
+    """Its backend waits for a lock, so it does not notice that its client has gone."""
+    async with await connect(database) as other:
+        await other.execute("create table held ()")
+        async with other.transaction():
+            await other.execute("lock table held")
+            blocking = connect_blocking(database, reply_limit=ReplyLimit(0.2))
+            waiting = await connect(database, reply_limit=ReplyLimit(0.2))
+            pids = [blocking.info.backend_pid, waiting.info.backend_pid]
+            with pytest.raises(psycopg.OperationalError, match=r"no reply came within 0\.2 s"):
+                await asyncio.to_thread(blocking.execute, "select from held")
+            with pytest.raises(psycopg.OperationalError, match=r"no reply came within 0\.2 s"):
+                await waiting.execute("select from held")
+            for pid in pids:
+                await _until(other, "select count(*) from pg_stat_activity where pid = %s", pid, 0)
+
+
+async def test_sessions_that_do_not_end_are_not_followed_by_others(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backend that waits for its disk ends neither with a cancel nor with its connection."""
+    monkeypatch.setattr(reply_limit, "CANCEL_S", 0.2)
+    connection = ReconnectingConnection(database, "test", Listings, reply_s=0.2)
+    frozen: list[int] = []
+    try:
+        for _ in range(2):
+            conn = (await connection.store()).conn
+            await read(conn, dict_row, "select 1 as one")
+            frozen.append(conn.info.backend_pid)
+            os.kill(frozen[-1], signal.SIGSTOP)
+            with pytest.raises(DatabaseUnavailable, match="no reply came"):
+                await read(conn, dict_row, "select 1 as one")
+        with pytest.raises(DatabaseUnavailable, match="has not ended 2 statements"):
+            await connection.store()
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(DatabaseUnavailable):
+                await read((await connection.store()).conn, dict_row, "select 1 as one")
+                break
+            await asyncio.sleep(0.01)
     await connection.close()
 
 

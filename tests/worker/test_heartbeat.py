@@ -1,23 +1,28 @@
-"""Which leases the heartbeat renews, the watchdog of its connection, and what ends a worker."""
+"""Which leases the heartbeat renews, which renewals are answered, and what ends a worker."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import socket
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 from tests.worker.test_completer import claimed, returns, until
+from wakeboard.errors import Locked
 from wakeboard.handlers import Handler
-from wakeboard.store.connection import connect
-from wakeboard.store.worker_api import SNOOZED, Attention, Release, Worker, WorkerStore
+from wakeboard.store.connection import connect, connect_blocking
+from wakeboard.store.worker_api import SNOOZED, Attention, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard_worker import heartbeat
 from wakeboard_worker.attempt import AttemptContext
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
-from wakeboard_worker.watchdog import Watchdog
 from wakeboard_worker.worker import wait_for_first
+
+if TYPE_CHECKING:
+    import psycopg
 
 pytestmark = pytest.mark.anyio
 
@@ -97,25 +102,43 @@ async def lease(conn: psycopg.AsyncConnection[Any]) -> Any:
     return await (await conn.execute("select locked_until from wakeboard.job_runs")).fetchone()
 
 
-def test_a_connection_whose_reply_is_late_is_aborted(database: str) -> None:
-    watchdog = Watchdog()
-    watchdog.start()
-    for _ in range(2):  # one thread, again and again
-        with psycopg.connect(database) as conn, watchdog.waiting(conn, 30):
-            assert conn.execute("select 1").fetchone() == (1,)
-        conn = psycopg.connect(database)
-        with pytest.raises(psycopg.OperationalError), watchdog.waiting(conn, 0.1):
-            conn.execute("select pg_sleep(60)")
-        conn.close()
+async def test_a_renewal_that_only_meets_its_own_locks_was_not_answered(database: str) -> None:
+    """An earlier renewal of this worker, whose commit hangs, keeps the rows locked."""
+    async with await connect(database) as conn, await connect(database) as hung:
+        store = WorkerStore(conn, ME)
+        await store.register_worker(["returns"])
+        await conn.execute("insert into wakeboard.job_runs (job_type) select 'returns' from generate_series(1, 2)")
+        leases = [Renewal(*row[:2]) for row in [*await claimed(store), *await claimed(store)]]
+        with connect_blocking(database) as beats:
+            async with hung.transaction():
+                await hung.execute("select from wakeboard.workers for update")
+                assert renew(beats, ME, leases) == []
+                await hung.execute("select from wakeboard.job_runs for update")
+                with pytest.raises(Locked, match="an earlier renewal"):
+                    renew(beats, ME, leases)
+                assert renew(beats, ME, []) == []
+            assert renew(beats, ME, leases) == []
 
 
-def test_a_connection_whose_reply_arrived_is_not_aborted(database: str) -> None:
-    watchdog = Watchdog()
-    watchdog.start()
-    with psycopg.connect(database) as conn:
-        with watchdog.waiting(conn, 0.05):
-            conn.execute("select 1")
-        conn.execute("select pg_sleep(0.2)")
+async def test_leases_are_dropped_in_time_while_a_connection_opens(database: str) -> None:
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+    me = replace(ME, lease_s=1)
+    async with await connect(database) as conn:
+        store = WorkerStore(conn, me)
+        await store.register_worker(["returns"])
+        await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
+        in_flight.add(await claimed(store))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        beats = Heartbeat(f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/none", me, in_flight)
+        beats.start()
+        while in_flight.waiting:  # the worker does this twice a second
+            beats.drop_invalid_leases()
+            await asyncio.sleep(0.01)
+        assert time.monotonic() - began < 5  # the connection fails after ten seconds
+        beats.stop()
+    assert len(in_flight.deferred_releases) == 1
 
 
 async def test_an_error_in_one_task_of_the_worker_ends_all() -> None:

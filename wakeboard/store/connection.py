@@ -13,7 +13,7 @@ import select
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -22,20 +22,18 @@ from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, SchemaMismatch
 from wakeboard.store.database_errors import translated, without_quotes
 from wakeboard.store.infinite_times import bound_times
+from wakeboard.store.reply_limit import CANCEL_S, LimitedBlockingConnection, LimitedConnection
 from wakeboard.store.statements import execute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
-    from psycopg.abc import PQGen
+    from wakeboard.store.reply_limit import ReplyLimit
 
-_Reply = TypeVar("_Reply")
 AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-CANCEL_S = 2.0  # how long a cancel request may take
 SCHEMA_VERSION = 33  # the newest migration that this release was written for
 NEWEST_MIGRATION = "cancelled_attempts"  # the name of that migration
 
@@ -59,50 +57,26 @@ _KEEPALIVE: Mapping[str, Any] = {
 }
 
 
-class _Connection(psycopg.AsyncConnection[Any]):
-    """A connection that breaks if a reply takes longer than `reply_s` seconds. None: it waits without a limit."""
-
-    reply_s: float | None = None
-
-    async def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
-        """Waits for a reply. All statements of psycopg wait here."""
-        if self.reply_s is None:
-            return await super().wait(gen, *args, **options)
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self.reply_s, abort, self)
-        try:
-            return await super().wait(gen, *args, **options)
-        except psycopg.OperationalError as exc:
-            if loop.time() < timer.when():
-                raise
-            raise psycopg.OperationalError(f"no reply came within {self.reply_s:g} s") from exc
-        finally:
-            timer.cancel()
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Closes the connection, also if the task is cancelled while psycopg rolls back."""
-        try:
-            await super().__aexit__(exc_type, exc, traceback)
-        finally:
-            await self.close()
-
-
 async def connect(
-    dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard", reply_s: float | None = None
-) -> psycopg.AsyncConnection[Any]:
+    dsn: str,
+    *,
+    prepared_statements: bool = False,
+    name: str = "wakeboard",
+    reply_limit: ReplyLimit | None = None,
+) -> AsyncConnection:
     """Opens an autocommit connection, whose transactions are read committed.
 
-    `reply_s`: it breaks if a reply takes longer; None: never.
+    `reply_limit`: how long its statements wait for their replies; None: without a limit.
     Raises DatabaseUnavailable with the target of the DSN, and InvalidSettings for a DSN that cannot be read.
     """
+    if reply_limit is not None:
+        reply_limit.require_session()
     options = _options(dsn, name, prepared_statements=prepared_statements)
     try:
-        conn = await _Connection.connect(dsn, **options)
+        conn = await LimitedConnection.connect(dsn, **options)
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None  # its text may quote a part of the password
-    conn.reply_s = reply_s
+    conn.reply_limit = reply_limit
     bound_times(conn)
     try:
         await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # the task may be cancelled here
@@ -113,14 +87,21 @@ async def connect(
 
 
 def connect_blocking(
-    dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard"
+    dsn: str,
+    *,
+    prepared_statements: bool = False,
+    name: str = "wakeboard",
+    reply_limit: ReplyLimit | None = None,
 ) -> psycopg.Connection[Any]:
     """As `connect`, for blocking use in a thread, such as the heartbeat's."""
+    if reply_limit is not None:
+        reply_limit.require_session()
     options = _options(dsn, name, prepared_statements=prepared_statements)
     try:
-        conn = psycopg.connect(dsn, **options)
+        conn = LimitedBlockingConnection.connect(dsn, **options)
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None
+    conn.reply_limit = reply_limit
     conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     bound_times(conn)
     return conn

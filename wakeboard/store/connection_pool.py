@@ -1,13 +1,14 @@
 """Connections whose work is bounded in time: for pages, and for the actions of users.
 
 Each piece of work is one transaction. The server stops a statement of it after a time. If the server does not answer at
-all, the client closes the connection. So no caller waits for ever, and what was stopped has changed nothing. The bounds
-belong to the transaction, so they hold behind PgBouncer too.
+all, the client cancels the statement and closes the connection. So no caller waits for ever, and what was stopped has
+changed nothing. The bounds belong to the transaction, so they hold behind PgBouncer too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import psycopg
 
 from wakeboard.errors import CommitLost, DatabaseUnavailable, QueryTimedOut
-from wakeboard.store.connection import abort, require_schema
+from wakeboard.store.connection import require_schema
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.statements import bounded_transaction, translating
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.reply_limit import ReplyLimit
 
 WAIT_S: Final = 5.0  # for a free connection
 UNANSWERED_S: Final = 15.0  # a transaction may last for so long, and for one statement more
@@ -76,15 +78,9 @@ class ConnectionPool:
         cannot use the schema.
         """
         timeout_s = statement_timeout_s or self._statement_timeout_s
-        async with self._connection() as conn:
-            given_up, committing = asyncio.Event(), False
-
-            def give_up() -> None:
-                given_up.set()
-                abort(conn)
-
-            began = time.monotonic()
-            bound = asyncio.get_running_loop().call_later(timeout_s + UNANSWERED_S, give_up)
+        async with self._connection() as (conn, limit):
+            committing, began = False, time.monotonic()
+            limit.until = began + timeout_s + UNANSWERED_S
             try:
                 with translating(conn):
                     async with bounded_transaction(conn, timeout_s, read_only=self._read_only):
@@ -96,7 +92,7 @@ class ConnectionPool:
             except DatabaseUnavailable as exc:
                 if committing and not self._read_only:
                     raise CommitLost("the connection was lost while the change was committed") from exc
-                if given_up.is_set():
+                if time.monotonic() >= limit.until:
                     raise QueryTimedOut(f"the database did not answer within {timeout_s + UNANSWERED_S:.0f} s") from exc
                 if isinstance(exc.__cause__, psycopg.errors.QueryCanceled):
                     stopped = f"was stopped after {timeout_s} s"
@@ -105,7 +101,7 @@ class ConnectionPool:
                     ) from exc
                 raise
             finally:
-                bound.cancel()
+                limit.until = math.inf
                 self.busy_s += time.monotonic() - began
 
     async def close(self) -> None:
@@ -114,14 +110,14 @@ class ConnectionPool:
             await connection.close()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[AsyncConnection]:
+    async def _connection(self) -> AsyncGenerator[tuple[AsyncConnection, ReplyLimit]]:
         try:
             async with asyncio.timeout(self._wait_s):
                 connection = await self._free.get()
         except TimeoutError:
             raise DatabaseUnavailable(f"all connections were busy for {self._wait_s:.0f} s: try again") from None
         try:
-            yield (await connection.store()).conn
+            yield (await connection.store()).conn, connection.reply_limit
         except asyncio.CancelledError:
             await connection.close()  # its statement may still run
             raise

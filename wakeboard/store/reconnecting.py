@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from wakeboard.store.connection import connect, is_broken
+from wakeboard.store.reply_limit import ReplyLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +33,8 @@ class ReconnectingConnection(Generic[StoreT]):
 
     `name` is the application_name, which Postgres shows in pg_stat_activity. `listens`: the connection receives
     notifications. They look like the end of an idle connection, so only a failed statement shows that it broke.
-    `reply_s`: the connection breaks if a reply takes longer, so that a server or pooler that keeps it open without an
-    answer does not stop the caller. A connection that listens waits without a limit.
+    `reply_s`: a statement whose reply takes longer is cancelled, and the connection closed (reply_limit.py), so that a
+    server or pooler that does not answer does not stop the caller. A connection that listens waits without a limit.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class ReconnectingConnection(Generic[StoreT]):
     ) -> None:
         self._dsn, self._name, self._make_store = dsn, name, make_store
         self._prepared_statements, self._listens = prepared_statements, listens
-        self._reply_s = None if listens else reply_s
+        self.reply_limit = ReplyLimit(math.inf if listens else reply_s)
         self._store: StoreT | None = None
         self._opening = asyncio.Lock()
         self._backoff_s = MIN_BACKOFF_S
@@ -62,7 +64,7 @@ class ReconnectingConnection(Generic[StoreT]):
                     self._dsn,
                     prepared_statements=self._prepared_statements,
                     name=self._name,
-                    reply_s=self._reply_s,
+                    reply_limit=self.reply_limit,
                 )
                 self._store = self._make_store(conn)
                 self._backoff_s = MIN_BACKOFF_S

@@ -4,9 +4,10 @@ Every quarter of a lease it renews all leases in one call. The leases count as v
 lease validity window) from the moment at which the last answered renewal was *sent*. After that the worker drops them:
 other workers may have the runs. The clock includes the time that the machine is suspended.
 
-If renewals failed, the worker releases the dropped leases once the database answers again. Until then they count as
-crashed (docs/decisions/0020-what-counts-as-a-crash.md). If the thread itself was blocked, for example by a handler,
-nothing is released, and the expired leases count as crashes.
+If renewals failed or were not answered, the worker releases the dropped leases once the database answers again. Until
+then they count as crashed (docs/decisions/0020-what-counts-as-a-crash.md). If the thread itself was blocked, for
+example by a handler, nothing is released, and the expired leases count as crashes. A renewal that only meets the locks
+of an earlier one, whose commit hangs, records nothing and was not answered: `renew` raises Locked.
 
 The thread also watches the event loop. If the loop is blocked for longer than the longest timeout of the handlers in it
 and a grace period, the process exits, so that other workers can claim its runs.
@@ -20,11 +21,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.clock import boottime
-from wakeboard.errors import DatabaseUnavailable
-from wakeboard.store.connection import abort, connect_blocking, is_broken
+from wakeboard.errors import DatabaseUnavailable, Locked
+from wakeboard.store.connection import abort, cancel_and_abort, connect_blocking, is_broken
+from wakeboard.store.reply_limit import CANCEL_S, ReplyLimit
 from wakeboard.store.worker_api import Renewal, renew
 from wakeboard_worker.logs import log, outages
-from wakeboard_worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -36,6 +37,7 @@ RENEWALS_PER_LEASE = 4
 VALID_SHARE = 0.75  # the lease validity window, as a share of a lease
 BUSY_RETRY_S = 0.5  # before leases whose row was locked are renewed again
 FAILURE_RETRY_S = 0.5
+STOP_S = 1.0  # how long the end of the worker waits for the reply to a renewal
 LOOP_GRACE_S = 15.0  # how much longer than its handlers' longest timeout the event loop may be blocked
 
 
@@ -46,13 +48,13 @@ class Heartbeat:
         self._dsn, self._worker, self._in_flight = dsn, worker, in_flight
         self._valid_until = boottime() + worker.lease_s * VALID_SHARE
         self._stopped = threading.Event()
+        self._interval_s = worker.lease_s / RENEWALS_PER_LEASE
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self._watchdog = Watchdog()
+        self._reply_limit = ReplyLimit(self._interval_s)  # within the validity window
         self._conn: Any = None
         self._dropped = False  # the leases were dropped since the last answered renewal
-        self._failed = False  # a renewal failed since the last answered one
+        self._failed = False  # a renewal failed, or has not been answered yet, since the last answered one
         self.unregistered = 0  # renewals that found this worker unregistered
-        self._interval_s = worker.lease_s / RENEWALS_PER_LEASE
         self._busy: set[tuple[int, int]] = set()  # leases (id, epoch) whose row was locked
         self._all_due_at = 0.0
         self._loop_checks: int = 0  # `in_flight.checks` when the event loop was last checked
@@ -60,17 +62,25 @@ class Heartbeat:
 
     def start(self) -> None:
         """Start the thread. Call it when the worker has just registered."""
-        self._watchdog.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop renewing. Waits for an outstanding reply for a second at most."""
+        """Stop renewing. Waits for an outstanding reply for a second, and then cancels the statement."""
         self._stopped.set()
-        self._thread.join(timeout=1.0)
+        self._thread.join(timeout=STOP_S)
+        conn = self._conn
+        if self._thread.is_alive() and conn is not None:  # the process may end before the reply comes
+            cancel_and_abort(conn).join(timeout=CANCEL_S)
 
     def leases_valid(self) -> bool:
         """Whether the worker's leases are in their validity window."""
         return boottime() < self._valid_until
+
+    def drop_invalid_leases(self) -> None:
+        """Drop the leases if they are not valid any more. The event loop calls it too, while this thread connects."""
+        if not self.leases_valid() and not self._dropped:
+            self._dropped = True
+            self._call_loop(self._in_flight.drop_all_leases, self._failed)
 
     def _run(self) -> None:
         pause_s = self._interval_s
@@ -82,18 +92,18 @@ class Heartbeat:
             except Exception as error:  # noqa: BLE001 - continues even if memory or descriptors run out
                 pause_s = min(FAILURE_RETRY_S, self._interval_s)
                 with suppress(Exception):
-                    self._failed = self._failed or isinstance(error, DatabaseUnavailable)
                     if isinstance(error, DatabaseUnavailable):
                         outages.lost("heartbeat", error)
                     else:
                         log.warning("a heartbeat failed: %s", error)
-                    self._close()
-                    self._drop_invalid_leases()
+                    if not isinstance(error, Locked):
+                        self._close()
+                    self.drop_invalid_leases()
         self._close()
 
     def _renew_due(self) -> float:
         """Renew the leases that are due. Returns the seconds until the next call."""
-        self._drop_invalid_leases()
+        self.drop_invalid_leases()
         sent = boottime()
         renews_all = sent >= self._all_due_at or not self._busy
         # Dropped leases are not renewed, even if the event loop has not processed the drop yet.
@@ -125,24 +135,21 @@ class Heartbeat:
             os._exit(1)
 
     def _renew(self, leases: list[Renewal]) -> list[Attention]:
+        failed, self._failed = self._failed, True
         if self._conn is not None and is_broken(self._conn):
             self._close()
         if self._conn is None:
-            self._conn = connect_blocking(self._dsn, name=f"wakeboard heartbeat {self._worker.name}")
-        # A server that does not answer must not delay the heartbeat beyond the validity window.
-        with self._watchdog.waiting(self._conn, self._interval_s):
-            return renew(self._conn, self._worker, leases)
+            name = f"wakeboard heartbeat {self._worker.name}"
+            self._conn = connect_blocking(self._dsn, name=name, reply_limit=self._reply_limit)
+        answers = renew(self._conn, self._worker, leases)
+        self._failed = failed
+        return answers
 
     def _pass_on(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]]) -> None:
         """Pass on the answers that stop attempts. `were_busy`: leases whose row was locked at the previous renewal."""
         relevant = [answer for answer in answers if answer.answer in ("cancel", "refused")]
         if relevant:
             self._call_loop(self._in_flight.apply_answers, relevant, were_busy)
-
-    def _drop_invalid_leases(self) -> None:
-        if not self.leases_valid() and not self._dropped:
-            self._dropped = True
-            self._call_loop(self._in_flight.drop_all_leases, self._failed)
 
     def _call_loop(self, function: Any, *args: Any) -> None:
         self._in_flight.context.loop.call_soon_threadsafe(function, *args)

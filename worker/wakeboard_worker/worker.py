@@ -369,12 +369,13 @@ class _WorkerTasks:
     # -- background tasks ----------------------------------------------------------------------------------------------
 
     async def _check_periodically(self) -> None:
-        """Enforce timeouts and prefetch limits twice a second. Raises the error that ended a slot."""
+        """Enforce timeouts, prefetch limits and the validity of leases. Raises the error that ended a slot."""
         while True:
             await asyncio.sleep(CHECK_EVERY_S)
             if self._in_flight.fatal_error is not None:
                 raise self._in_flight.fatal_error
             self._in_flight.enforce_limits()
+            self._heartbeat.drop_invalid_leases()
             self._threads.check()
 
     async def _listen(self) -> None:

@@ -2,6 +2,8 @@
 -- The heartbeat: records that the worker is alive and renews its leases (ids[i], epochs[i]) for another `lease_s` seconds, but not beyond
 -- start + timeout + 10 s. ages_s[i]: seconds since the handler started; null before that. progress[i]: 0 to 1, or null.
 -- An expired lease is not renewed, but the start of its handler is recorded (see `reap`).
+-- Raises 55P03 if the rows of this worker and of all these runs are locked: an earlier renewal of it has not ended, for example because no
+-- synchronous standby confirms its commit. Nothing was recorded, so the leases count as not renewed.
 -- Returns only the leases (id, epoch) that need attention:
 --   'cancel'         its cancellation was requested; the lease is renewed;
 --   'busy'           another transaction has locked its row: the lease still holds, try again within a second;
@@ -18,6 +20,7 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off 
 as $$
 #variable_conflict use_column
 declare
+  seen boolean;                        -- the row of this worker was not locked
   renewed bigint[];
   to_cancel bigint[];
 begin
@@ -33,7 +36,9 @@ begin
          heartbeats_since = case when last_seen < statement_timestamp() - make_interval(secs => lease_s * 0.75) then statement_timestamp()
                        else heartbeats_since end
    where worker_id = (select worker_id from workers where worker_id = worker for no key update skip locked);
-  if not found and not exists (select from workers where worker_id = worker) then
+  seen := found;
+  if not seen and not exists (select from workers where worker_id = worker) then
+    seen := true;
     return query select 0::bigint, 'unregistered', 0::bigint;
   end if;
   with held as (
@@ -67,6 +72,12 @@ begin
     return query select held.id, 'cancel', held.epoch from unnest(ids, epochs) as held (id, epoch) where held.id = any (to_cancel);
   end if;
   if coalesce(cardinality(renewed), 0) < cardinality(ids) then
+    if renewed is null and not seen and not exists (
+         select from unnest(ids, epochs) as held (id, epoch)
+          where not exists (select from job_runs as run where run.id = held.id and run.locked_by = worker and run.lease_epoch = held.epoch
+                               and run.locked_until > statement_timestamp())) then
+      raise exception using errcode = '55P03', message = 'an earlier renewal of these leases has not ended; try again';
+    end if;
     return query
     select missing.id, case when exists (
              select from job_runs as run

@@ -1,0 +1,84 @@
+"""A primary with a synchronous standby that can be frozen: while it is, no commit of the primary is confirmed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from testbed.processes import wait_for
+from wakeboard.local.postgres import EmbeddedPostgres, find_binaries
+from wakeboard.local.postgres_user import make_private_folder, server_account
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+UNCONFIRMED: Final = "&options=-c%20synchronous_commit%3Doff"  # the commits of a session that waits for no standby
+
+
+class SynchronousStandby:
+    """The standby of `primary`, a running server that trusts its socket. `nobody` must be able to enter its folder."""
+
+    def __init__(self, primary: EmbeddedPostgres, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._primary, self._dsn = primary, primary.dsn + UNCONFIRMED
+        self._copy_primary(folder)
+        self._server = EmbeddedPostgres(folder, trusting=True)
+
+    @contextmanager
+    def streaming(self) -> Generator[None]:
+        """Runs the standby, and makes the primary's commits wait for it."""
+        with self._server:
+            wait_for(lambda: self._ask("select exists (select from pg_stat_replication where state = 'streaming')"))
+            self._require("walreceiver")
+            wait_for(lambda: self._ask("select exists (select from pg_stat_replication where sync_state = 'sync')"))
+            try:
+                yield
+            finally:
+                self.thaw()
+                self._require("")
+
+    def freeze(self) -> None:
+        """Stops all processes of the standby as they are. Its connection stays open."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets the processes go on."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGCONT)
+
+    def _copy_primary(self, folder: Path) -> None:
+        account = server_account()
+        data = folder / "data"
+        make_private_folder(data, account)
+        options = ["-R", "-c", "fast", "--no-sync"]
+        command = [find_binaries() / "pg_basebackup", "-D", data, "-d", self._primary.dsn, *options]
+        user, group = (account.uid, account.gid) if account else (None, None)
+        subprocess.run(command, check=True, capture_output=True, cwd=folder, user=user, group=group)
+        shutil.copy2(self._primary.folder / "password", folder / "password")  # the password is that of the copied roles
+
+    def _require(self, names: str) -> None:
+        with psycopg.connect(self._dsn, autocommit=True) as conn:
+            conn.execute(f"alter system set synchronous_standby_names = '{names}'".encode())
+            conn.execute("select pg_reload_conf()")
+
+    def _ask(self, query: str) -> bool:
+        with psycopg.connect(self._dsn, autocommit=True) as conn:
+            row = conn.execute(query.encode()).fetchone()
+            return bool(row and row[0])
+
+    def _processes(self) -> list[int]:
+        server = self._server.pid
+        if server is None:
+            return []
+        stats = (path.read_text() for path in Path("/proc").glob("[0-9]*/stat"))
+        fields = [text.rpartition(")") for text in stats]
+        children = [int(head.split(" ", 1)[0]) for head, _, rest in fields if int(rest.split()[1]) == server]
+        return [server, *children]

@@ -1,0 +1,63 @@
+"""Commits hang while a synchronous standby is away: sessions do not pile up, and healthy runs do not crash."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.synchronous_standby import UNCONFIRMED, SynchronousStandby
+from tests.chaos.processes import Watcher, Worker
+from wakeboard.local.postgres import EmbeddedPostgres
+from wakeboard.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LEASE_S = 2
+STALL_S = 5.0  # longer than a lease; without a bound, a heartbeat opens five sessions in it
+SESSIONS = """
+select application_name, count(*) from pg_stat_activity
+ where starts_with(application_name, 'wakeboard ') group by 1 order by 2 desc limit 1
+"""
+RUNNING = "select count(*) = 10 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
+
+
+@pytest.fixture
+def standby(postgres_folder: Path) -> Iterator[tuple[str, SynchronousStandby]]:
+    """The DSN of a migrated primary, and its standby."""
+    settings = {"max_connections": "100", "fsync": "off"}
+    with EmbeddedPostgres(postgres_folder / "primary", settings=settings, trusting=True) as primary:
+        asyncio.run(migrate(primary.dsn))
+        standby = SynchronousStandby(primary, postgres_folder / "standby")
+        with standby.streaming():
+            yield primary.dsn, standby
+
+
+def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(
+    standby: tuple[str, SynchronousStandby], tmp_path: Path
+) -> None:
+    dsn, server = standby
+    with (
+        Watcher(dsn + UNCONFIRMED) as watcher,
+        Worker(dsn, tmp_path, "--forever", lease_seconds=LEASE_S),
+        Worker(dsn, tmp_path, "--forever", lease_seconds=LEASE_S),
+    ):
+        watcher.enqueue("sleeps", 10)
+        most = ("", 0)
+        for _ in range(2):
+            watcher.wait(RUNNING)
+            server.freeze()
+            until = time.monotonic() + STALL_S
+            while time.monotonic() < until:
+                most = max(most, *watcher.rows(SESSIONS), key=lambda row: row[1])
+                time.sleep(0.1)
+            server.thaw()
+        watcher.enqueue("quick")
+        watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
+        watcher.wait(RUNNING)
+        assert most[1] <= 2, most  # the session of a connection, and the former one, while it ends
+        assert watcher.rows("select sum(crash_count), sum(attempts) from wakeboard.job_runs") == [(0, 10)]

@@ -1,0 +1,196 @@
+"""Connections that give a statement up if its reply does not come in time, without leaving sessions behind.
+
+A backend that waits for a lock, for a synchronous standby or for a disk does not notice that its client has gone: it
+keeps its session and its locks. So a connection first asks the server to cancel the statement, and waits a moment for
+the reply. A statement that waits for a lock then fails. A commit that waits for a synchronous standby ends with a
+warning: it is visible, and may be missing after a failover. Neither counts as an answer.
+
+A session that does not even end then (its backend waits for a disk) is left, and the next connection is opened. No
+third one is opened until one of the two has ended. A server that cannot be reached for the cancel accepts no new
+sessions either, so nothing is counted there.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import psycopg
+
+from wakeboard.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import TracebackType
+
+    from psycopg.abc import PQGen
+
+_Reply = TypeVar("_Reply")
+
+CANCEL_S: Final = 2.0  # how long a cancel request may take, and then the reply to the cancelled statement
+MAX_LEFT: Final = 2  # sessions of one connection whose statements were cancelled, and did not end
+WAITS_FOR_STANDBY: Final = "SyncRepWaitForLSN"  # the server's function that warns of a commit without confirmation
+_UNCONFIRMED: Final = (
+    "no synchronous standby has confirmed the commit: bring the standby back, or remove it from"
+    " synchronous_standby_names"
+)
+
+
+class ReplyLimit:
+    """How long the statements of one connection at a time may wait for a reply, and the sessions that it has left.
+
+    `seconds`: for each reply. `until` (monotonic): no reply is awaited beyond it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.until = seconds, math.inf
+        self._left: list[socket.socket] = []
+
+    def wait_s(self) -> float:
+        """How long a statement that is sent now may wait."""
+        return max(0.0, min(self.seconds, self.until - time.monotonic()))
+
+    def require_session(self) -> None:
+        """Raises DatabaseUnavailable if the server has too many sessions that were left."""
+        self._left = [each for each in self._left if not _has_ended(each)]
+        if len(self._left) >= MAX_LEFT:
+            raise DatabaseUnavailable(
+                f"the database has not ended {MAX_LEFT} statements that it was asked to cancel: see pg_stat_activity"
+                " for what they wait for. No other session is opened until one of them has ended"
+            )
+
+    def leave(self, fileno: int) -> None:
+        """Keeps the socket of a session, whose end shows there."""
+        self._left.append(socket.socket(fileno=os.dup(fileno)))
+
+    def __del__(self) -> None:
+        for each in self._left:
+            each.close()
+
+
+class _NoReplyError(Exception):
+    """No reply came in time."""
+
+
+class LimitedConnection(psycopg.AsyncConnection[Any]):
+    """A connection whose statements are bounded by a `reply_limit`; None: they wait without a limit."""
+
+    reply_limit: ReplyLimit | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.unconfirmed: list[str] = []
+        self.add_notice_handler(partial(_note_unconfirmed, self.unconfirmed))
+
+    async def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
+        """Waits for a reply. All statements of psycopg wait here."""
+        if (limit := self.reply_limit) is None:
+            return _confirmed(self.unconfirmed, await super().wait(gen, *args, **options))
+        seconds = limit.wait_s()
+        try:
+            return _confirmed(self.unconfirmed, await super().wait(_bounded(gen, seconds), *args, **options))
+        except _NoReplyError:
+            await self._give_up(gen, limit)
+        raise _no_reply(seconds)
+
+    async def _give_up(self, gen: PQGen[Any], limit: ReplyLimit) -> None:
+        try:
+            if psycopg.capabilities.has_cancel_safe():
+                await self.cancel_safe(timeout=CANCEL_S)
+                await super().wait(_bounded(gen, CANCEL_S))
+        except _NoReplyError:
+            limit.leave(self.fileno())
+        except psycopg.Error:
+            pass  # the statement was cancelled, or the server cannot be reached
+        finally:
+            await self.close()
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Closes the connection, also if the task is cancelled while psycopg rolls back."""
+        try:
+            await super().__aexit__(exc_type, exc, traceback)
+        finally:
+            await self.close()
+
+
+class LimitedBlockingConnection(psycopg.Connection[Any]):
+    """As `LimitedConnection`, for blocking use in a thread."""
+
+    reply_limit: ReplyLimit | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.unconfirmed: list[str] = []
+        self.add_notice_handler(partial(_note_unconfirmed, self.unconfirmed))
+
+    def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
+        """Waits for a reply. All statements of psycopg wait here."""
+        if (limit := self.reply_limit) is None:
+            return _confirmed(self.unconfirmed, super().wait(gen, *args, **options))
+        seconds = limit.wait_s()
+        try:
+            return _confirmed(self.unconfirmed, super().wait(_bounded(gen, seconds), *args, **options))
+        except _NoReplyError:
+            self._give_up(gen, limit)
+        raise _no_reply(seconds)
+
+    def _give_up(self, gen: PQGen[Any], limit: ReplyLimit) -> None:
+        try:
+            if psycopg.capabilities.has_cancel_safe():
+                self.cancel_safe(timeout=CANCEL_S)
+                super().wait(_bounded(gen, CANCEL_S))
+        except _NoReplyError:
+            limit.leave(self.fileno())
+        except psycopg.Error:
+            pass
+        finally:
+            self.close()
+
+
+def _bounded(gen: PQGen[_Reply], seconds: float) -> Generator[Any, Any, _Reply]:
+    """The same generator, but it raises _NoReplyError if the socket is not ready for `seconds`. `gen` may continue."""
+    until = time.monotonic() + seconds
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() >= until:  # psycopg asks ten times a second
+                raise _NoReplyError
+            wanted = gen.send(ready)
+    except StopIteration as done:
+        return done.value
+
+
+def _confirmed(unconfirmed: list[str], reply: _Reply) -> _Reply:
+    """The reply, unless its commit was cancelled while it waited for a synchronous standby."""
+    if unconfirmed:
+        unconfirmed.clear()
+        raise psycopg.errors.StatementCompletionUnknown(_UNCONFIRMED)
+    return reply
+
+
+def _no_reply(seconds: float) -> psycopg.OperationalError:
+    return psycopg.OperationalError(f"no reply came within {seconds:.3g} s")
+
+
+def _note_unconfirmed(unconfirmed: list[str], notice: psycopg.errors.Diagnostic) -> None:
+    """Notes that a commit waits no longer for a standby: after our cancel, an administrator's or statement_timeout."""
+    if notice.source_function == WAITS_FOR_STANDBY:
+        unconfirmed.append(notice.message_primary or "")
+
+
+def _has_ended(session: socket.socket) -> bool:
+    """Whether the server has closed this connection. What it has sent before is dropped."""
+    with suppress(OSError):
+        while session.recv(65_536, socket.MSG_DONTWAIT):
+            pass
+        session.close()
+        return True
+    return False
