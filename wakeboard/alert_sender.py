@@ -39,6 +39,7 @@ from wakeboard.rules.alert_messages import (
 )
 from wakeboard.rules.alert_receivers import Email, Heartbeat, Opsgenie, PagerDuty, Slack, Webhook
 from wakeboard.rules.alert_rules import definition_of
+from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.retry_after import retry_after_s
 from wakeboard.secrets import Secrets
 
@@ -140,7 +141,7 @@ class AlertSender:
         from wakeboard.store.alert_deliveries import read_delivery
 
         alert_id = payload.get("alert")
-        if notification not in {"open", "repeat", "resolved"} or not isinstance(alert_id, int):
+        if notification not in ("open", "repeat", "resolved") or not is_id(alert_id):
             raise Discard(NO_PAYLOAD)
         found = await read_delivery(self._settings.dsn.get_secret_value(), alert_id, receiver, notification)
         if found.verdict == "wait":

@@ -134,6 +134,13 @@ async def test_a_delivery_to_a_receiver_that_the_file_lacks_is_retried(tmp_path:
     assert f"{file} has no receiver 'x'; its receivers: team" in str(outcome.error)
 
 
+@pytest.mark.parametrize("part", [{"alert": True}, {"alert": -1}, {"alert": "7"}, {}, {"notification": ["open"]}])
+async def test_a_payload_that_names_no_alert_is_refused_with_its_shape(tmp_path: Path, part: dict[str, Any]):
+    file = alerts_file(tmp_path, slack={"url": "http://127.0.0.1:1/"})
+    outcome = await deliver(file, {"receiver": "team", "notification": "open", **part})
+    assert (outcome.status, str(outcome.error)) == ("discarded", alert_sender.NO_PAYLOAD)
+
+
 class Mailbox:
     """Accepts mails. The method's name is aiosmtpd's."""
 
