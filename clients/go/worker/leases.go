@@ -76,7 +76,7 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 		host, _ := os.Hostname()
 		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, pgx.NamedArgs{
 			"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency})
-		if err != nil && (w.registeredAt.IsZero() || pgError(err).Code == "" || !unavailable(err)) {
+		if err != nil && (w.registeredAt.IsZero() || fault(err).Code == "" || !unavailable(err)) {
 			return 0, err
 		}
 		if err != nil { // a table is locked, for example: that must not stop the claims
@@ -282,7 +282,7 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 func (w *Worker) report(batch []outcome, splitUntil time.Time) {
 	batch = slices.DeleteFunc(batch, func(settled outcome) bool { return settled.run.ended.Load() })
 	refused, err := w.send(batch)
-	splits := !unavailable(err) || pgError(err).Code == "55P03" && time.Now().Before(splitUntil)
+	splits := !unavailable(err) || fault(err).Code == "55P03" && time.Now().Before(splitUntil)
 	if middle := len(batch) / 2; err != nil && splits && middle > 0 {
 		w.report(batch[:middle], splitUntil)
 		w.report(batch[middle:], splitUntil)

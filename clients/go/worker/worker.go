@@ -230,8 +230,8 @@ func query[Row any](w *Worker, within time.Duration, scan pgx.RowToFunc[Row], sq
 	return pgx.CollectRows(rows, scan)
 }
 
-// pgError is empty if the database did not answer.
-func pgError(err error) *pgconn.PgError {
+// fault is empty if the database did not answer.
+func fault(err error) *pgconn.PgError {
 	refused, _ := errors.AsType[*pgconn.PgError](err)
 	return cmp.Or(refused, &pgconn.PgError{})
 }
@@ -241,4 +241,4 @@ func pgError(err error) *pgconn.PgError {
 var temporary = regexp.MustCompile(`^($|08|25006|25P0[34]|40|53|55P03|57|58|WB001|(0A000|42(8C9|703|804|883|P01))(SQL statement "(?s:.*?)"\n)?(PL/pg)?SQL function (wakeboard\.)?"?\w+["(])`)
 
 // unavailable: the database did not answer, or will answer otherwise.
-func unavailable(err error) bool { return temporary.MatchString(pgError(err).Code + pgError(err).Where) }
+func unavailable(err error) bool { return temporary.MatchString(fault(err).Code + fault(err).Where) }
