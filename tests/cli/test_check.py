@@ -72,7 +72,7 @@ def test_problems_are_reported_with_hints(cli: Cli, sample: SampleStore):
     assert "fail job types no worker of the queue has a handler for mail: 1 run queued" in text
     assert "fail leases 1 run with an expired lease, the oldest expired 10 min ago" in text
     assert "warn dead runs 1 dead run, 1 new in the last 24 hours" in text
-    assert "warn notify the trigger job_runs_inserted is missing or disabled" in text
+    assert "fail objects trigger job_runs_inserted is missing or disabled" in text
     assert "warn pauses paused: queue x" in text
     assert "-> end a pause with `wakeboard resume`" in text
 

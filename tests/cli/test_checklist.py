@@ -33,7 +33,7 @@ HEALTHY = HealthFacts(
     server=Server(
         now=NOW, version=180_001, replica=False, autovacuum=True, durable=True, replicas=0, synchronous_replicas=0,
         oldest_transaction=timedelta(seconds=3), oldest_transaction_of="psql", oldest_prepared=None,
-        slots_holding_back=[], notify_trigger=True, encoding="UTF8", odd_settings=[],
+        slots_holding_back=[], encoding="UTF8", odd_settings=[],
     ),
     installed=Installed(schema_version=4, functions_by="0.1.0", functions_hash="h", functions_revision=7),
     runs=LiveRuns(
@@ -98,7 +98,6 @@ def test_a_healthy_database_has_no_warnings():
         ("server", {"oldest_transaction": HOURS_2}, "warn", "vacuum", "of psql has been open for 2 h"),
         ("server", {"oldest_prepared": HOURS_2}, "warn", "vacuum", "prepared transaction"),
         ("server", {"slots_holding_back": ["old"]}, "warn", "vacuum", "replication slot old"),
-        ("server", {"notify_trigger": False}, "warn", "notify", "workers only poll"),
         ("server", {"odd_settings": ["array_nulls = off"]}, "warn", "settings", "array_nulls = off: wakeboard sets"),
         ("server", {"odd_settings": ["default_transaction_read_only = on"]}, "fail", "settings", "cannot write"),
         ("installed", {"functions_hash": "other", "functions_revision": 8}, "warn", "schema", "are newer than"),

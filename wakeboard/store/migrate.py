@@ -21,7 +21,15 @@ from wakeboard.store.connection import connect, describe_connection, foreign_sch
 from wakeboard.store.database_errors import translated
 from wakeboard.store.migration_locks import LOCK_WAIT_S, TablesInUse, Waiting, lock_tables
 from wakeboard.store.schema_differences import altered_functions, missing_triggers
-from wakeboard.store.schema_files import SqlFunction, functions_hash, functions_revision, migrations, sql_functions
+from wakeboard.store.schema_files import (
+    INSERT_COLUMNS,
+    READERS,
+    SqlFunction,
+    functions_hash,
+    functions_revision,
+    migrations,
+    sql_functions,
+)
 from wakeboard.store.statements import pinned_transaction
 
 if TYPE_CHECKING:
@@ -321,9 +329,9 @@ def _revoke(name: sql.Composable) -> sql.Composed:
     return sql.SQL(
         "revoke all on all functions in schema wakeboard from {0};"
         " revoke all on all tables in schema wakeboard from {0};"
-        " revoke insert (job_type, payload, queue, priority, run_at, max_attempts) on wakeboard.job_runs from {0};"
+        " revoke insert ({1}) on wakeboard.job_runs from {0};"
         " revoke all on schema wakeboard from {0}"
-    ).format(name)
+    ).format(name, sql.SQL(", ").join(map(sql.Identifier, INSERT_COLUMNS)))
 
 
 def grants(roles: Roles) -> list[sql.Composed]:
@@ -337,14 +345,13 @@ def grants(roles: Roles) -> list[sql.Composed]:
             for function in sql_functions()
             if role in function.roles
         ]
-        if role in {"viewer", "operator"}:
+        if role in READERS:
             statements.append(sql.SQL("grant select on all tables in schema wakeboard to {}").format(who))
         if role == "client":
             statements.append(
-                sql.SQL(
-                    "grant insert (job_type, payload, queue, priority, run_at, max_attempts)"
-                    " on wakeboard.job_runs to {}"
-                ).format(who)
+                sql.SQL("grant insert ({}) on wakeboard.job_runs to {}").format(
+                    sql.SQL(", ").join(map(sql.Identifier, INSERT_COLUMNS)), who
+                )
             )
     return statements
 

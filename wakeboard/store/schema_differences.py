@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wakeboard.store.schema_files import Trigger, sql_functions
+from wakeboard.store.schema_files import (
+    INSERT_COLUMNS,
+    READERS,
+    Trigger,
+    declared_objects,
+    functions_hash,
+    sql_functions,
+)
+from wakeboard.store.statements import pinned_transaction, translating
 
 if TYPE_CHECKING:
     import psycopg
@@ -31,7 +40,96 @@ _TRIGGERS: Final = """
 select tgname::text from pg_trigger join pg_class on pg_class.oid = tgrelid
  where relnamespace = 'wakeboard'::regnamespace and tgenabled in ('O', 'A')
 """
+_OBJECTS: Final = """
+select kind || ' ' || name
+  from unnest(%s::text[], %s::text[]) as wanted (kind, name)
+ where not case
+   when kind = 'constraint' then
+     exists (select from pg_constraint where connamespace = 'wakeboard'::regnamespace and conname = wanted.name)
+   when kind in ('type', 'domain') then
+     exists (select from pg_type where typnamespace = 'wakeboard'::regnamespace and typname = wanted.name)
+   else
+     exists (select from pg_class left join pg_index on indexrelid = pg_class.oid
+              where relnamespace = 'wakeboard'::regnamespace and relname = wanted.name and indisvalid is not false) end
+ order by 1
+"""
+_RIGHTS: Final = """
+with holder as (
+  select part, role, rolname is not null as exists
+    from wakeboard.installation cross join jsonb_each_text(roles) as named (part, role)
+    left join pg_roles on rolname = role
+)
+select role, array_agg(distinct "right" order by "right")
+  from (
+    select role, 'log in: it does not exist' from holder where not exists
+     union all
+    select role, 'use the schema wakeboard'
+      from holder where exists and not has_schema_privilege(role, 'wakeboard', 'usage')
+     union all
+    select role, 'call ' || proname
+      from holder join unnest(%(parts)s::text[], %(functions)s::text[]) as may (part, name) using (part)
+      join pg_proc on pronamespace = 'wakeboard'::regnamespace and proname = name
+     where exists and not has_function_privilege(role, pg_proc.oid, 'execute')
+     union all
+    select role, 'read ' || relname
+      from holder join pg_class on relnamespace = 'wakeboard'::regnamespace
+     where exists and part = any (%(readers)s) and relkind in ('r', 'p', 'v') and not relispartition
+       and not has_table_privilege(role, pg_class.oid, 'select')
+     union all
+    select role, 'insert into job_runs'
+      from holder cross join unnest(%(columns)s::text[]) as set_by_insert (name)
+     where exists and part = 'client'
+       and not has_column_privilege(role, 'wakeboard.job_runs'::regclass, name, 'insert')
+  ) as lost (role, "right")
+ group by role
+ order by role
+"""
 Difference = Literal["missing", "altered"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
+    """What the schema lacks: "function claim is missing", … `restorable`: what `migrate` writes again; `others`: more.
+
+    `rights`: what roles of the installation may not do although their parts need it: {"wb_worker": ["call claim"]}.
+    """
+
+    restorable: list[str]
+    others: list[str]
+    rights: dict[str, list[str]]
+
+
+async def read_differences(conn: psycopg.AsyncConnection[Any]) -> Differences | None:
+    """Compares the schema with this release. None if the functions are of another one. Raises WakeboardError."""
+    kinds, names = zip(*sorted(declared_objects()), strict=True)
+    calls = [(part, one.name) for one in sql_functions() for part in one.roles]
+    with translating(conn):
+        async with pinned_transaction(conn):
+            ours = await conn.execute(
+                "select from wakeboard.installation where functions_hash = %s", (functions_hash(),)
+            )
+            if not await ours.fetchall():
+                return None
+            functions = await altered_functions(conn)
+            triggers = await missing_triggers(conn)
+            others = await conn.execute(_OBJECTS, (list(kinds), list(names)))
+            rights = await conn.execute(
+                _RIGHTS,
+                {
+                    "parts": [part for part, _ in calls],
+                    "functions": [name for _, name in calls],
+                    "readers": list(READERS),
+                    "columns": list(INSERT_COLUMNS),
+                },
+            )
+            return Differences(
+                restorable=[
+                    *(f"function {name} is {how}" for name, how in sorted(functions.items())),
+                    *(f"trigger {one.name} is missing or disabled" for one in triggers),
+                ],
+                others=[f"{name} is missing" for (name,) in await others.fetchall()],
+                rights=dict(await rights.fetchall()),
+            )
 
 
 async def altered_functions(conn: psycopg.AsyncConnection[Any]) -> dict[str, Difference]:

@@ -7,11 +7,23 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
+
+
+# What roles may do besides calling functions: the parts that read every table, and the columns of job_runs that an
+# INSERT of the part client may set.
+READERS: Final = ("operator", "viewer")
+INSERT_COLUMNS: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
+
+_DECLARED: Final = re.compile(
+    r"^(create|drop) (?:unique )?(table|view|index|type|domain) (?:if (?:not )?exists )?(\w+)"
+    r"""|\b(drop )?constraint (?:(\w+)|"([^"]+)")""",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,19 @@ def migrations() -> tuple[Migration, ...]:
 def sql_functions() -> tuple[SqlFunction, ...]:
     """All SQL functions, by name."""
     return tuple(_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions"))
+
+
+@cache
+def declared_objects() -> frozenset[tuple[str, str]]:
+    """What all migrations create: ("table", "job_runs"), …; also views, indexes, types and named constraints."""
+    objects = set[tuple[str, str]]()
+    for migration in migrations():
+        for verb, kind, name, drop, constraint, quoted in _DECLARED.findall(migration.text):
+            dropped = drop or verb == "drop"
+            (objects.discard if dropped else objects.add)(
+                (kind or "constraint", quoted or (name or constraint).lower())
+            )
+    return frozenset(objects)
 
 
 def functions_hash() -> str:

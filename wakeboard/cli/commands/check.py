@@ -32,8 +32,9 @@ def command(
 ) -> None:
     """Check that the installation is ready and works.
 
-    The checks cover the schema, clocks, the pooler, durability and vacuum; workers, ticks, queues, job types, due and
-    stuck runs; partitions, retention and maintenance. The exit code is 1 if a check failed.
+    The checks cover the schema, what it lacks, the rights of roles, clocks, the pooler, durability and vacuum; workers,
+    ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. The exit code is 1 if a check
+    failed.
     """
     findings = asyncio.run(_findings(database_dsn()))
     if as_json:
@@ -46,20 +47,23 @@ def command(
 
 async def _findings(dsn: str) -> list[Finding]:
     """All findings, or one if there is no database or no suitable schema."""
-    from wakeboard.cli.support.checklist import Finding, checklist
+    from wakeboard.cli.support.checklist import Finding, checklist, schema_findings
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
     from wakeboard.store.queries.health_checks import read_health_facts
+    from wakeboard.store.schema_differences import read_differences
 
     settings = read_settings()
+    found: list[Finding] = []
     try:
         conn = await connect(dsn, name="wakeboard check")
         async with conn:
             await require_schema(conn)
             local = await _local_facts(dsn, conn, settings)
-            return checklist(await read_health_facts(conn), local)
+            found = schema_findings(await read_differences(conn))
+            return [*found, *checklist(await read_health_facts(conn), local)]
     except SchemaMismatch as exc:
-        return [Finding(level="fail", check="schema", message=str(exc), hint="")]
+        return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:
         hint = "check that the server runs and that the DSN is correct" if dsn else dsn_hint()
         return [Finding(level="fail", check="database", message=str(exc), hint=hint)]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from wakeboard.rules.health_conditions import Condition, Severity
     from wakeboard.store.queries.health_checks import Due, HealthFacts, Route
+    from wakeboard.store.schema_differences import Differences
 
 Level = Literal["ok", "warn", "fail"]
 LEVELS: Final[dict[Severity | None, Level]] = {"bad": "fail", "warn": "warn", "note": "ok", None: "ok"}
@@ -89,7 +90,6 @@ def checklist(facts: HealthFacts, local: LocalFacts) -> list[Finding]:
         _connection(local),
         _durability(facts),
         _vacuum(facts),
-        _notify(facts),
         _workers(facts),
         _ticks(facts),
         _dependencies(facts),
@@ -163,6 +163,21 @@ def _schema(facts: HealthFacts, local: LocalFacts) -> Finding:
     return _ok("schema", message)
 
 
+def schema_findings(differences: Differences | None) -> list[Finding]:
+    """Whether the schema has all parts, and its roles all rights. None: the functions are of another release."""
+    if differences is None:
+        return []
+    restore = "run `wakeboard migrate`, which restores it"
+    lost = [f"{role} may not {_listed(rights)}" for role, rights in differences.rights.items()]
+    rights = _fail("rights", "; ".join(lost), restore) if lost else _ok("rights", "each role has those of its parts")
+    if differences.others:
+        hint = "restore it from a backup, or run the statement that creates it: see wakeboard/store/migrations"
+        return [_fail("objects", _listed([*differences.others, *differences.restorable]), hint), rights]
+    if differences.restorable:
+        return [_fail("objects", _listed(differences.restorable), restore), rights]
+    return [_ok("objects", "tables, indexes, types, functions and triggers are those of this release"), rights]
+
+
 def _clock(local: LocalFacts) -> Finding:
     ahead = local.clock_ahead
     message = f"the database is {lasted(abs(ahead))} {'ahead of' if ahead > timedelta() else 'behind'} this machine"
@@ -212,16 +227,6 @@ def _vacuum(facts: HealthFacts) -> Finding:
         )
         return _warn("vacuum", message, "end it, and set idle_in_transaction_session_timeout")
     return _ok("vacuum", "autovacuum is on and can remove dead rows")
-
-
-def _notify(facts: HealthFacts) -> Finding:
-    if facts.server.notify_trigger:
-        return _ok("notify", "new runs notify listening workers")
-    message = (
-        "the trigger job_runs_inserted is missing or disabled: workers only poll, and a plain INSERT is not checked"
-    )
-    hint = "run `alter table wakeboard.job_runs enable trigger job_runs_inserted`"
-    return _warn("notify", message, hint)
 
 
 def _workers(facts: HealthFacts) -> Finding:

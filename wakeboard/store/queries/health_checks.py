@@ -52,7 +52,6 @@ class Server:
     oldest_transaction_of: str | None
     oldest_prepared: timedelta | None
     slots_holding_back: list[str]
-    notify_trigger: bool
     encoding: str
     odd_settings: list[str]
 
@@ -174,9 +173,6 @@ select clock_timestamp() as now, current_setting('server_version_num')::integer 
        array(select slot_name::text from pg_replication_slots
               where not active and (xmin is not null or (catalog_xmin is not null and database = current_database()))
               order by 1) as slots_holding_back,
-       exists (select from pg_trigger
-                where tgrelid = 'wakeboard.job_runs'::regclass and tgname = 'job_runs_inserted'
-                  and tgenabled in ('O', 'A')) as notify_trigger,
        current_setting('server_encoding') as encoding,
        array(select name || ' = ' || reset_val from pg_settings
               where name in ('array_nulls', 'DateStyle', 'IntervalStyle', 'standard_conforming_strings',
