@@ -59,8 +59,8 @@ def test_a_board_that_others_can_reach_needs_a_login(bind: str):
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
-def test_a_board_on_loopback_needs_no_login(bind: str):
-    assert read_board_settings(board_bind=bind).board_login == "none"
+def test_a_board_on_loopback_needs_no_other_login(bind: str):
+    assert read_board_settings(board_bind=bind).board_login == "address"
 
 
 def test_a_login_without_its_file_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 import subprocess
@@ -141,8 +142,11 @@ def test_a_stream_ends_in_time_and_is_renewed(board: str, monkeypatch: pytest.Mo
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit of another process")
 def test_a_board_out_of_descriptors_says_so_in_one_line_and_recovers(database: str):
     code = "from wakeboard.cli import main; main()"
+    environment = {**os.environ, "WAKEBOARD_BOARD_LOGIN": "none"}
     command = [sys.executable, "-c", code, "--dsn", database, "board", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         assert process.stdout
         assert process.stderr
         address = process.stdout.readline().split("The board is at ")[1].split()[0]

@@ -43,7 +43,11 @@ def board_process(
         *words,
     ]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=stderr, text=True, env={**os.environ, **settings}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env={**os.environ, "WAKEBOARD_BOARD_LOGIN": "none", **settings},
     ) as process:
         assert process.stdout
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())

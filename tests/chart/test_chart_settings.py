@@ -210,9 +210,10 @@ def test_the_chart_writes_no_unknown_variable(documents: list[dict[str, Any]]) -
 
 
 def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
-    differ = {"log_format": "json"}  # a pod's log is not a terminal
+    # A pod's log is not a terminal, and only `kubectl port-forward` reaches the loopback address of a pod.
+    differ = {"log_format": "json", "board_login": "none"}
     board_defaults = {name: value for name, value in read_board_settings().model_dump().items() if name in BOARD}
-    defaults = read_operator_settings().model_dump() | differ | board_defaults
+    defaults = read_operator_settings().model_dump() | board_defaults | differ
     seen: set[str] = set()
     for value in (leaf for top in read_values() for leaf in top.leaves()):
         group, name = value.path[0], value.path[-1]

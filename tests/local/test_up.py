@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -261,12 +262,17 @@ def test_up_prints_the_address_of_the_web_board_and_takes_another_port_if_it_is_
         Up(postgres_folder, dsn=database, board_port=other.getsockname()[1]) as up,
     ):
         line = up.wait_for("The web board is at http://127.0.0.1:")
-        with urllib.request.urlopen(line.split()[-1], timeout=10) as page:
-            assert "Overview" in page.read().decode()
+        address = line.split()[-1]
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        for opened in (address, address.partition("?")[0]):
+            with browser.open(opened, timeout=10) as page:
+                assert "Overview" in page.read().decode()
+        with pytest.raises(urllib.error.HTTPError, match="401"):  # another user of the machine
+            urllib.request.urlopen(address.partition("?")[0], timeout=10)
         run_id = up.enqueue("board_url")
         up.wait_for_success(run_id, "board_url")
         result = f"select result from wakeboard.job_run_history where id = {run_id}"
-        assert up.query(result) == line.split()[-1], "workers do not know the board's address"
+        assert up.query(result) == address.partition("?")[0], "workers do not know the board's address"
         up.send(signal.SIGINT)
         assert up.exit_code() in {0, 130}
 

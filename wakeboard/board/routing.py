@@ -17,7 +17,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from wakeboard.board import messages
-from wakeboard.board.access.viewer import Permission
+from wakeboard.board.access.address import PARAMETER, AddressAccess
+from wakeboard.board.access.viewer import Permission, cookie_name
 from wakeboard.board.messages import Message
 from wakeboard.board.paths import asset_paths, path_and_query, path_of, safe_path
 from wakeboard.board.templating import render
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 MAX_BODY: Final = 1 << 20  # bytes of a form
 MAX_QUERY: Final = 8192  # characters
 MAX_FIELDS: Final = 20_000  # of a form
+LOGIN_S: Final = 43_200  # how long a browser stays logged in
+OWN_LOGIN_S: Final = 30 * 86_400  # the same, with the token of an address
 
 _Result = TypeVar("_Result")
 
@@ -280,6 +283,8 @@ async def _board_request(request: Request, permission: Permission | None = None)
     """The request of a viewer. `permission`: of an action, which has a form."""
     board: Board = request.app.state.board
     board.bulk_actions.start()  # a board that is mounted in another application has no lifespan
+    if isinstance(board.options.access, AddressAccess) and PARAMETER in request.query_params:
+        return _without_token(request, board.options.access)
     viewer = await board.viewer(request)
     if viewer is None:
         return _login(request, board)
@@ -326,6 +331,32 @@ async def body_of(request: Request, most: int) -> bytes | None:
     except ClientDisconnect:
         raise InvalidValue("the request ended before its form was complete, so nothing was done") from None
     return bytes(body)
+
+
+def _without_token(request: Request, access: AddressAccess) -> Response:
+    """Exchanges the token in an address for the cookie, and leads to the address without it."""
+    rest = [(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER]
+    wanted = safe_path(path_of(request) + (f"?{urlencode(rest)}" if rest else ""))
+    answer = RedirectResponse(request.scope.get("root_path", "") + wanted, 303)
+    if access.accepts(token := request.query_params[PARAMETER]):
+        set_login_cookie(answer, request, token)
+    return answer
+
+
+def set_login_cookie(answer: Response, request: Request, token: str) -> None:
+    """Logs a browser in with a token that is valid."""
+    board: Board = request.app.state.board
+    access, secure = board.options.access, board.is_secure(request)
+    content, lasts_s = (access.cookie, OWN_LOGIN_S) if isinstance(access, AddressAccess) else (token, LOGIN_S)
+    answer.set_cookie(
+        cookie_name(request, secure=secure),
+        content,
+        path=f"{request.scope.get('root_path', '')}/",
+        secure=secure,
+        httponly=True,
+        samesite="strict",
+        max_age=lasts_s,
+    )
 
 
 def _login(request: Request, board: Board) -> Response:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
+from wakeboard.board.access.address import PARAMETER, AddressAccess
 from wakeboard.board.application import app
 from wakeboard.board.http_protocol import BACKLOG, MAX_HEADER_BYTES, AcceptFailures, BoundedH11Protocol, in_parts
 from wakeboard.errors import InvalidSettings
@@ -81,9 +82,15 @@ class BoardServer(uvicorn.Server):
 
     @property
     def address(self) -> str:
-        """The address for a browser on this machine: http://127.0.0.1:8686/."""
+        """The address of the board on this machine: http://127.0.0.1:8686/."""
         host, port = self._listener.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    @property
+    def login_address(self) -> str:
+        """The address that logs a browser in, if the board has a token for that; otherwise its address."""
+        access = self._board.options.access
+        return self.address + (f"?{PARAMETER}={access.token}" if isinstance(access, AddressAccess) else "")
 
     async def run_until_stopped(self) -> None:
         """Serves until a signal or `stop`."""

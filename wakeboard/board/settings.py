@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from wakeboard.api_server import ApiServer
-from wakeboard.board.access import KubernetesAccess, LocalAccess, ProxyAccess, TokenAccess
+from wakeboard.board.access import AddressAccess, KubernetesAccess, LocalAccess, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import ProxyHeaders
 from wakeboard.board.access.reviews import Reviews
+from wakeboard.board.access.tokens import new_token
 from wakeboard.board.state import LOOPBACK_HOSTS, BoardOptions
 from wakeboard.errors import InvalidSettings
 from wakeboard.settings import Names, Settings, read_settings_as
@@ -34,9 +35,11 @@ class BoardSettings(Settings):
     board_name: str = Field(
         "wakeboard", min_length=1, max_length=60, description="Name of the installation in the header of each page."
     )
-    board_login: Literal["none", "tokens", "kubernetes", "proxy"] = Field(
-        "none",
-        description="How users log in. `none`: not at all, on loopback only. `tokens`: with the tokens of a file."
+    board_login: Literal["address", "none", "tokens", "kubernetes", "proxy"] = Field(
+        "address",
+        description="How users log in. `address`: with the address that the board prints, which has a new token at each"
+        " start, on loopback only. `none`: not at all, on loopback only. Every user of the machine may then do"
+        " everything, so it is for a pod or container of its own. `tokens`: with the tokens of a file."
         " `kubernetes`: the user's own token of the cluster. `proxy`: the headers of an authenticating proxy.",
     )
     board_hosts: Names = Field(
@@ -91,7 +94,7 @@ class BoardSettings(Settings):
 
     @model_validator(mode="after")
     def _a_reachable_board_has_a_login(self) -> BoardSettings:
-        if self.board_login == "none" and not is_loopback(self.board_bind):
+        if self.board_login in {"address", "none"} and not is_loopback(self.board_bind):
             raise ValueError(
                 f"WAKEBOARD_BOARD_BIND={self.board_bind} can be reached by other machines, so the board needs a login:"
                 " set WAKEBOARD_BOARD_LOGIN to tokens, kubernetes or proxy"
@@ -134,6 +137,8 @@ def board_options(settings: BoardSettings, dsn: str) -> BoardOptions:
 
 def _access(settings: BoardSettings) -> Access:
     match settings.board_login:
+        case "address":
+            return AddressAccess(new_token(), "The board printed its address with the token when it started.")
         case "none":
             return LocalAccess()
         case "tokens":

@@ -70,6 +70,7 @@ class Supervisor:
     """Starts, runs and stops the parts.
 
     `board_port`: the port of the web board, which takes one of the next if it is in use; None: no board.
+    `board_token_file`: keeps the token of its address.
     `repair_database` restarts a database that has exited and returns a message; None if there was nothing to do.
     """
 
@@ -80,11 +81,12 @@ class Supervisor:
         *,
         program: str,
         board_port: int | None,
+        board_token_file: Path,
         wake_interval_s: float,
         repair_database: Callable[[], str | None],
     ) -> None:
         self._folder, self._dsn = folder, dsn
-        self._board_port = board_port
+        self._board_port, self._board_token_file = board_port, board_token_file
         self._board: BoardServer | None = None
         self._repair_database = repair_database
         self._printer = Printer()
@@ -309,6 +311,7 @@ class Supervisor:
             return
         try:
             from wakeboard.board import BoardOptions
+            from wakeboard.board.access.address import AddressAccess, kept_token
             from wakeboard.board.server import BoardServer, listening_socket
         except ModuleNotFoundError as error:
             self._log(f"There is no web board: {error.name} is not installed. Type: pip install 'wakeboard[board]'")
@@ -316,11 +319,13 @@ class Supervisor:
         listener = listening_socket("127.0.0.1", self._board_port, spare_ports=SPARE_PORTS)
         if listener.getsockname()[1] != self._board_port != 0:
             self._log(f"Port {self._board_port} is in use; the web board takes another one.", "warning")
-        options = BoardOptions(dsn=self._dsn, listen=self._settings.settings.listen)
+        hint = f"`wakeboard up` printed the address with the token, which is also in {self._board_token_file}."
+        access = AddressAccess(kept_token(self._board_token_file), hint)
+        options = BoardOptions(dsn=self._dsn, listen=self._settings.settings.listen, access=access)
         self._board = BoardServer(options, listener, handles_signals=False)
         self._board.start()
         self._settings.board_url = self._board.address
-        self._log(f"The web board is at {self._board.address}", "success")
+        self._log(f"The web board is at {self._board.login_address}", "success")
 
     async def _stop_board(self) -> None:
         if self._board is not None:

@@ -73,6 +73,7 @@ async def _run(options: UpOptions) -> int:
             database.dsn,
             program=options.program or program_name(),
             board_port=options.board_port,
+            board_token_file=options.home / "board-token",
             wake_interval_s=options.wake_interval_s,
             repair_database=database.repair,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
 MAX_TOKEN: Final = 8192  # characters of a token; a longer one is none
-TOKEN_COOKIE: Final = "wakeboard-board"  # noqa: S105 - its name
+TOKEN_COOKIE: Final = "wakeboard-board"  # noqa: S105 - the beginning of its name
 
 
 class Permission(StrEnum):
@@ -92,7 +93,7 @@ class RoleViewer:
 
 
 class LocalAccess:
-    """No login, for a board that listens on loopback only. Everything is allowed."""
+    """No login, for a board that only its user can reach. Everything is allowed."""
 
     asks_for_token = False
 
@@ -107,5 +108,22 @@ class LocalAccess:
 def token_of(request: HTTPConnection) -> str:
     """The token of a request: `Authorization: Bearer …`, or the cookie of the login page; "" for none."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    token = given.strip() if scheme.lower() == "bearer" else request.cookies.get(TOKEN_COOKIE, "")
+    token = given.strip() if scheme.lower() == "bearer" else _cookie(request)
     return token if len(token) <= MAX_TOKEN else ""
+
+
+def cookie_name(request: HTTPConnection, *, secure: bool) -> str:
+    """The name of the cookie of the login page.
+
+    Cookies know no ports, so the name contains the port of the board and the path under which it is mounted. Over HTTPS
+    the prefix __Host- keeps other hosts of the domain from setting the cookie; it requires the path /.
+    """
+    root = request.scope.get("root_path", "")
+    _, colon, port = request.headers.get("host", "").rpartition(":")
+    name = TOKEN_COOKIE + (f"-{port}" if colon and port.isdecimal() else "") + re.sub(r"[^A-Za-z0-9]+", "-", root)
+    return f"__Host-{name}" if secure and not root else name
+
+
+def _cookie(request: HTTPConnection) -> str:
+    cookies = request.cookies
+    return cookies.get(cookie_name(request, secure=True)) or cookies.get(cookie_name(request, secure=False), "")

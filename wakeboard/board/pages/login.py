@@ -11,9 +11,10 @@ from urllib.parse import parse_qs
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
-from wakeboard.board.access.viewer import TOKEN_COOKIE
+from wakeboard.board.access.address import AddressAccess
+from wakeboard.board.access.viewer import cookie_name
 from wakeboard.board.paths import asset_paths, safe_path
-from wakeboard.board.routing import body_of
+from wakeboard.board.routing import body_of, set_login_cookie
 from wakeboard.board.templating import render
 
 if TYPE_CHECKING:
@@ -49,10 +50,7 @@ async def log_in(request: Request) -> Response:
         return _page(request, wanted, "This token is not valid.", 401)
     prefix = request.scope.get("root_path", "")
     answer = RedirectResponse(prefix + safe_path(wanted), 303)
-    secure = board.is_secure(request)
-    answer.set_cookie(
-        TOKEN_COOKIE, token, path=f"{prefix}/", secure=secure, httponly=True, samesite="strict", max_age=43_200
-    )
+    set_login_cookie(answer, request, token)
     return answer
 
 
@@ -60,7 +58,10 @@ async def log_out(request: Request) -> Response:
     """POST /logout."""
     prefix = request.scope.get("root_path", "")
     answer = RedirectResponse(f"{prefix}/login", 303)
-    answer.delete_cookie(TOKEN_COOKIE, path=f"{prefix}/", httponly=True, samesite="strict")
+    board: Board = request.app.state.board
+    secure = board.is_secure(request)
+    name = cookie_name(request, secure=secure)
+    answer.delete_cookie(name, path=f"{prefix}/", secure=secure, httponly=True, samesite="strict")
     return answer
 
 
@@ -76,6 +77,7 @@ def _page(request: Request, wanted: str, problem: str, status: int = 200) -> HTM
         prefix=prefix,
         wanted=safe_path(wanted),
         problem=problem,
+        hint=access.hint if isinstance(access := board.options.access, AddressAccess) else "",
         board_name=board.options.name,
         asset=asset_paths(prefix),
     )

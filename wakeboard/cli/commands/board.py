@@ -62,9 +62,9 @@ def command(
 ) -> None:
     """Serve the web board until Ctrl-C.
 
-    The pages show schedules, runs and problems, and let you retry, cancel, replay and pause. Without a login only this
-    machine can reach them, and everything is allowed. docs/board.md describes logins; docs/settings.md lists all
-    settings.
+    The pages show schedules, runs and problems, and let you retry, cancel, replay and pause. The printed address
+    contains a token, which allows everything; its browser keeps it. docs/board.md describes other logins;
+    docs/settings.md lists all settings.
     """
     if probe:
         board_probe.probe(configured_port() if port is None else port)
@@ -90,7 +90,7 @@ def command(
     if not skip_check:
         with_session(check)
     server = BoardServer(options, listening_socket(settings.board_bind, settings.board_port))
-    write_line(f"The board is at {server.address} (Ctrl-C stops it)")
+    write_line(f"The board is at {server.login_address} (Ctrl-C stops it)")
     asyncio.run(server.run_until_stopped())
 
 
