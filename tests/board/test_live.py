@@ -11,12 +11,14 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import aiohttp
 import psycopg
 import pytest
 
 from testbed.board_server import serving
 from wakeboard.board import BoardOptions, change_feed
 from wakeboard.board.change_feed import UpdateBudget
+from wakeboard.board.pages import events
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -152,6 +154,44 @@ async def test_a_page_says_that_the_board_is_away_and_recovers(database: str, pa
     with board_process(database, port=int(address.rpartition(":")[2])):
         await page.locator("#connection").wait_for(state="hidden")
         await page.get_by_text("send_mail").first.wait_for()
+
+
+async def test_a_page_says_how_long_a_frozen_board_has_been_silent(database: str, page: Page):
+    await page.clock.install()
+    with board_process(database) as (process, address):
+        await page.goto(address)
+        await is_live(page)
+        process.send_signal(signal.SIGSTOP)
+        await page.clock.fast_forward(41_000)
+        await page.locator("#live-state[data-kind=silent]", has_text="Not updated for 40 s").wait_for()
+        await page.clock.fast_forward(90_000)
+        await page.locator("#live-state[data-kind=lost]", has_text="Not updated for 2 min").wait_for()
+        await page.locator("#connection", has_text="does not answer").wait_for()
+
+        process.send_signal(signal.SIGCONT)
+        await is_live(page)
+        await page.locator("#connection").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_page_that_polls_is_live_only_while_the_board_answers(
+    database: str, board: str, context: BrowserContext, *, is_there: bool
+):
+    page = await context.new_page()
+    await page.add_init_script("delete window.SharedWorker")
+    await page.clock.install()
+    await page.goto(board)
+    await page.locator("#live-state[data-kind=on]", has_text="polling every 10 s").wait_for()
+    await context.set_offline(not is_there)
+    await page.clock.run_for(45_000)
+    await page.locator(f"#live-state[data-kind={'on' if is_there else 'silent'}]").wait_for()
+
+
+async def test_a_stream_says_that_the_board_is_alive(board: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
+    async with aiohttp.ClientSession() as session, session.get(f"{board}/events") as answer:
+        while b"event: alive" not in (line := await answer.content.readline()):
+            assert line
 
 
 async def test_eight_tabs_load_and_are_live(database: str, context: BrowserContext):

@@ -25,7 +25,7 @@ LIFETIME_S: Final = 600.0  # of a stream. A client that does not read takes all 
 
 @stream("/events")
 async def events(request: BoardRequest) -> Response:
-    """Answers with `changed` events, and with a comment every 15 s, so that proxies keep the connection.
+    """Answers with `changed` events, and after 15 s without one with `alive`: the page knows that the board answers.
 
     A `source` event says from where changes come: `listen` or `poll`. A `renew` event ends the stream after ten
     minutes, and the page opens another one: so it must still be logged in, and a client that is gone holds no stream.
@@ -54,7 +54,7 @@ async def _events(feed: ChangeFeed) -> AsyncIterator[str]:
                 async with asyncio.timeout(HEARTBEAT_S):
                     await changed.wait()
             except TimeoutError:
-                yield ": still here\n\n"
+                yield "event: alive\ndata:\n\n"
                 continue
             changed.clear()
             if not feed.closed:

@@ -90,12 +90,28 @@ const state = document.getElementById("live-state");
 const banner = document.getElementById("connection");
 const { events, stream } = document.body.dataset;
 let paused = false;
+let heardAt = Date.now(); // when the board last said something
+const LIVE = window.SharedWorker ? "live" : "polling every 10 s";
+const [SILENT_S, LOST_S] = [40, 120];
 
 function showState(text, kind) {
   state.hidden = false;
-  state.textContent = text;
+  if (state.textContent !== text) state.textContent = text;
   state.dataset.kind = kind;
 }
+
+function heard() {
+  heardAt = Date.now();
+  if (!paused) showState(LIVE, "on");
+}
+
+// The board says something every 15 s. The text changes every ten seconds, because screen readers read it out.
+setInterval(() => {
+  const silent_s = Math.floor((Date.now() - heardAt) / 10000) * 10;
+  if (paused || document.hidden || silent_s < SILENT_S) return;
+  showState(`Not updated for ${silent_s < LOST_S ? `${silent_s} s` : `${Math.floor(silent_s / 60)} min`}`, silent_s < LOST_S ? "silent" : "lost");
+  if (silent_s >= LOST_S) showBanner("The board does not answer. This page shows an earlier state.");
+}, 1000);
 
 function showBanner(text) {
   banner.hidden = !text;
@@ -124,9 +140,9 @@ function handle(message) {
     showBanner("The board does not answer. This page is reconnecting and shows an earlier state.");
     return;
   }
-  showState("live", "on");
+  heard();
   showBanner("");
-  refresh();
+  if (message !== "alive") refresh();
 }
 
 // The worker shares one stream among all tabs. A browser without shared workers polls.
@@ -136,8 +152,9 @@ if (window.SharedWorker) {
   worker.addEventListener("message", ({ data }) => handle(data));
   worker.start();
 } else {
-  showState("polling every 10 s", "on");
+  heard();
   showOrigin("page");
+  document.body.addEventListener("htmx:after:request", ({ detail }) => detail?.ctx?.response?.status < 500 && heard());
   setInterval(() => document.hidden || refresh(), 10000);
 }
 

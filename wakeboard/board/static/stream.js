@@ -5,6 +5,8 @@
 const tabs = new Set();
 let source = null;
 let origin = ""; // of changes: "listen" or "poll"
+let heardAt = 0; // when the stream said something; it does so every 15 s at least
+const SILENT_MS = 40000;
 
 function broadcast(message) {
   for (const tab of tabs) tab.postMessage(message);
@@ -17,8 +19,13 @@ function open(address) {
     return;
   }
   source = new EventSource(address);
-  source.addEventListener("open", () => broadcast("open"));
-  source.addEventListener("changed", () => broadcast("changed"));
+  heardAt = Date.now();
+  for (const type of ["open", "changed", "alive"]) {
+    source.addEventListener(type, () => {
+      heardAt = Date.now();
+      broadcast(type);
+    });
+  }
   source.addEventListener("source", ({ data }) => broadcast({ origin: (origin = data) }));
   source.addEventListener("renew", () => {
     close();
@@ -32,6 +39,14 @@ function open(address) {
     }
   });
 }
+
+// A network that is gone ends no stream. A new one may have another way.
+setInterval(() => {
+  if (!source || Date.now() - heardAt < SILENT_MS) return;
+  const address = source.url;
+  close();
+  open(address);
+}, 5000);
 
 function close() {
   if (source) source.close();
