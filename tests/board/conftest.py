@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.async_api import async_playwright
@@ -63,9 +63,9 @@ async def page(context: BrowserContext) -> Page:
 
 
 def fetched(url: str) -> tuple[int, Message, bytes]:
-    """The status, headers and body that a GET answers, whatever the status is."""
+    """The status, headers and body that a GET from a page of the board answers, whatever the status is."""
     try:
-        with urlopen(url) as answer:
+        with urlopen(Request(url, headers={"Sec-Fetch-Site": "same-origin"})) as answer:
             return answer.status, answer.headers, answer.read()
     except HTTPError as error:
         with error:

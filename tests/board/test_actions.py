@@ -287,6 +287,18 @@ async def test_a_viewer_who_is_shown_masked_values_is_audited(client: Client, st
     assert len(store.audit()) == 3
 
 
+@pytest.mark.parametrize("sender", [{"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "none"}, {}])
+async def test_a_request_of_another_site_reveals_nothing_in_the_users_name(
+    client: Client, store: Store, sender: dict[str, str]
+):
+    run = store.run("cancelled", {"password": "hunter2"})
+    for path in (f"/runs/{run}/raw/payload", f"/runs/{run}/replay"):
+        answer = await client.send("GET", path, headers={"host": "127.0.0.1:8686", **sender})
+        assert answer.status == 200
+        assert "hunter2" not in answer.text
+    assert "reveal" not in [row[2] for row in store.audit()]
+
+
 async def test_masked_values_are_not_shown_if_that_cannot_be_audited(database: str, store: Store):
     run = store.run("cancelled", {"password": "hunter2"})
     client = Client(database, acting_dsn=f"{database}&options=-cdefault_transaction_read_only%3Don")

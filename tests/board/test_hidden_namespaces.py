@@ -38,6 +38,21 @@ async def test_schedules_queues_and_delays_of_other_namespaces_are_hidden(databa
     await ada.close()
 
 
+async def test_pools_that_serve_no_visible_queue_are_hidden(database: str, client: Client, store: Store):
+    store.schedule("shop/a")
+    for number, (pool, queue) in enumerate([("counter", "default"), ("safe", "vault")], 1):
+        values = (number, pool, pool, [queue])
+        store.rows("insert into workers values (%s, %s, %s, '', '', %s, 4, 60) returning 1", *values)
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
+
+    own = (await ada.get("/")).words
+
+    assert "safe" in (await client.get("/")).words
+    assert "counter" in own
+    assert "safe" not in own
+    await ada.close()
+
+
 async def test_pauses_of_queues_of_other_namespaces_are_hidden(database: str, client: Client, store: Store):
     store.schedule("shop/a")
     store.rows("insert into pauses (scope, reason) values ('queue:vault', 'x'), ('queue:default', 'y') returning 1")

@@ -79,7 +79,7 @@ class BoardRequest:
     `prefix`: the path under which the board is mounted, without a trailing slash. `query`: the parameters of the URL;
     of a repeated one the last. `form`: the fields of an action's form. `parts`: the variable parts of the path.
     `here`: the path inside the board with its query. `message`: what an action has left for this page.
-    `secure`: the browser uses HTTPS.
+    `secure`: the browser uses HTTPS. `from_own_page`: a page of the board has sent it, and not one of another site.
     """
 
     board: Board
@@ -93,6 +93,7 @@ class BoardRequest:
     here: str = "/"
     message: Message | None = None
     secure: bool = False
+    from_own_page: bool = False
 
     def field(self, name: str) -> str:
         """A field of the form, of a repeated one the last; "" without it."""
@@ -132,9 +133,10 @@ class BoardRequest:
     ) -> bool:
         """Whether the viewer may see masked values of a run or a schedule in this namespace. A yes is audited.
 
-        Nothing is shown of a run that was deleted after it was read: the audit log cannot name it.
+        A request that another site has sent, such as that for an image, shows nothing and is not audited. Nothing is
+        shown of a run that was deleted after it was read: the audit log cannot name it.
         """
-        if not await self.viewer.may(Permission.REVEAL, namespace):
+        if not self.from_own_page or not await self.viewer.may(Permission.REVEAL, namespace):
             return False
         with _explaining_the_acting_role():
             async with self.board.acting(self.viewer.name) as store:
@@ -317,7 +319,20 @@ async def _board_request(request: Request, permission: Permission | None = None)
         here=here,
         message=messages.find(request.cookies, root + here, secure=secure) if is_navigation else None,
         secure=secure,
+        from_own_page=_is_from_own_page(request),
     )
+
+
+def _is_from_own_page(request: Request) -> bool:
+    """Whether a page of the board has sent a GET, or a program with a token.
+
+    Over plain HTTP browsers say only for localhost where a request comes from. There, htmx's header shows it: another
+    site cannot send one.
+    """
+    sites = request.headers.getlist("sec-fetch-site")
+    if sites:
+        return sites == ["same-origin"]
+    return "hx-request" in request.headers or request.headers.get("authorization", "").lower().startswith("bearer ")
 
 
 async def body_of(request: Request, most: int) -> bytes | None:

@@ -70,7 +70,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         schedules=definitions.schedules,
         problems=problems(situation),
         dead=dead,
-        pools=[_with_queues(pool, queues) for pool in await queries.pools()],
+        pools=[shown for pool in await queries.pools() if (shown := _with_queues(pool, queues)).queues or sees_all],
         next_ticks=await queries.next_ticks(),
     )
 
@@ -89,7 +89,7 @@ def _shows(pause: PauseRow, namespaces: frozenset[str] | None, queues: frozenset
 
 
 def _with_queues(pool: PoolRow, queues: frozenset[str] | None) -> PoolRow:
-    """The pool with those of its queues that the viewer may see; None: all."""
+    """The pool with those of its queues that the viewer may see; None: all. Without any, the pool is not shown."""
     return pool if queues is None else replace(pool, queues=[queue for queue in pool.queues if queue in queues])
 
 
