@@ -13,6 +13,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.manifests.cron_jobs import CronJobs, cron_jobs_in, cron_jobs_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 CRON_JOB = """\
@@ -60,8 +61,31 @@ def test_the_items_of_a_list_are_found_in_json_and_yaml(kind: str):
     (found,) = read(json.dumps(of_list)).found
     assert found.value == yaml.safe_load(CRON_JOB)
     assert found.text is None
-    if kind == "List":
-        assert names(read(yaml.safe_dump(of_list))) == ["report"]
+    (found,) = read(yaml.safe_dump(of_list)).found
+    assert found.value == yaml.safe_load(CRON_JOB)
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
+def test_another_groups_cron_job_is_passed_by(write: Callable[[object], str]):
+    other = yaml.safe_load(CRON_JOB) | {"apiVersion": "batch.tutorial.example/v1"}
+    result = read(write({"apiVersion": "v1", "kind": "List", "items": [other, other]}))
+    assert (result.found, result.problems, result.others) == ([], [], 2)
+    assert read(write(other)).others == 1
+    assert len(read(write(other | {"apiVersion": "batch/v2alpha1"})).found) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{- range $job := .Values.jobs }}\n---\nkind: CronJob\n{{- end }}\n",
+        'kind: CronJob\nmetadata:\n  labels:\n    {{- include "x" . | nindent 4 }}\nspec: {}\n',
+        "kind: CronJob\nspec:\n  schedule: {{ .Values.schedule }}\n",
+        "{{ if .Values.on }}\nkind: CronJob\n{{ end }}\n",
+    ],
+)
+def test_a_helm_template_is_called_one(text: str):
+    (problem,) = read(text).problems
+    assert "this is a Helm template; render it first: helm template CHART | wakeboard import -" in problem
 
 
 def test_invalid_yaml_has_its_file_and_line_and_hides_no_other_file(tmp_path: Path):

@@ -100,7 +100,8 @@ def test_each_field_becomes_the_one_with_the_same_meaning(
         ({}, {}, {"restartPolicy": "OnFailure"}, {}, "emptyDir"),
         ({}, {"completions": 5}, {}, {}, "several pods"),
         ({}, {"parallelism": 2}, {}, {}, "several pods"),
-        ({}, {"podFailurePolicy": {"rules": []}}, {}, {}, "podFailurePolicy still applies"),
+        ({}, {"podFailurePolicy": {"rules": []}}, {}, {}, "FailJob makes the run dead without further attempts"),
+        ({"schedule": "TZ=Asia/Tokyo 0 3 * * *", "timeZone": "Europe/Berlin"}, {}, {}, {}, "Europe/Berlin was dropped"),
         ({}, {}, {}, {"labels": {"app.kubernetes.io/managed-by": "Helm"}}, "Helm manages"),
         ({}, {}, {}, {"ownerReferences": [{"kind": "Backup"}]}, "Another object owns"),
     ],
@@ -185,6 +186,21 @@ def test_a_schedule_without_a_namespace_gets_none():
     imported = import_cron_job(cron_job(namespace=None), OPTIONS)
     assert imported.document()["metadata"] == {"name": "report"}
     assert imported.full_name == "default/report"
+
+
+def test_labels_and_annotations_stay_without_those_of_tools():
+    found = cron_job(
+        labels={"team": "a", "app.kubernetes.io/instance": "shop", "app.kubernetes.io/managed-by": "Helm"},
+        annotations={"owner": "b", "argocd.argoproj.io/tracking-id": "x", "kubectl.kubernetes.io/restartedAt": "y"},
+    )
+    metadata = import_cron_job(found, OPTIONS).document()["metadata"]
+    assert (metadata["labels"], metadata["annotations"]) == ({"team": "a"}, {"owner": "b"})
+
+
+def test_a_job_that_kueue_starts_is_imported():
+    found = cron_job(job={"suspend": True})
+    found["spec"]["jobTemplate"]["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "batch"}}
+    assert "Kueue starts the Job" in "\n".join(import_cron_job(found, OPTIONS).changes)
 
 
 def test_the_suspended_cron_job_is_the_same_without_what_the_api_server_sets():

@@ -1,7 +1,8 @@
 """Finds CronJobs in manifests: files and folders of YAML, standard input, and the JSON that kubectl prints.
 
-Objects of other kinds are passed by. Each problem has its file and line, and hides no other CronJob. Input is bounded,
-as for JobSchedules; JSON may be larger, because kubectl prints all CronJobs of a cluster as one document.
+Objects of other kinds are passed by, also another API group's CronJobs. Each problem has its file and line, and hides
+no other CronJob. Input is bounded, as for JobSchedules; JSON may be larger, because kubectl prints all CronJobs of a
+cluster as one document.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from wakeboard.manifests.suspended_text import suspended_text
 from wakeboard.manifests.yaml_documents import children, line_of, nodes_of, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from typing import IO
 
@@ -122,7 +123,7 @@ def _add_objects(value: object, where: str, result: CronJobs) -> None:
         of_list = kind.removesuffix("List")
         for item in cast("list[Any]", document["items"]):
             _add_objects(_with_kind(item, of_list, document), where, result)
-    elif kind == "CronJob":
+    elif _is_cron_job(kind, str(document.get("apiVersion") or "")):
         result.found.append(FoundCronJob(document, where))
     else:
         result.others += 1
@@ -135,34 +136,40 @@ def _with_kind(item: object, kind: str, of_list: dict[str, Any]) -> object:
     return {"apiVersion": of_list.get("apiVersion"), "kind": kind, **cast("dict[str, Any]", item)}
 
 
+def _is_cron_job(kind: str, api_version: str) -> bool:
+    """Whether it is of Kubernetes itself, or does not say whose it is."""
+    return kind == "CronJob" and api_version.rpartition("/")[0] in {"", "batch"}
+
+
 def _read_yaml(content: str, name: str, result: CronJobs) -> None:
     for node in nodes_of(content):
-        for item, inside_list in _objects(node):
-            _add_node(item, f"{name}:{line_of(item)}", None if inside_list else content, result)
+        parts = children(node)
+        kind, items = _text(parts.get("kind")), parts.get("items")
+        if kind.endswith("List") and isinstance(items, yaml.SequenceNode):
+            of_list = {"apiVersion": _text(parts.get("apiVersion"))}
+            for item in cast("list[yaml.Node]", items.value):
+                if (value := _value(item, kind.removesuffix("List"), name, result)) is not None:
+                    _add_objects(_with_kind(value, kind.removesuffix("List"), of_list), _place(name, item), result)
+        elif (value := _value(node, kind, name, result)) is not None:
+            result.found.append(FoundCronJob(value, _place(name, node), suspended_text(content, node, value)))
 
 
-def _objects(node: yaml.Node) -> Iterator[tuple[yaml.Node, bool]]:
-    """The object of a document, or the items of a List, and whether it is one of them."""
+def _value(node: yaml.Node, default_kind: str, name: str, result: CronJobs) -> dict[str, Any] | None:
+    """A CronJob, or a list of them; None for what is passed by, so that it may be of any form, or cannot be read."""
     parts = children(node)
-    items = parts.get("items")
-    if _text(parts.get("kind")).endswith("List") and isinstance(items, yaml.SequenceNode):
-        yield from ((item, True) for item in cast("list[yaml.Node]", items.value))
-    else:
-        yield node, False
-
-
-def _add_node(node: yaml.Node, where: str, content: str | None, result: CronJobs) -> None:
-    if _text(children(node).get("kind")) != "CronJob":
+    kind = _text(parts.get("kind")) or default_kind
+    if not kind.endswith("List") and not _is_cron_job(kind, _text(parts.get("apiVersion"))):
         result.others += 1
-        return
+        return None
     try:
-        value = cast("dict[str, Any]", value_of(node))
+        return cast("dict[str, Any]", value_of(node))
     except Unreadable as error:
-        file = where.rpartition(":")[0]
-        result.problems.append(f"{file}:{error.line}: {error}")
-        return
-    text = suspended_text(content, node, value) if content is not None else None
-    result.found.append(FoundCronJob(value, where, text))
+        result.problems.append(f"{name}:{error.line}: {error}")
+        return None
+
+
+def _place(name: str, node: yaml.Node) -> str:
+    return f"{name}:{line_of(node)}"
 
 
 def _text(node: yaml.Node | None) -> str:

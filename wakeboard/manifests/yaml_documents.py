@@ -37,6 +37,11 @@ _MAX_EVENTS: Final = 400_000  # per file: about 10,000 schedules
 _MAX_DOCUMENTS: Final = 10_000  # per file
 _MAX_DEPTH: Final = 64  # a payload has at most 32, and a schedule in a List about five more
 _MAX_NUMBER_LENGTH: Final = 400  # characters; a float written in full has at most 310
+_TEMPLATE: Final = "this is a Helm template; render it first: helm template CHART | wakeboard import - (or apply -)"
+_NOT_TEXT: Final = "a key must be text; quote a value that begins with { or ["
+_TEMPLATE_ACTION: Final = re.compile(
+    r"\{\{-?\s*(?:[.$]|/\*|(?:block|define|else|end|fail|if|include|range|required|template|toYaml|tpl|with)\b)"
+)
 
 
 class _Loader(_SafeLoader):
@@ -214,7 +219,8 @@ def _check_keys(keys: list[yaml.Node]) -> None:
         if key.tag == _MERGE:
             continue
         if not isinstance(key, yaml.ScalarNode):
-            raise Unreadable(line_of(key), "a key must be text; quote a value that begins with { or [")
+            is_action = any(name.startswith((".", "$")) for name in children(key))  # {{ .Values.schedule }}
+            raise Unreadable(line_of(key), _TEMPLATE if is_action else _NOT_TEXT)
         name = cast("str", key.value)
         if key.tag != _TEXT:
             raise Unreadable(line_of(key), f'the key {name} is not text in YAML; quote it: "{name}"')
@@ -226,6 +232,8 @@ def _check_keys(keys: list[yaml.Node]) -> None:
 def _unreadable(error: yaml.MarkedYAMLError, text: str) -> Unreadable:
     mark = error.problem_mark or error.context_mark
     line = mark.line if mark else 0
+    if _TEMPLATE_ACTION.search(text):
+        return Unreadable(line + 1, _TEMPLATE)
     return Unreadable(line + 1, _explained(error, _character_at(text, line, mark.column if mark else 0)))
 
 

@@ -21,6 +21,7 @@ from wakeboard.rules.imported_schedule import (
 )
 from wakeboard.rules.kubernetes_cron import KubernetesCron, parse_kubernetes_cron, zone_prefix
 from wakeboard.rules.sanitize import json_text
+from wakeboard.rules.schedule_origin import without_tools
 from wakeboard.rules.zones import known_zones, unknown_zone
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ _SPEC_FIELDS: Final = {
     "suspend": bool,
 }
 _JOB_FIELDS: Final = {"activeDeadlineSeconds": int, "backoffLimit": int, "completions": int, "parallelism": int}
+_ARGO_CD_LABEL: Final = "app.kubernetes.io/instance"  # the default of Argo CD before version 3
+_KUEUE: Final = "kueue.x-k8s.io/queue-name"  # a label of the Job
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SET_BY_SERVER: Final = frozenset(
     {"creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
@@ -116,8 +119,16 @@ _SEVERAL_PODS = (
     "ends the attempt."
 )
 _POD_FAILURE_POLICY = (
-    "podFailurePolicy still applies within the Job of an attempt: Ignore replaces the pod, and any other failed pod "
-    "ends the attempt; rules with FailIndex are left out."
+    "podFailurePolicy still applies within the Job of an attempt: Ignore replaces the pod, FailJob makes the run dead "
+    "without further attempts, and any other failed pod ends the attempt; rules with FailIndex are left out."
+)
+_TWO_ZONES = (
+    "timeZone: {zone} was dropped: the schedule names a zone, too, which wins in Kubernetes as well (and Kubernetes "
+    "refuses the two together in a new object)."
+)
+_QUEUED = (
+    "Kueue starts the Job of each attempt when it admits it: the wait counts against timeoutSeconds, so make that "
+    "longer."
 )
 _DST = (
     "When the clock changes, a CronJob leaves out ticks in the lost hour and runs those of the repeated hour twice. "
@@ -162,9 +173,22 @@ def import_cron_job(cron_job: Mapping[str, Any], options: ImportOptions) -> Impo
     wanted |= {"queue": options.queue} if options.queue else {}
     changes += _notes(metadata, job)
     imported = ImportedSchedule(
-        namespace=namespace, name=name, spec=wanted, maps=tuple(maps), changes=tuple(changes), cron=cron, zone=zone
+        namespace=namespace,
+        name=name,
+        spec=wanted,
+        maps=tuple(maps),
+        changes=tuple(changes),
+        cron=cron,
+        zone=zone,
+        labels=_of_users(metadata, "labels"),
+        annotations=_of_users(metadata, "annotations"),
     )
     return imported.checked()
+
+
+def _of_users(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
+    """Labels or annotations, without those by which a tool would claim a JobSchedule as its own and remove it."""
+    return {name: value for name, value in without_tools(_mapping(metadata, field)).items() if name != _ARGO_CD_LABEL}
 
 
 def suspended_cron_job(cron_job: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,6 +238,7 @@ def _schedule(
     else:
         maps.append(Mapped(source="TZ= prefix" if "TZ" in spec["schedule"] else "", target=_field("timeZone", zone)))
         changes.append(_PREFIX if "TZ" in spec["schedule"] else _NO_ZONE.format(zone=zone))
+        changes += [_TWO_ZONES.format(zone=spec["timeZone"])] if spec.get("timeZone") else []
     if cron.every_s is None and clock_changes_matter(parse_cron(target, name=""), zone, options.now, "Skip", "Both"):
         fields["dst"] = {"gap": "Skip", "overlap": "Both"}
         maps.append(Mapped(source="", target="dst: {gap: Skip, overlap: Both}"))
@@ -278,6 +303,8 @@ def _notes(metadata: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[str]
         yield _ON_FAILURE
     if any((job.get(field) or 1) != 1 for field in ("completions", "parallelism")):
         yield _SEVERAL_PODS
+    if job.get("suspend"):
+        yield _QUEUED
     if job.get("podFailurePolicy"):
         yield _POD_FAILURE_POLICY
     if _mapping(metadata, "labels").get("app.kubernetes.io/managed-by") == "Helm":
@@ -307,6 +334,9 @@ def _refusals(
     if (spec.get("concurrencyPolicy") or "Allow") not in _POLICIES:
         yield f"spec.concurrencyPolicy is {_shown(spec['concurrencyPolicy'])}, which is none of {', '.join(_POLICIES)}"
     yield from _job_refusals(job)
+    queued = _mapping(_mapping(_mapping(spec, "jobTemplate"), "metadata"), "labels").get(_KUEUE)
+    if job.get("suspend") and not queued:
+        yield "spec.jobTemplate.spec.suspend is true: another program starts its Jobs, and a run would wait for ever"
 
 
 def _name_refusals(metadata: Mapping[str, Any]) -> Iterator[str]:
@@ -334,8 +364,6 @@ def _job_refusals(job: Mapping[str, Any]) -> Iterator[str]:
         yield "restartPolicy is neither Never nor OnFailure, which Kubernetes refuses, too"
     if job.get("podFailurePolicy") and pod.get("restartPolicy") == "OnFailure":
         yield "podFailurePolicy needs restartPolicy: Never, and it is OnFailure; Kubernetes refuses it, too"
-    if job.get("suspend"):
-        yield "spec.jobTemplate.spec.suspend is true: another program starts its Jobs, and a run would wait for ever"
     if job.get("manualSelector") or job.get("selector"):
         yield "the job template has a selector, which Kubernetes refuses, too; remove selector and manualSelector"
     if job.get("managedBy") not in (None, "kubernetes.io/job-controller"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import InvalidSchedule
@@ -11,6 +11,7 @@ from wakeboard.rules.dst_ticks import DstTicks
 from wakeboard.rules.job_schedule import API_VERSION, load_job_schedule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from wakeboard.rules.compiled_cron import CronFields
@@ -37,7 +38,7 @@ class ImportedSchedule:
 
     `namespace` None: the source names none. `changes`: a sentence for each difference in meaning. `cron` and `zone`:
     when the source is due; None: at a random time. `command`: for a line of a crontab, what the workers must allow in
-    WAKEBOARD_COMMANDS.
+    WAKEBOARD_COMMANDS. `labels` and `annotations`: those of users.
     """
 
     namespace: str | None
@@ -48,6 +49,8 @@ class ImportedSchedule:
     cron: KubernetesCron | None
     zone: str
     command: dict[str, Any] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotations: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def full_name(self) -> str:
@@ -57,10 +60,11 @@ class ImportedSchedule:
     def document(self) -> dict[str, Any]:
         """The JobSchedule as it is written."""
         place = {"namespace": self.namespace} if self.namespace else {}
+        names = {"labels": dict(self.labels), "annotations": dict(self.annotations)}
         return {
             "apiVersion": API_VERSION,
             "kind": "JobSchedule",
-            "metadata": {"name": self.name, **place},
+            "metadata": {"name": self.name, **place, **{key: value for key, value in names.items() if value}},
             "spec": self.spec,
         }
 

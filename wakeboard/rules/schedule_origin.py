@@ -30,6 +30,9 @@ _OF_TOOLS: Final = (  # beginnings of names
     "kustomize.toolkit.fluxcd.io/",
     "helm.toolkit.fluxcd.io/",
     "helm.sh/",
+    "meta.helm.sh/",
+    "kubectl.kubernetes.io/",
+    "wakeboard.dev/",
     "app.kubernetes.io/managed-by",
     "app.kubernetes.io/version",
 )
@@ -47,15 +50,17 @@ def origin_of(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
     return ""
 
 
+def without_tools(names: Mapping[str, str]) -> dict[str, str]:
+    """These labels or annotations without those that tools set."""
+    return {name: value for name, value in names.items() if not name.startswith(_OF_TOOLS)}
+
+
 def shown_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """The first ten labels by name, without those that tools set."""
     kept = [
         (name, value)
-        for name, value in sorted(labels.items())
-        if not name.startswith(_OF_TOOLS)
-        and len(name) <= LONGEST_NAME
-        and len(value) <= LONGEST_VALUE
-        and "\0" not in name + value
+        for name, value in sorted(without_tools(labels).items())
+        if len(name) <= LONGEST_NAME and len(value) <= LONGEST_VALUE and "\0" not in name + value
     ]
     return dict(kept[:MOST_LABELS])
 
