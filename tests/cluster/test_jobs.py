@@ -325,6 +325,16 @@ async def test_the_result_is_that_of_the_pod_that_replaced_one_whose_failure_is_
     assert (await attempt).result == 1
 
 
+async def test_a_failure_for_which_the_policy_fails_the_job_is_not_retried(pool: Pool) -> None:
+    rules = [{"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}}]
+    await pool.pods.apply_cron_job("report", {"restartPolicy": "Never"}, podFailurePolicy={"rules": rules})
+    attempt = pool.start(pool.run())
+    await pool.pods.end(await pool.pods.start(), 42)
+    outcome = await attempt
+    assert outcome.status == "discarded"
+    assert "exit code 42 matching FailJob rule" in str(outcome.error)
+
+
 # -- the order of reports ----------------------------------------------------------------------------------------------
 
 

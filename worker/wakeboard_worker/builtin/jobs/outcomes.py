@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.errors import TimedOut
+from wakeboard.errors import Discard, TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,10 +94,12 @@ def wants_log(job: ObservedJob, pod: ObservedPod | None) -> bool:
 
 
 def error_of(job: ObservedJob, pod: ObservedPod | None, log: str) -> Exception:
-    """The error of a Job that has failed."""
+    """The error of a Job that has failed. Discard: a rule `FailJob` of its podFailurePolicy wants no retry."""
     if job.reason == "DeadlineExceeded":
         deadline = f"its deadline of {job.deadline_s} s" if job.deadline_s else "its deadline"
         return TimedOut(_text(f"the Job ran longer than {deadline}", pod, log))
+    if job.reason == "PodFailurePolicy":
+        return Discard(_text(f"podFailurePolicy: {job.message or 'a rule FailJob'}", pod, log))
     if pod is None:
         return JobFailed(f"the Job {job.name} failed: {job.message or job.reason or 'no pod is left'}")
     if pod.disruption or pod.reason in ("Evicted", "Preempting", "NodeLost", "Shutdown", "Terminated"):
