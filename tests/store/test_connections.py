@@ -79,6 +79,20 @@ async def test_a_malformed_connection_string_is_final(dsn: str) -> None:
     assert not isinstance(caught.value, DatabaseUnavailable)
 
 
+@pytest.mark.parametrize(
+    ("dsn", "name"),
+    [
+        ("postgresql://u:alpha@h:6543/db?pgbouncer=true&connection_limit=1", "connection_limit"),
+        ("postgresql://u:alpha@h/db?sslmode=require&supa=base-pooler.x", "supa"),
+        ("host=h password=alpha schema=app", "schema"),
+    ],
+)
+async def test_a_parameter_of_another_library_is_named(dsn: str, name: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"has the parameter {name}, which is of another") as caught:
+        await connect(dsn)
+    assert "alpha" not in str(caught.value)
+
+
 @pytest.fixture
 def login(database: str) -> Iterator[str]:
     """A role that may not log in."""

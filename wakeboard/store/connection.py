@@ -13,7 +13,7 @@ import select
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -41,6 +41,26 @@ _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"
     " host=… port=5432 user=… password=… dbname=…. In a URL, percent-encode % / : @ ? # and spaces of the password"
     " (%25 %2F %3A %40 %3F %23 %20). In the other form, put single quotes around a value with spaces."
+)
+_FOREIGN_PARAMETER = (
+    "the DSN has the parameter {name}, which is of another client library or of its pool: leave it out. Parameters are"
+    " those of libpq, such as sslmode and connect_timeout"
+)
+# Parameters that hosts of databases put into the connection strings that they show. No other name is repeated: what
+# libpq takes for a parameter may be a part of a password.
+_FOREIGN: Final = frozenset(
+    {
+        *(
+            "connection_limit",
+            "currentSchema",
+            "max_pool_size",
+            "pgbouncer",
+            "pool_max_conns",
+            "pool_max_conn_lifetime",
+        ),
+        *("pool_mode", "pool_timeout", "prepareThreshold", "prepared_statement_cache_size", "prepared_statements"),
+        *("schema", "socket_timeout", "sslaccept", "statement_cache_size", "supa", "uselibpqcompat", "workaround"),
+    }
 )
 # Messages of a server (in English) and of libpq. A database that does not exist is not listed: it may be created later.
 _LOGIN_REFUSED = re.compile(
@@ -194,7 +214,8 @@ def _parts(dsn: str) -> dict[str, str]:
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
     except (psycopg.Error, UnicodeError):
-        raise InvalidSettings(_UNREADABLE) from None
+        foreign = sorted(_FOREIGN & set(re.findall(r"(?:[?&]|(?:^|\s))(\w+)=", dsn)))
+        raise InvalidSettings(_FOREIGN_PARAMETER.format(name=foreign[0]) if foreign else _UNREADABLE) from None
     ports, hosts = parts.get("port", "").split(","), parts.get("host", "").split(",")
     if not all(port.isdecimal() and int(port) <= HIGHEST_PORT for port in ports if port):
         raise InvalidSettings(_UNREADABLE)
