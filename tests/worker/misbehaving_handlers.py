@@ -34,7 +34,7 @@ async def naps(run: wakeboard.Run) -> None:
 async def blocks_at_once(run: wakeboard.Run) -> None:
     """Blocks the event loop before it has waited for anything."""
     _record("began")
-    time.sleep(4)  # noqa: ASYNC251 - that is the misbehaviour
+    time.sleep(run.payload.get("seconds", 4))  # noqa: ASYNC251 - that is the misbehaviour
     _record("ended")
 
 

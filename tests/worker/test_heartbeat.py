@@ -31,6 +31,7 @@ ME = Worker(7, "me", "default", "", "", ["default"], 10, lease_s=4)
 
 async def test_dropped_leases_are_not_renewed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The renewal after a suspend may be answered before the event loop has dropped the leases."""
+    monkeypatch.setattr(heartbeat, "LOOP_BLOCKED_S", 60.0)  # no task of this test checks the loop
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     async with await connect(database) as conn:
@@ -56,6 +57,7 @@ async def test_an_answer_for_an_older_lease_does_not_stop_a_newer_attempt(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a heartbeat renews a lease, the run is released and claimed again."""
+    monkeypatch.setattr(heartbeat, "LOOP_BLOCKED_S", 60.0)  # no task of this test checks the loop
     loop, renewed = asyncio.get_running_loop(), asyncio.Event()
     in_flight = InFlightBuffer(
         {"returns": Handler("returns", returns)}, AttemptContext(loop, ME.worker_id, lambda: None), 10, threads=1

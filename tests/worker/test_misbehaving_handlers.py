@@ -30,6 +30,23 @@ def test_a_handler_that_blocks_in_its_first_step_keeps_its_lease(store: Store) -
     assert least > 0
 
 
+def test_runs_behind_a_handler_that_blocks_start_on_an_idle_worker(store: Store) -> None:
+    store.enqueue("blocks-at-once", '{"seconds": 20}', priority=5)
+    neighbours = store.enqueue("naps", '{"seconds": 0}', count=3)
+    with store.worker("--forever", handlers=ASYNC, lease_seconds=4) as blocked:
+        store.watcher.wait("select true from calls where name = 'began'")
+        held = "select count(*) = 3 from wakeboard.job_runs where id = any(%s) and locked_by <> 0"
+        assert store.watcher.ask(held, neighbours)
+        with store.worker("--forever", handlers=ASYNC, lease_seconds=4):
+            ended = "select count(*) = 3 from wakeboard.job_run_history where id = any(%s) and crash_count = 0"
+            store.watcher.wait(ended, neighbours)
+        assert not store.watcher.ask("select true from calls where name = 'ended'")
+        store.watcher.wait("select true from calls where name = 'ended'")
+        blocked.send(signal.SIGTERM)
+        assert blocked.exit_code() == 0
+    assert "3 runs released that had not started" in blocked.log
+
+
 def test_outcomes_are_reported_while_handlers_that_never_wait_run(store: Store) -> None:
     store.enqueue("grinds", count=200)
     with store.worker(handlers=ASYNC):

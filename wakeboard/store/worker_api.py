@@ -213,6 +213,11 @@ _RENEW: Final = (
 )
 
 
+_RELEASE: Final = (
+    "select wakeboard.release(%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[])"
+)
+
+
 class WorkerStore:
     """The SQL functions of one worker, over one autocommit connection. Claims share a cursor: one at a time.
 
@@ -370,13 +375,7 @@ class WorkerStore:
 
     async def release(self, releases: Sequence[Release]) -> list[int]:
         """Puts runs back into their queue, and gives their attempt back."""
-        ids, epochs, delays, reasons = (list(column) for column in zip(*releases, strict=True))
-        counted = [release.counted for release in releases]
-        return await self._report(
-            "select wakeboard.release("
-            "%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[])",
-            *(self.worker.worker_id, ids, epochs, delays, counted, reasons),
-        )
+        return await self._report(_RELEASE, *_release_values(self.worker, releases))
 
     async def still_leased(self, leases: Sequence[tuple[int, int]]) -> set[int]:
         """The ids of those leases (id, epoch) that this worker still holds: another transaction had locked the run."""
@@ -449,6 +448,16 @@ def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Renewal]
     ids, epochs, ages, progresses = zip(*held, strict=True) if held else ((), (), (), ())
     values = worker.worker_id, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages), _reals(progresses)
     return [Attention(*row) for row in call_blocking(conn, _RENEW, *values)]
+
+
+def release(conn: psycopg.Connection[Any], worker: Worker, releases: Sequence[Release]) -> set[int]:
+    """As `WorkerStore.release`, over the heartbeat's connection. Returns the ids that were not accepted."""
+    return {row[0] for row in call_blocking(conn, _RELEASE, *_release_values(worker, releases))}
+
+
+def _release_values(worker: Worker, releases: Sequence[Release]) -> tuple[Any, ...]:
+    ids, epochs, delays, reasons = (list(column) for column in zip(*releases, strict=True))
+    return worker.worker_id, ids, epochs, delays, [release.counted for release in releases], reasons
 
 
 def _reals(values: Iterable[float | None]) -> str:

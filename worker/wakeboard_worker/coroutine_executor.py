@@ -117,13 +117,13 @@ class CoroutineExecutor:
             slice_ends = clock() + TIME_SLICE_S
             while executor.waiting:
                 now = clock()
-                if now >= slice_ends:
+                if now >= slice_ends or (row := executor.next_row()) is None:
                     in_flight.flush.set()
                     in_flight.wakeup.set()
                     await asyncio.sleep(0)
                     slice_ends = clock() + TIME_SLICE_S
                     continue
-                executor.starting = attempt = Attempt(executor.waiting.popleft(), context, now)
+                executor.starting = attempt = Attempt(row, context, now)
                 executor.started += 1
                 in_context = contextvars.copy_context().run
                 try:

@@ -10,7 +10,8 @@ example by a handler, nothing is released, and the expired leases count as crash
 of an earlier one, whose commit hangs, records nothing and was not answered: `renew` raises Locked.
 
 The thread also watches the event loop. If the loop is blocked for longer than the longest timeout of the handlers in it
-and a grace period, the process exits, so that other workers can claim its runs.
+and a grace period, the process exits, so that other workers can claim its runs. Before that, as soon as the loop is
+noticed to be blocked, the thread releases the runs that have not started: idle workers can run them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable, Locked
 from wakeboard.store.connection import abort, cancel_and_abort, connect_blocking, is_broken
 from wakeboard.store.reply_limit import CANCEL_S, ReplyLimit
-from wakeboard.store.worker_api import Renewal, renew
+from wakeboard.store.worker_api import Renewal, release, renew
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ VALID_SHARE = 0.75  # the lease validity window, as a share of a lease
 BUSY_RETRY_S = 0.5  # before leases whose row was locked are renewed again
 FAILURE_RETRY_S = 0.5
 STOP_S = 1.0  # how long the end of the worker waits for the reply to a renewal
+LOOP_BLOCKED_S = 1.0  # without a check of the event loop, which makes two a second
 LOOP_GRACE_S = 15.0  # how much longer than its handlers' longest timeout the event loop may be blocked
 
 
@@ -87,6 +89,7 @@ class Heartbeat:
         while not self._stopped.wait(pause_s):
             try:
                 self._check_event_loop()
+                self._release_unstarted()
                 pause_s = self._renew_due()
                 outages.recovered("heartbeat")
             except Exception as error:  # noqa: BLE001 - continues even if memory or descriptors run out
@@ -133,6 +136,19 @@ class Heartbeat:
             # Not through logging: the handler that blocks the loop may have locked it.
             os.write(2, f"wakeboard worker: a handler has blocked the event loop for {allowed_s:g} s\n".encode())
             os._exit(1)
+
+    def _release_unstarted(self) -> None:
+        """Release what waits behind a handler that blocks the event loop."""
+        if self._loop_blocked_s < max(LOOP_BLOCKED_S, self._interval_s) or self._conn is None:
+            return
+        refused = releases = self._in_flight.take_waiting()
+        if not releases:
+            return
+        try:
+            not_accepted = release(self._conn, self._worker, releases)
+            refused = [each for each in releases if each.id in not_accepted]
+        finally:
+            self._call_loop(self._in_flight.released_while_blocked, len(releases), refused)
 
     def _renew(self, leases: list[Renewal]) -> list[Attention]:
         failed, self._failed = self._failed, True

@@ -9,6 +9,7 @@ Twice a second the worker calls `enforce_limits`:
   expected when runs become longer than those before them.
 
 Only the event loop writes. The heartbeat's thread reads copies (`leases`), each of which CPython creates in one step.
+It also takes waiting rows while the event loop is blocked (`take_waiting`): each row is taken by one of the two.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -142,6 +144,21 @@ class ExecutorState:
             del self.running[attempt.id]
         self.abandoned.discard(attempt)
 
+    def next_row(self) -> ClaimedRow | None:
+        """Remove and return the first waiting row. None: the heartbeat has taken it, because the loop was blocked."""
+        try:
+            return self.waiting.popleft()
+        except IndexError:
+            return None
+
+    def take_waiting(self) -> list[ClaimedRow]:
+        """Remove and return all waiting rows, except those that another thread takes at the same time."""
+        rows: list[ClaimedRow] = []
+        with suppress(IndexError):
+            while True:
+                rows.append(self.waiting.popleft())
+        return rows
+
     def pop_excess(self) -> list[ClaimedRow]:
         """Remove and return rows that have waited since the last call and will not start soon.
 
@@ -155,7 +172,11 @@ class ExecutorState:
             return []
         soon = max(0, int(started * STARTED_SOON))  # attempts that were released unstarted reduce `started`
         self.prefetch_limit = max(1, soon)
-        return [self.waiting.pop() for _ in range(len(self.waiting) - soon)]
+        excess: list[ClaimedRow] = []
+        with suppress(IndexError):
+            while len(self.waiting) > soon:
+                excess.append(self.waiting.pop())
+        return excess
 
 
 class InFlightBuffer:
@@ -248,8 +269,18 @@ class InFlightBuffer:
     def release_waiting(self) -> None:
         """Release all rows that have not started."""
         for executor in self.executors:
-            self._release(executor.waiting)
-            executor.waiting.clear()
+            self._release(executor.take_waiting())
+
+    def take_waiting(self) -> list[Release]:
+        """Remove all rows that have not started, and return their releases. Called by the heartbeat's thread."""
+        rows = [row for executor in self.executors for row in executor.take_waiting()]
+        return [Release(row.id, row.lease_epoch, reason=NOT_STARTED) for row in rows]
+
+    def released_while_blocked(self, count: int, refused: Sequence[Release]) -> None:
+        """Record what the heartbeat has released. `refused` could not be released, and is released again."""
+        self.counts.released += count - len(refused)
+        log.warning("a handler blocked the event loop: %s released that had not started", counted(count, "run"))
+        self.defer_releases(refused)
 
     def release_unstarted(self, executor: ExecutorState, attempt: Attempt) -> None:
         """Release an attempt that no thread has started. This costs the run no attempt."""
@@ -353,7 +384,9 @@ class InFlightBuffer:
                         locked.append(answer.id)
                     attempt.stop(because)
                 elif because == LEASE_LOST:
-                    executor.waiting = deque(row for row in executor.waiting if row[:2] != lease)
+                    for row in [row for row in list(executor.waiting) if row[:2] == lease]:
+                        with suppress(ValueError, IndexError):  # the heartbeat takes it
+                            executor.waiting.remove(row)
             blocked = self.blocked.get(answer.id)
             if because == LEASE_LOST and blocked and blocked.outcome.epoch == answer.epoch:
                 blocked.lease_lost = True
@@ -376,9 +409,9 @@ class InFlightBuffer:
         self.note_orphaned_leases()
         log.warning("no heartbeat was answered for three quarters of a lease: dropped %s", counted(in_flight, "lease"))
         for executor in self.executors:
-            self.counts.lost += len(executor.waiting)
-            self.defer_releases(Release(row.id, row.lease_epoch, 0.0, NOT_STARTED) for row in executor.waiting)
-            executor.waiting.clear()
+            waiting = executor.take_waiting()
+            self.counts.lost += len(waiting)
+            self.defer_releases(Release(row.id, row.lease_epoch, 0.0, NOT_STARTED) for row in waiting)
             for attempt in list(executor.running.values()):
                 attempt.stop(UNREACHABLE if unreachable else LEASE_LOST)
         outcomes = [*self.succeeded, *self.failures, *self.releases]

@@ -75,7 +75,10 @@ class ThreadExecutor:
         executor = self._state
         prefetch = max(executor.concurrency, min(MAX_PREFETCH, int(PREFETCH_S * executor.full_rate)))
         while executor.waiting and self._handed_out < executor.concurrency + prefetch:
-            attempt = ThreadAttempt(executor.waiting.popleft(), self._in_flight.context)
+            row = executor.next_row()
+            if row is None:
+                break
+            attempt = ThreadAttempt(row, self._in_flight.context)
             self._handed_out += 1
             executor.started += 1
             executor.add_running(attempt)
