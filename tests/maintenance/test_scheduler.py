@@ -26,7 +26,7 @@ from tests.maintenance.schedules import (
     until,
 )
 from wakeboard.errors import WakeboardError
-from wakeboard.maintenance.scheduler import SCHEDULES_PER_BATCH, plan_ticks, schedule_due_ticks
+from wakeboard.maintenance.scheduler import SCHEDULES_PER_BATCH, plan_ticks, schedule_due_ticks, schedule_slice
 from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
@@ -209,6 +209,18 @@ async def test_a_pass_enqueues_more_ticks_than_fit_into_one_statement(store: Mai
     await make_due(store)
     await fill(store, schedules)
     assert await make_ticks(store) == (schedules, schedules, 0, 0)
+
+
+async def test_slices_together_enqueue_each_tick_once(store: MaintenanceStore):
+    schedules = 2 * SCHEDULES_PER_BATCH + 10
+    await put(store, declared("first"))
+    await make_due(store)
+    await fill(store, schedules)
+    made, after = list[int](), None
+    while not made or after is not None:
+        ticks, after = await schedule_slice(store, misfire_grace=FIVE_MINUTES, batches=1, after=after)
+        made.append(ticks.runs)
+    assert made == [SCHEDULES_PER_BATCH, SCHEDULES_PER_BATCH, 10]
 
 
 async def test_one_definition_may_have_more_ticks_than_fit_into_one_statement(store: MaintenanceStore):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from wakeboard.rules.cron_parser import parse_cron
+
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
 
@@ -86,3 +88,20 @@ def test_limited_and_unlimited_runs_start_during_a_backlog_of_the_others(
     with store.worker("--forever", handlers=HANDLERS, concurrency=1):
         wait_for(store, runs)
     assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
+
+
+def test_a_run_starts_before_all_ticks_of_many_schedules_are_enqueued(store: Store) -> None:
+    store.watcher.do(
+        "insert into wakeboard.job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
+        " next_run_at, queue) select 'file:many', 'team', 'n' || n, '', 'nobody-knows', '0 0 1 1 *', %s,"
+        " date_trunc('second', now()) - interval '1 minute', 'other' from generate_series(1, 40000) as n",
+        parse_cron("0 0 1 1 *", name="").to_text(),
+    )
+    (urgent,) = store.enqueue("does-nothing", priority=5)
+    with store.worker("--forever", handlers=HANDLERS):
+        wait_for(store, [urgent])
+        store.watcher.wait("select count(*) = 40000 from wakeboard.job_runs")
+    started = (
+        "select started_at < (select max(created_at) from wakeboard.job_runs) from wakeboard.all_runs where id = %s"
+    )
+    assert store.watcher.ask(started, urgent)

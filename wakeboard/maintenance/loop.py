@@ -8,6 +8,7 @@ again, because some tasks begin in the second pass: a new loop at each connectio
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -17,17 +18,19 @@ from wakeboard.maintenance.dependents import NOTHING, enqueue_dependents
 from wakeboard.maintenance.partitions import create_partitions
 from wakeboard.maintenance.reaper import ReapCounts, reap
 from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_expired
-from wakeboard.maintenance.scheduler import NO_TICKS, schedule_due_ticks
+from wakeboard.maintenance.scheduler import NO_TICKS, schedule_slice
 from wakeboard.store.maintenance_api import locked_limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from wakeboard.maintenance.scheduler import ScanPosition
     from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.rules.declared_limits import Limits
     from wakeboard.store.maintenance_api import EnqueuedDependents, EnqueuedTicks, MaintenanceStore
 
 EVERY_PASS_S: Final = 0.0
+BATCHES_PER_SLICE: Final = 2  # of ticks, some 0.2 s, in a process that claims runs between two passes
 REAP_INTERVAL_S: Final = 5.0
 PARTITIONS_INTERVAL_S: Final = 3600.0
 RETENTION_INTERVAL_S: Final = 3600.0
@@ -45,6 +48,7 @@ class MaintenancePass:
     """What one pass did. `failures`: by the name of the task."""
 
     ticks: EnqueuedTicks = NO_TICKS
+    more_ticks: bool = False  # are due, and wait for the next pass
     dependents: EnqueuedDependents = NOTHING
     reaped: ReapCounts = field(default_factory=ReapCounts)
     partitions_created: int = 0
@@ -68,8 +72,9 @@ class MaintenanceLoop:
 
     `sets_retention`: this process decides the retention of the installation. Workers do not. `alerts` returns the alert
     rules that this process evaluates; None: it evaluates none. `limits` returns the limits that `source` declares, or
-    None while they are not known. `between_claims`: this process claims runs between two passes, so a pass
-    consumes only one batch of the ends of runs. `failing`: the tasks whose last run failed, with the error.
+    None while they are not known. `between_claims`: this process claims runs between two passes, so a pass enqueues
+    only some ticks, and consumes only one batch of the ends of runs. `failing`: the tasks whose last run failed, with
+    the error.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class MaintenanceLoop:
     ) -> None:
         self._misfire_grace = misfire_grace
         self._between_claims = between_claims
+        self._ticks_after: ScanPosition | None = None  # where the next slice continues
         self._retention = retention
         self._sets_retention = sets_retention
         self._alerts = alerts
@@ -141,7 +147,11 @@ class MaintenanceLoop:
         return due_in_s
 
     async def _schedule(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
-        done.ticks = await schedule_due_ticks(store, misfire_grace=self._misfire_grace)
+        batches = BATCHES_PER_SLICE if self._between_claims else sys.maxsize
+        done.ticks, self._ticks_after = await schedule_slice(
+            store, misfire_grace=self._misfire_grace, batches=batches, after=self._ticks_after
+        )
+        done.more_ticks = self._ticks_after is not None
         return False
 
     async def _enqueue_dependents(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

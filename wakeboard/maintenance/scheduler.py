@@ -59,6 +59,7 @@ SCHEDULES_PER_BATCH: Final = 2_000  # one statement, which locks them for some 6
 TICKS_PER_BATCH: Final = 10_000  # one statement; one schedule that catches up may exceed it
 
 Planner: TypeAlias = "Callable[[DueDefinition], TickPlan]"
+ScanPosition: TypeAlias = "tuple[datetime, int]"  # next_run_at and id of the last schedule read
 
 _EVERY_TICK: Final = sys.maxsize
 _JUST_BEFORE: Final = timedelta(microseconds=1)
@@ -188,16 +189,31 @@ async def schedule_due_ticks(store: MaintenanceStore, *, misfire_grace: timedelt
     Safe to call at any time and from several processes: each tick is enqueued once, and a schedule that another process
     has locked is left to that process. Raises WakeboardError when the store cannot be written.
     """
+    total, _ = await schedule_slice(store, misfire_grace=misfire_grace, batches=sys.maxsize, after=None)
+    return total
+
+
+async def schedule_slice(
+    store: MaintenanceStore, *, misfire_grace: timedelta, batches: int, after: ScanPosition | None
+) -> tuple[EnqueuedTicks, ScanPosition | None]:
+    """As `schedule_due_ticks`, from `after` on and for `batches` statements.
+
+    Returns the position from which the next slice continues: None if this one has reached the end.
+    """
     total = NO_TICKS
-    waiting = deque(await store.due_definitions(SCHEDULES_PER_BATCH))
+    waiting = deque(await store.due_definitions(SCHEDULES_PER_BATCH, after))
     plan = partial(plan_ticks, misfire_grace=misfire_grace)
     plans = plan_batch(waiting, plan)
     while plans:
+        after = plans[-1].cursor, plans[-1].id
+        batches -= 1
+        is_over = batches <= 0
         if not waiting:
-            waiting.extend(await store.due_definitions(SCHEDULES_PER_BATCH, (plans[-1].cursor, plans[-1].id)))
-        enqueued, plans = await asyncio.gather(enqueue_ticks(store, plans), _plan_in_thread(waiting, plan))
+            waiting.extend(await store.due_definitions(1 if is_over else SCHEDULES_PER_BATCH, after))
+        planned: deque[DueDefinition] = deque() if is_over else waiting
+        enqueued, plans = await asyncio.gather(enqueue_ticks(store, plans), _plan_in_thread(planned, plan))
         total = EnqueuedTicks(*map(sum, zip(total, enqueued, strict=True)))
-    return total
+    return total, after if waiting else None
 
 
 async def enqueue_ticks(store: MaintenanceStore, plans: Sequence[TickPlan]) -> EnqueuedTicks:

@@ -413,6 +413,9 @@ class _WorkerTasks:
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
             log.info("scheduled %s, skipped %s", runs, skipped)
+        if done.more_ticks:  # claim, and continue
+            self._maintain_at = 0.0
+            self._in_flight.wakeup.set()
         if conn.closed:  # repeat it on the next connection
             self._maintain_at = 0.0
             log.info("the connection was lost during maintenance: %s", next(iter(done.failures.values()), ""))
