@@ -1,6 +1,7 @@
 """The login page, for ways to log in that ask for a token, and the logout.
 
-The token is kept in a cookie that scripts cannot read and that is sent to this board only. It is in no URL and no log.
+The token is kept in a cookie that scripts cannot read. Browsers send it to every port of the board's host, and logging
+out deletes it in the browser only. It is in no URL and no log.
 """
 
 from __future__ import annotations
