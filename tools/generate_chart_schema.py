@@ -96,6 +96,7 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "board.hosts": {**NAMES, "items": HOST},
     "board.httpRoute.hostnames": {**NAMES, "items": HOST},
     "board.imagePullPolicy": {"enum": ["", *POLICIES]},
+    "board.login": {"type": "string", "enum": ["none", "tokens", "kubernetes", "proxy"]},  # `address` is for loopback
     "board.ingress.host": {**HOST, "pattern": f"{HOST['pattern']}|^$"},
     "board.origin": {"type": "string", "pattern": "^(https?://[^/]+/?)?$"},
     "board.service.port": PORT,
