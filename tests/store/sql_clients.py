@@ -154,12 +154,14 @@ class SqlClient:
         answers = self._pairs(query, self.worker_id, lease_s, ids, epochs, [age_s] * many, [progress] * many)
         return {run: answer for run, answer in answers if answer != "unregistered"}
 
-    def complete(self, *leases: Lease, results: object = None) -> list[int]:
-        """Completes runs of one epoch; those that were refused."""
+    def complete(self, *leases: Lease, results: object = None, ages: tuple[float, float] | None = None) -> list[int]:
+        """Completes runs of one epoch; those that were refused. `ages`: seconds since the handlers began and ended."""
         ids, epochs = _columns(leases)
         given = None if results is None else json.dumps(results)
+        timed = (ids, *_repeated(ages, len(leases))) if ages else (None, None, None)
         return self.column(
-            "select complete(%s, %s, %s, %s::text::jsonb)", self.worker_id, ids, (epochs or [0])[0], given
+            "select complete(%s, %s, %s, %s::text::jsonb, %s::bigint[], %s::real[], %s::real[])",
+            *(self.worker_id, ids, (epochs or [0])[0], given, *timed),
         )
 
     def fail(
@@ -169,20 +171,26 @@ class SqlClient:
         error_type: str = "ValueError",
         error: str = "boom",
         delay_s: float | None = None,
+        ages: tuple[float, float] | None = None,
     ) -> list[int]:
         """These attempts went wrong; those that were refused."""
-        query = "select fail(%s, %s, %s, %s, %s, %s, %s, %s::real[])"
+        query = "select fail(%s, %s, %s, %s, %s, %s, %s, %s::real[], %s::real[], %s::real[])"
         many = len(leases)
         rest = [outcome] * many, [error_type] * many, [error] * many, ["stack"] * many, [delay_s] * many
-        return self.column(query, self.worker_id, *_columns(leases), *rest)
+        return self.column(query, self.worker_id, *_columns(leases), *rest, *_repeated(ages, many))
 
-    def release(self, *leases: Lease, delay_s: float = 0.0, reason: str = "worker_stopped") -> list[int]:
+    def release(
+        self,
+        *leases: Lease,
+        delay_s: float = 0.0,
+        reason: str = "worker_stopped",
+        ages: tuple[float, float] | None = None,
+    ) -> list[int]:
         """Gives runs back; those that were refused."""
         many, counted = len(leases), reason in {"worker_stopped", "disconnected"}
-        query = "select release(%s, %s, %s, %s::real[], %s, %s)"
-        return self.column(
-            query, self.worker_id, *_columns(leases), [delay_s] * many, [counted] * many, [reason] * many
-        )
+        query = "select release(%s, %s, %s, %s::real[], %s, %s, %s::real[], %s::real[])"
+        rest = [delay_s] * many, [counted] * many, [reason] * many
+        return self.column(query, self.worker_id, *_columns(leases), *rest, *_repeated(ages, many))
 
     def step(self, lease: Lease, name: str, result: object = ...) -> tuple[bool, Any]:
         given = None if result is ... else json.dumps(result)
@@ -283,6 +291,10 @@ class SqlClient:
             if self.value("select cardinality(pg_blocking_pids(%s)) > 0", other.pid):
                 return True
         raise AssertionError("it neither waited for a lock nor ended")
+
+
+def _repeated(ages: tuple[float, float] | None, many: int) -> tuple[list[float] | None, list[float] | None]:
+    return ([ages[0]] * many, [ages[1]] * many) if ages else (None, None)
 
 
 def _columns(leases: Sequence[Lease]) -> tuple[list[int], list[int]]:

@@ -16,6 +16,40 @@ def waits_s(admin: SqlClient, run: int) -> float:
     return admin.value("select extract(epoch from run_at - now())::float from job_runs where id = %s", run)
 
 
+# -- times -------------------------------------------------------------------------------------------------------------
+
+TOOK = (
+    "select extract(epoch from started_at - {began})::float as began,"
+    " extract(epoch from {ended} - started_at)::float as took"
+)
+
+
+@pytest.mark.parametrize("how", ["complete", "complete for others", "fail", "release"])
+@pytest.mark.parametrize(
+    ("ages", "began_s", "took_s"),
+    [((80.0, 30.0), 20, 50), ((900.0, -5.0), 0, 100), ((1.0, 2000.0), 99, 0)],
+    ids=["measured", "longer than the lease", "ended before it began"],
+)
+def test_the_times_of_an_attempt_are_those_of_its_handler(
+    admin: SqlClient, worker: SqlClient, how: str, ages: tuple[float, float], began_s: int, took_s: int
+) -> None:
+    """It was claimed 100 s ago. No report is believed that contradicts the claim or the database's clock."""
+    run = admin.enqueue(run_at="2026-01-01")
+    if how == "complete for others":
+        admin.enqueue(after=[run])
+    (lease,) = worker.claim()
+    admin.sql("update job_runs set started_at = now() - interval '100 s' where id = %s", run)
+    claimed_at = admin.run(run).started_at
+    report = {"fail": worker.fail, "release": worker.release}.get(how, worker.complete)
+    assert report(lease, ages=ages) == []
+    table, ended, key = (
+        ("job_run_history", "finished_at", "id") if "complete" in how else ("job_attempts", "ended_at", "run_id")
+    )
+    query = TOOK.format(began="%s::timestamptz", ended=ended) + f" from {table} where {key} = %s"
+    began, took = admin.sql(query, claimed_at, run)[0]
+    assert (began, took) == (pytest.approx(began_s, abs=2), pytest.approx(took_s, abs=2))
+
+
 # -- failing -----------------------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,22 @@ def answers_plainly(run: wakeboard.Run) -> object:
     return run.payload
 
 
+@wakeboard.handler("measures")
+async def measures(run: wakeboard.Run) -> float:
+    """Waits, and returns how many seconds it took by its own clock."""
+    began = time.monotonic()
+    await asyncio.sleep(run.payload["seconds"])
+    return time.monotonic() - began
+
+
+@wakeboard.handler("measures-plainly")
+def measures_plainly(run: wakeboard.Run) -> float:
+    """The same in a thread."""
+    began = time.monotonic()
+    time.sleep(run.payload["seconds"])
+    return time.monotonic() - began
+
+
 @wakeboard.handler("facts")
 async def facts(run: wakeboard.Run) -> dict[str, object]:
     """What a handler can know of its run."""

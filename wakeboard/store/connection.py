@@ -34,8 +34,8 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 33  # the newest migration that this release was written for
-NEWEST_MIGRATION = "cancelled_attempts"  # the name of that migration
+SCHEMA_VERSION = 34  # the newest migration that this release was written for
+NEWEST_MIGRATION = "times_of_handlers"  # the name of that migration
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"

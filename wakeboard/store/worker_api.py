@@ -21,7 +21,7 @@ from wakeboard.run import ClaimedRow
 from wakeboard.store.statements import call, call_blocking, execute, translating
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
@@ -31,6 +31,7 @@ MAX_LIMIT_PAUSE_S: Final = 86_400.0
 PAUSE_LIMITS_S: Final = 1.0  # how long the pauses of limits delay the outcomes of a batch
 
 SCAN_START: Final = "-infinity"
+NO_TIMES: Final[Mapping[int, Times]] = {}
 
 # The reasons of a release.
 WORKER_STOPPED: Final = "worker_stopped"  # while the handler ran
@@ -62,6 +63,16 @@ class Worker:
     pod_uid: str = ""
 
 
+class Times(NamedTuple):
+    """When a handler began and ended, by `time.monotonic` of this process.
+
+    The database's clock decides what is stored: it subtracts how long ago that was from the time of the report.
+    """
+
+    started: float
+    ended: float
+
+
 class Failure(NamedTuple):
     """A failed attempt. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff.
 
@@ -78,6 +89,7 @@ class Failure(NamedTuple):
     delay_s: float | None = None
     pauses_limit: bool = False
     cancelled: bool = False
+    times: Times | None = None
 
 
 class Release(NamedTuple):
@@ -87,6 +99,7 @@ class Release(NamedTuple):
     epoch: int
     delay_s: float = 0.0
     reason: str = "worker_stopped"
+    times: Times | None = None
 
     @property
     def counted(self) -> bool:
@@ -207,14 +220,17 @@ _CLAIM_LIMITED: Final = (
 _CLAIM_QUARANTINED: Final = (
     "select * from wakeboard.claim_quarantined(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
 )
-_COMPLETE: Final = "select wakeboard.complete(%s, %s::bigint[], %s, %s::pg_catalog.text::pg_catalog.jsonb)"
+_COMPLETE: Final = (
+    "select wakeboard.complete("
+    "%s, %s::bigint[], %s, %s::pg_catalog.text::pg_catalog.jsonb, %s::bigint[], %s::real[], %s::real[])"
+)
 _RENEW: Final = (
     "select id, answer, epoch from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
 )
 
 
 _RELEASE: Final = (
-    "select wakeboard.release(%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[])"
+    "select wakeboard.release(%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[], %s::real[], %s::real[])"
 )
 
 
@@ -333,9 +349,15 @@ class WorkerStore:
 
     # -- outcomes (each returns the ids that were not accepted; `still_leased`: locked runs) ---------------------------
 
-    async def complete(self, ids: Sequence[int], epoch: int, results: str | None = None) -> list[int]:
-        """Reports runs of one lease epoch as succeeded. `results`: a JSON object {"<run id>": result, …}."""
-        return await self._report(_COMPLETE, self.worker.worker_id, number_array(ids), epoch, results)
+    async def complete(
+        self, ids: Sequence[int], epoch: int, results: str | None = None, times: Mapping[int, Times] = NO_TIMES
+    ) -> list[int]:
+        """Reports runs of one lease epoch as succeeded. `results`: a JSON object {"<run id>": result, …}.
+
+        `times` of those runs whose handler took a measurable time; the others ended a moment ago.
+        """
+        values = number_array(ids), epoch, results, number_array(list(times)), *_ages(times.values())
+        return await self._report(_COMPLETE, self.worker.worker_id, *values)
 
     async def fail(self, failures: Sequence[Failure]) -> list[int]:
         """Reports failed attempts: each run is retried, or dead.
@@ -346,11 +368,11 @@ class WorkerStore:
         reported = [failure for failure in failures if failure.id not in locked]
         if not reported:
             return list(locked)
-        *columns, _, _ = [list(column) for column in zip(*reported, strict=True)]
+        *columns, _, _, times = [list(column) for column in zip(*reported, strict=True)]
         return list(locked) + await self._report(
             "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
-            " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[])",
-            *(self.worker.worker_id, *columns),
+            " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[], %s::real[], %s::real[])",
+            *(self.worker.worker_id, *columns, *_ages(times)),
         )
 
     async def _pause_limits(self, failures: Sequence[Failure]) -> set[int]:
@@ -456,8 +478,18 @@ def release(conn: psycopg.Connection[Any], worker: Worker, releases: Sequence[Re
 
 
 def _release_values(worker: Worker, releases: Sequence[Release]) -> tuple[Any, ...]:
-    ids, epochs, delays, reasons = (list(column) for column in zip(*releases, strict=True))
-    return worker.worker_id, ids, epochs, delays, [release.counted for release in releases], reasons
+    ids, epochs, delays, reasons, times = (list(column) for column in zip(*releases, strict=True))
+    counted = [release.counted for release in releases]
+    return worker.worker_id, ids, epochs, delays, counted, reasons, *_ages(times)
+
+
+def _ages(times: Iterable[Times | None]) -> tuple[str, str]:
+    """How long ago the handlers began and ended, as two arrays of seconds."""
+    now, known = time.monotonic(), list(times)
+    return (
+        _reals(now - each.started if each else None for each in known),
+        _reals(now - each.ended if each else None for each in known),
+    )
 
 
 def _reals(values: Iterable[float | None]) -> str:

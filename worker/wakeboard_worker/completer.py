@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.store.connection import cancel_and_abort
-from wakeboard.store.worker_api import SNOOZED, Failure, Release
+from wakeboard.store.worker_api import SNOOZED, Failure, Release, Times
 from wakeboard_worker.in_flight import Outcomes
 from wakeboard_worker.logs import log, outages
 
@@ -43,6 +43,8 @@ _Item = TypeVar("_Item", bound="Outcome")
 COLLECT_S = 0.02  # how long outcomes wait for others, so that one statement reports many
 FULL_BATCH = 500  # from this many succeeded attempts on, the completer does not wait
 BATCH_SIZE = 1000  # most outcomes in one statement
+MEASURABLE_S = 0.001  # a handler that took less is stored as one that took no time, which costs the database nothing
+MOMENT_S = 0.25  # such a handler is stored as having ended now, if it ended within this time
 BLOCKED_RETRY_S = 0.5  # between two reports of a blocked outcome
 SPLIT_S = 5.0  # how long blocked outcomes of one kind are sent in smaller parts, before the others are sent
 PAUSE_WITHIN_S = 10.0  # how long a failure waits for its locked limit key, which it pauses
@@ -111,7 +113,7 @@ class Completer:
     ) -> Sequence[Attempt]:
         async def complete(store: WorkerStore, items: Sequence[Attempt]) -> list[int]:
             ids = [attempt.id for attempt in items]
-            return await store.complete(ids, epoch, _json_object(results, ids))
+            return await store.complete(ids, epoch, _json_object(results, ids), _measured_times(items))
 
         return await self._report(connection, attempts, complete, split_until, results)
 
@@ -291,6 +293,16 @@ class Completer:
 
 def _split_until() -> float:
     return time.monotonic() + SPLIT_S
+
+
+def _measured_times(attempts: Sequence[Attempt]) -> dict[int, Times]:
+    """When these handlers began and ended, except those that took no measurable time and ended a moment ago."""
+    moment_ago = time.monotonic() - MOMENT_S
+    return {
+        at.id: Times(at.started, at.ended)
+        for at in attempts
+        if at.started < moment_ago or at.ended - at.started >= MEASURABLE_S
+    }
 
 
 def _json_object(results: Mapping[int, str], ids: Sequence[int]) -> str | None:

@@ -114,14 +114,15 @@ class CoroutineExecutor:
                 in_flight.wakeup.set()
                 await future
             loop.call_soon(self.start_waiting)  # called when this slot waits, so that another one takes over
-            slice_ends = clock() + TIME_SLICE_S
+            now = clock()
+            slice_ends = now + TIME_SLICE_S
             while executor.waiting:
-                now = clock()
                 if now >= slice_ends or (row := executor.next_row()) is None:
                     in_flight.flush.set()
                     in_flight.wakeup.set()
                     await asyncio.sleep(0)
-                    slice_ends = clock() + TIME_SLICE_S
+                    now = clock()
+                    slice_ends = now + TIME_SLICE_S
                     continue
                 executor.starting = attempt = Attempt(row, context, now)
                 executor.started += 1
@@ -130,17 +131,19 @@ class CoroutineExecutor:
                     coroutine = functions[attempt.job_type](attempt)
                     waits_for = in_context(_first_step, attempt, coroutine.send)
                 except StopIteration as end:
+                    attempt.ended = now = clock()  # the next handler begins then
                     in_flight.succeed(attempt, end.value)
-                except asyncio.CancelledError as error:
-                    in_flight.fail(attempt, error)
                 except BaseException as error:  # noqa: BLE001 - any error of a handler fails its own attempt only
+                    attempt.ended = clock()
                     in_flight.fail(attempt, error)
+                    now = clock()
                 else:
                     await self._await_rest(attempt, _StartedCoroutine(coroutine, waits_for, in_context), slot)
                     if attempt.abandoned:  # another slot has replaced this one
                         self._slots.remove(slot)
                         return
-                    slice_ends = clock() + TIME_SLICE_S
+                    now = clock()
+                    slice_ends = now + TIME_SLICE_S
 
     async def _await_rest(self, attempt: Attempt, rest: _StartedCoroutine, slot: asyncio.Task[Any]) -> None:
         """Wait until the handler has ended. `attempt.stop` cancels this slot's task; then the slot continues."""
@@ -151,16 +154,17 @@ class CoroutineExecutor:
         if attempt.timeout_s < SHORT_TIMEOUT_S:
             timer = asyncio.get_running_loop().call_later(attempt.timeout_s, attempt.stop, TIMED_OUT)
         try:
-            in_flight.succeed(attempt, await rest)
-        except asyncio.CancelledError as error:
-            if self._stopping:
+            result = await rest
+            attempt.ended = time.monotonic()
+            in_flight.succeed(attempt, result)
+        except BaseException as error:
+            if self._stopping and isinstance(error, asyncio.CancelledError):
                 raise
-            in_flight.fail(attempt, error)  # stopped by the worker, or by itself
-        except BaseException as error:  # noqa: BLE001 - any error of a handler fails its own attempt only
-            in_flight.fail(attempt, error)
+            attempt.ended = time.monotonic()
+            in_flight.fail(attempt, error)  # stopped by the worker, or by itself; its error fails its own attempt only
         finally:
             attempt.task = None
-            executor.remove(attempt, time.monotonic())
+            executor.remove(attempt, attempt.ended or time.monotonic())
             if timer:
                 timer.cancel()
         while slot.cancelling():  # the handler may have swallowed the cancellation

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
-from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal
+from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal, Times
 from wakeboard_worker.logs import log, run_lines, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 
@@ -309,7 +309,7 @@ class InFlightBuffer:
             self.results[attempt.id] = result_json(result)
         self.succeeded.append(attempt)
         if run_lines.per_second and run_lines.take():
-            seconds = round(attempt.age_s() or 0.0, 3)
+            seconds = round(attempt.ended - attempt.started, 3)
             runs_log.info("succeeded", extra={**attempt.log_fields(), "outcome": "succeeded", "seconds": seconds})
 
     def fail(self, attempt: Attempt, error: BaseException) -> None:
@@ -325,6 +325,8 @@ class InFlightBuffer:
     def end(self, attempt: Attempt, outcome: Failure | Release) -> None:
         """End the attempt with `outcome`, even if its handler still runs."""
         attempt.has_outcome = True
+        if attempt.started:
+            outcome = outcome._replace(times=Times(attempt.started, attempt.ended or time.monotonic()))
         if isinstance(outcome, Release):
             self.releases.append(outcome)
             if run_lines.per_second and run_lines.take():

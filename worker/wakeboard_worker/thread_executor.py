@@ -177,6 +177,7 @@ class ThreadExecutor:
             self._next_poll = self._in_flight.context.loop.call_later(POLL_EVERY_S, self._poll)
         while self._ended:
             ended = self._ended.popleft()
+            ended.attempt.ended = ended.at
             self._state.remove(ended.attempt, ended.at)
             if ended.attempt.abandoned:
                 if ended.thread_continues:  # its thread was replaced just after the attempt had ended

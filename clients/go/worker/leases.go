@@ -34,12 +34,15 @@ const (
 	// Each function returns the runs whose outcome it did not accept. Those that are still leased were locked by another
 	// transaction.
 	refusedBy = "select id, id in (select wakeboard.still_leased(@worker::bigint, @ids::bigint[], @epochs::bigint[])) from "
-	complete  = refusedBy + `(select wakeboard.complete(@worker::bigint, array_agg(id), epoch, jsonb_object_agg(id, result::jsonb) filter (where result is not null)) as id
-		from unnest(@ids::bigint[], @epochs::bigint[], @results::text[]) as report (id, epoch, result) group by epoch) as refused`
+	// Handlers that took no measurable time, and ended a moment ago, are not timed: it would cost the database a tenth.
+	complete = refusedBy + `(select wakeboard.complete(@worker::bigint, array_agg(id), epoch, jsonb_object_agg(id, result::jsonb) filter (where result is not null),
+			coalesce(array_agg(id) filter (where timed), '{}'), coalesce(array_agg(began) filter (where timed), '{}'), coalesce(array_agg(ended) filter (where timed), '{}')) as id
+		from unnest(@ids::bigint[], @epochs::bigint[], @results::text[], @began::real[], @ended::real[]) as report (id, epoch, result, began, ended)
+		cross join lateral (values (began > 0.25 or began - ended >= 0.001)) as measured (timed) group by epoch) as refused`
 	fail = refusedBy + `wakeboard.fail(@worker::bigint, @ids::bigint[], @epochs::bigint[], @words::text[], @types::text[], @texts::text[],
-		array(select '' from unnest(@ids::bigint[])), @delays::real[]) as id`
+		array(select '' from unnest(@ids::bigint[])), @delays::real[], @began::real[], @ended::real[]) as id`
 	release = refusedBy + `wakeboard.release(@worker::bigint, @ids::bigint[], @epochs::bigint[], array(select coalesce(delay, 0) from unnest(@delays::real[]) as delay),
-		array(select word in ('worker_stopped', 'disconnected') from unnest(@words::text[]) as word), @words::text[]) as id`
+		array(select word in ('worker_stopped', 'disconnected') from unnest(@words::text[]) as word), @words::text[], @began::real[], @ended::real[]) as id`
 )
 
 // The outcome of a lease that ended during an outage of the database, so that it does not count as a crash.
@@ -244,7 +247,7 @@ func (w *Worker) renew() (pause time.Duration) {
 // settle decides the outcome of a run, once.
 func (w *Worker) settle(run *Run, settled outcome) {
 	if run.settled.CompareAndSwap(false, true) {
-		settled.run = run
+		settled.run, settled.at = run, time.Now()
 		w.outbox <- settled
 	}
 }
@@ -317,8 +320,11 @@ func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
 	if len(batch) == 0 || !w.leasesValid() {
 		return nil, context.DeadlineExceeded
 	}
+	now := time.Now()
 	values := pgx.NamedArgs{
-		"ids": column(batch, func(o outcome) int64 { return o.run.ID }), "epochs": column(batch, func(o outcome) int64 { return o.run.Epoch }),
+		"began": column(batch, func(o outcome) float64 { return now.Sub(o.run.started).Seconds() }),
+		"ended": column(batch, func(o outcome) float64 { return now.Sub(o.at).Seconds() }),
+		"ids":   column(batch, func(o outcome) int64 { return o.run.ID }), "epochs": column(batch, func(o outcome) int64 { return o.run.Epoch }),
 		"words": column(batch, func(o outcome) string { return o.Word }),
 		"types": column(batch, func(o outcome) string { return o.Type }), "texts": column(batch, func(o outcome) string { return o.Text }),
 		"delays": column(batch, func(o outcome) *float64 { return o.Delay }), "results": column(batch, func(o outcome) *string { return o.Result }),

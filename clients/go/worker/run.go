@@ -129,8 +129,9 @@ var (
 type outcome struct {
 	error
 	run    *Run
-	Kind   string // succeeded, failed, cancelled, snoozed or released
-	Word   string // failed, timed_out or discarded; of a release, its reason
+	at     time.Time // when the handler ended
+	Kind   string    // succeeded, failed, cancelled, snoozed or released
+	Word   string    // failed, timed_out or discarded; of a release, its reason
 	Type   string
 	Text   string
 	Delay  *float64 // seconds; nil: the run's backoff

@@ -3,13 +3,14 @@
 -- 'discarded' (dead now). delays_s[i]: seconds until the next attempt, at most 31 days; null: the run's backoff.
 -- A run with a requested cancellation is cancelled instead, and so is its attempt, which then counts as no failure. Error type, error and
 -- stack are cut to 200, 2,000 and 16,000 characters.
--- Returns the ids that were not accepted, as `complete` does. Waits for no locked row: a run is not accepted if another transaction has
+-- started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown. Returns the ids that were not accepted, as `complete` does. Waits for no locked row: a run is not accepted if another transaction has
 -- locked it, or its backfill, which a cancellation changes.
 -- Example:
 --   select wakeboard.fail(7, '{1}', '{1}', '{failed}', '{ValueError}', '{no such customer}', '{""}', '{null}');
 
 create or replace function wakeboard.fail(
-  worker bigint, ids bigint[], epochs bigint[], outcomes text[], error_types text[], errors text[], stacks text[], delays_s real[])
+  worker bigint, ids bigint[], epochs bigint[], outcomes text[], error_types text[], errors text[], stacks text[], delays_s real[],
+  started_s_ago real[] default null, ended_s_ago real[] default null)
 returns setof bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
@@ -26,10 +27,14 @@ begin
     raise exception using errcode = '22023', message = 'arrays of fail are null or differ in length; write one element for each run';
   end if;
   with report as (
-    select * from unnest(ids, epochs, outcomes, error_types, errors, stacks, delays_s)
-                    as report (id, epoch, outcome, error_type, error, stack, delay_s)
+    select * from unnest(ids, epochs, outcomes, error_types, errors, stacks, delays_s, started_s_ago, ended_s_ago)
+                    as report (id, epoch, outcome, error_type, error, stack, delay_s, started_s, ended_s)
   ), locked as (
-    select run.id, run.attempts, run.started_at, run.definition_id, run.has_dependents, report.epoch, report.outcome, report.delay_s,
+    select run.id, run.attempts, run.definition_id, run.has_dependents, report.epoch, report.outcome, report.delay_s,
+           case when report.started_s is null then run.started_at
+                else greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(started_s, 0), 2678400))) end
+             as started_at,
+           greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400))) as ended_at,
            left(report.error_type, 200) as error_type, left(report.error, 2000) as error, left(report.stack, 16000) as stack,
            case when run.cancel_requested_at is not null then 'cancelled'
                 when report.outcome = 'discarded' or run.attempts >= run.max_attempts then 'dead'
@@ -40,10 +45,10 @@ begin
      order by run.id
        for update of run skip locked
   ), recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at, died)
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at, ended_at, died)
     select id, epoch, attempts,
            case when decision = 'cancelled' then 'cancelled' when outcome = 'timed_out' then 'timed_out' else 'failed' end,
-           error_type, error, stack, fail.worker, (select name from workers where worker_id = fail.worker), started_at, decision = 'dead'
+           error_type, error, stack, fail.worker, (select name from workers where worker_id = fail.worker), started_at, ended_at, decision = 'dead'
       from locked
     on conflict do nothing
   ), noted as (

@@ -7,13 +7,13 @@
 --   null               'worker_stopped' if counted[i], else 'snoozed'.
 -- From the fifth counted release on, each costs the attempt, so that a run is not released forever. delays_s[i]: seconds until the run is due
 -- again; 0: its run_at stays. A run with a requested cancellation is cancelled. If `reap` has counted a crash for the lease, 'disconnected'
--- (up to four times) and 'not_started' subtract it again. Returns the ids that were not accepted, as `complete` does. Waits for no
+-- (up to four times) and 'not_started' subtract it again. started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown. Returns the ids that were not accepted, as `complete` does. Waits for no
 -- lock: a run is not accepted if another transaction has locked it, or its backfill, which a cancellation changes.
 -- Example:
 --   select wakeboard.release(7, '{1}', '{1}', '{0}', '{true}', '{worker_stopped}');
 
 create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[],
-  reasons text[] default null)
+  reasons text[] default null, started_s_ago real[] default null, ended_s_ago real[] default null)
 returns setof bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
@@ -34,9 +34,14 @@ begin
     end if;
   end if;
   with report as (
-    select * from unnest(ids, epochs, delays_s, counted, reasons) as report (id, epoch, delay_s, counted, reason)
+    select * from unnest(ids, epochs, delays_s, counted, reasons, started_s_ago, ended_s_ago)
+                    as report (id, epoch, delay_s, counted, reason, started_s, ended_s)
   ), locked as (
-    select run.id, run.definition_id, run.has_dependents, run.attempts, run.started_at, report.epoch, report.delay_s, report.counted,
+    select run.id, run.definition_id, run.has_dependents, run.attempts, report.epoch, report.delay_s, report.counted,
+           case when report.started_s is null then run.started_at
+                else greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(started_s, 0), 2678400))) end
+             as started_at,
+           greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400))) as ended_at,
            coalesce(report.reason, case when report.counted then 'worker_stopped' else 'snoozed' end) as reason,
            report.counted and run.release_count >= 4 as costs_the_attempt,
            case when run.cancel_requested_at is not null then 'cancelled'
@@ -48,11 +53,11 @@ begin
      order by run.id
        for update of run skip locked
   ), recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at, died)
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at, ended_at, died)
     select id, epoch, attempts,
            case when decision = 'cancelled' then 'cancelled' when reason = 'snoozed' then 'snoozed' else 'released' end,
            case reason when 'worker_stopped' then 'its worker was stopped' when 'disconnected' then 'the database could not be reached' end,
-           release.worker, (select name from workers where worker_id = release.worker), started_at, decision = 'dead'
+           release.worker, (select name from workers where worker_id = release.worker), started_at, ended_at, decision = 'dead'
       from locked
      where reason <> 'not_started'
     on conflict do nothing
