@@ -14,6 +14,7 @@ from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.run import what_next
 from wakeboard.board.pages.run_timeline import bar, timeline
+from wakeboard.cli.support.run_details import run_details
 from wakeboard.store.connection import connect
 from wakeboard.store.queries.run_page import RunHistory, read_run_history
 
@@ -59,6 +60,43 @@ def page_of(board: str, path: str) -> str:
 # -- the timeline
 
 
+async def test_an_effect_is_shown_under_each_attempt_that_touched_it(worker: SqlClient):
+    """The first attempt begins it, the second finds it in doubt, and the third reports it as done."""
+    run_id = worker.enqueue()
+    for attempt in (1, 2, 3):
+        lease = worker.claims(run_id)
+        worker.effect(lease, "charge")
+        worker.effect(lease, "charge")
+        if attempt == 3:
+            worker.effect(lease, "charge", done=True)
+            worker.effect(lease, "receipt")
+            worker.effect(lease, "receipt", done=True)
+            worker.complete(lease)
+        else:
+            worker.fail(lease, delay_s=0)
+
+    attempts = [event for event in timeline(await history_of(worker, run_id)) if event.kind.startswith("attempt")]
+
+    parts = [[(part.key, part.state, part.took is not None) for part in event.effects] for event in attempts]
+    assert parts == [
+        [("charge", "in doubt", False)],
+        [("charge", "in doubt", False)],
+        [("charge", "done", False), ("receipt", "done", True)],
+    ]
+
+
+async def test_the_page_and_the_command_name_the_worker_of_a_finished_run(worker: SqlClient):
+    run_id = worker.enqueue()
+    worker.complete(worker.claims(run_id))
+    worker.sql("select deregister_worker(%s)", worker.worker_id)
+    history = await history_of(worker, run_id)
+    assert history.run.worker
+    assert f"worker    {history.run.worker}" in "\n".join(map(str, run_details(history.run, history.now)))
+    assert [event.note for event in timeline(history) if event.kind == "attempt succeeded"] == [
+        f"on {history.run.worker}"
+    ]
+
+
 async def test_the_timeline_tells_attempts_steps_effects_and_actions_in_order(worker: SqlClient):
     run_id = retried_run(worker)
     worker.sql("select * from replay(%s::bigint[], null, 'the file was wrong', 'bob', 'cli')", [run_id])
@@ -77,7 +115,7 @@ async def test_the_timeline_tells_attempts_steps_effects_and_actions_in_order(wo
     assert (events[0].note, events[-1].note) == ("asked by finance", "the file was wrong")
     assert events[1].error == "ConnectionError: the bank's server is still starting"
     assert [step.name for step in events[1].steps] == ["Find customers"]
-    assert [(effect.key, effect.finished_at is None) for effect in events[1].effects] == [("mail:42", True)]
+    assert [(effect.key, effect.state) for effect in events[1].effects] == [("mail:42", "in doubt")]
     assert [effect.key for effect in events[3].effects] == ["mail:43"]
     replayed = await history_of(worker, events[-1].other_run or 0)
     first = timeline(replayed)[0]

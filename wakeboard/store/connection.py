@@ -34,8 +34,9 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 34  # the newest migration that this release was written for
-NEWEST_MIGRATION = "times_of_handlers"  # the name of that migration
+CANCEL_S = 2.0  # how long a cancel request may take
+SCHEMA_VERSION = 35  # the newest migration that this release was written for
+NEWEST_MIGRATION = "effects_by_attempt"  # the name of that migration
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse
 
@@ -12,20 +12,11 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_timeline import Bar, Event, bar, hidden_attempts, timeline
 from wakeboard.board.routing import BoardRequest, Page, page, stream
-from wakeboard.rules.kubernetes_jobs import KubernetesJob, kubernetes_jobs
 from wakeboard.rules.mask_json import mask_json, pretty_json
 from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.run_explanation import explain_run
 from wakeboard.rules.sanitize import printable
-from wakeboard.store.queries.run_page import (
-    LONGEST_STEP_RESULT,
-    RunHistory,
-    ShownRun,
-    ShownStep,
-    read_run_history,
-    read_shown_run,
-    read_step_result,
-)
+from wakeboard.store.queries.run_page import RunHistory, read_run_history, read_shown_run, read_step_result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +25,7 @@ if TYPE_CHECKING:
 
     from wakeboard.rules.facts import Fact
     from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.run_details import RunDetails, StepRow, StoredRun
 
 OPEN_LINES: Final = 40  # longer texts are folded
 SHOWN_ELSEWHERE: Final = frozenset({"advice", "error"})  # facts that the page has as buttons, or below
@@ -73,11 +65,10 @@ class RunModel:
     error: Text | None
     stack: Text | None
     steps: Mapping[str, Text]
-    jobs: list[KubernetesJob]
     may_reveal: bool
 
     @property
-    def run(self) -> ShownRun:
+    def run(self) -> RunDetails:
         """The run."""
         return self.history.run
 
@@ -97,8 +88,7 @@ def run_model(history: RunHistory, *, may_reveal: bool, with_counts: bool) -> Ru
         result=json_shown("Result", run.result, f"{raw}/result") if run.result is not None else None,
         error=plain_shown(_error_title(run), _error(run), f"{raw}/error") if run.error else None,
         stack=plain_shown("Stack", run.stack, f"{raw}/stack") if run.stack else None,
-        steps={step.name: shown for step in history.steps if (shown := _step_result(step))},
-        jobs=kubernetes_jobs(run.job_type, ((step.name, step.finished_at, _parsed(step)) for step in history.steps)),
+        steps={step.name: shown for step in run.steps if (shown := _step_result(step))},
         may_reveal=may_reveal,
     )
 
@@ -129,24 +119,19 @@ def plain_shown(title: str, text: str, raw: str) -> Text:
     return Text(title=title, shown=printable(text), copied=json.dumps(text), raw=raw, size=len(text.encode()))
 
 
-def _error_title(run: ShownRun) -> str:
+def _error_title(run: StoredRun) -> str:
     return "Error of an earlier attempt" if run.status in {"succeeded", "running"} else "Error"
 
 
-def _error(run: ShownRun) -> str:
+def _error(run: StoredRun) -> str:
     return ": ".join(part for part in (run.error_type, run.error) if part)
 
 
-def _step_result(step: ShownStep) -> Text | None:
+def _step_result(step: StepRow) -> Text | None:
     """The result of a step; None: it has none, or one that is too long for the page."""
-    if step.result is None or step.result == "null" or (step.length or 0) > LONGEST_STEP_RESULT:
+    if step.result is None or step.result == "null" or len(step.result) != step.length:
         return None
     return json_shown(f"Result of {step.name}", step.result, "")
-
-
-def _parsed(step: ShownStep) -> Any:
-    """The value of a step's result; None: it has none, or one that is too long for the page."""
-    return json.loads(step.result) if step.result and (step.length or 0) <= LONGEST_STEP_RESULT else None
 
 
 @page("/runs/{id:int}")

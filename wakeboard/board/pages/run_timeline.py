@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.rules.attempt_outcomes import ATTEMPT_OUTCOMES
 from wakeboard.rules.humanize import counted, lasted, reason_in_words
-from wakeboard.store.queries.run_page import MOST_ATTEMPTS
+from wakeboard.store.queries.run_page import BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from wakeboard.store.queries.audit import AuditRow
-    from wakeboard.store.queries.run_page import (
-        RunHistory,
-        ShownAttempt,
-        ShownEffect,
-        ShownRun,
-        ShownStep,
-    )
+    from wakeboard.store.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
+    from wakeboard.store.queries.run_page import RunHistory
 
 WIDTH: Final = 1000.0  # units of the bar
 NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this
@@ -34,6 +29,17 @@ _ACTIONS: Final = {
     "replay": "replayed this run",
     "reveal": "saw the values that are masked",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class EffectPart:
+    """What one attempt had to do with an effect. `took`: None unless this attempt began it and reported it as done."""
+
+    key: str
+    state: str
+    colour: str
+    at: datetime
+    took: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +60,8 @@ class Event:
     error: str = ""
     stack: str = ""
     key: str = ""
-    steps: list[ShownStep] = field(default_factory=list["ShownStep"])
-    effects: list[ShownEffect] = field(default_factory=list["ShownEffect"])
+    steps: list[StepRow] = field(default_factory=list["StepRow"])
+    effects: list[EffectPart] = field(default_factory=list["EffectPart"])
     other_run: int | None = None
 
     @property
@@ -100,9 +106,9 @@ def timeline(history: RunHistory) -> list[Event]:
     """All that happened to a run, oldest first."""
     run = history.run
     attempts = list(_attempts(history))
-    events = [_created(run, history.actions), *_waits(run, attempts, history.now), *attempts]
-    events += [_action(row) for row in history.actions if not _made(row, run)]
-    if run.cancel_requested_at and not any(row.action == "cancel" for row in history.actions):
+    events = [_created(run, run.actions), *_waits(run, attempts, history.now), *attempts]
+    events += [_action(row) for row in run.actions if not _made(row, run)]
+    if run.cancel_requested_at and not any(row.action == "cancel" for row in run.actions):
         note = run.cancel_reason or ""
         events.append(Event(kind="cancel", at=run.cancel_requested_at, title="A stop was requested", note=note))
     events += [*_unlisted(history, attempts), *_end(run)]
@@ -112,10 +118,10 @@ def timeline(history: RunHistory) -> list[Event]:
 
 def hidden_attempts(history: RunHistory) -> int:
     """How many of the oldest attempts the timeline leaves out."""
-    return max(0, history.attempts[0].attempt - 1) if len(history.attempts) >= MOST_ATTEMPTS else 0
+    return max(0, history.run.attempts_made[0].attempt - 1) if len(history.run.attempts_made) >= BOUNDS.attempts else 0
 
 
-def _created(run: ShownRun, actions: Sequence[AuditRow]) -> Event:
+def _created(run: RunDetails, actions: Sequence[AuditRow]) -> Event:
     """The first entry. If a user made the run, it says who and why."""
     by = next((row for row in actions if _made(row, run)), None)
     parent = by.run_id if by and by.action == "replay" else None
@@ -134,14 +140,14 @@ def _created(run: ShownRun, actions: Sequence[AuditRow]) -> Event:
     return Event(kind="created", at=run.created_at, title=title, note=note, other_run=parent)
 
 
-def _made(row: AuditRow, run: ShownRun) -> bool:
+def _made(row: AuditRow, run: RunDetails) -> bool:
     """Whether the action made this run."""
     return row.new_run_id == run.id or (row.action == "run_now" and row.run_id == run.id)
 
 
 def _attempts(history: RunHistory) -> Iterator[Event]:
     run = history.run
-    for attempt in history.attempts:
+    for attempt in history.run.attempts_made:
         worker = f"on {attempt.worker}" if attempt.worker else ""
         if attempt.pod:
             worker = f"{worker}, pod {attempt.pod}" if worker else f"pod {attempt.pod}"
@@ -154,7 +160,7 @@ def _attempts(history: RunHistory) -> Iterator[Event]:
         )
         yield _attempt(history, f"Attempt {attempt.attempt} {outcome}", attempt.outcome, attempt, worker, error)
     latest = run.started_at
-    if latest is None or any(attempt.lease_epoch == run.lease_epoch for attempt in history.attempts):
+    if latest is None or any(attempt.lease_epoch == run.lease_epoch for attempt in history.run.attempts_made):
         return
     if run.status == "running" or (run.status == "succeeded" and run.finished_at):
         word = "is running" if run.status == "running" else "succeeded"
@@ -165,12 +171,12 @@ def _attempts(history: RunHistory) -> Iterator[Event]:
             title=f"Attempt {run.attempts} {word}",
             note=f"on {run.worker}" if run.worker else "",
             key=str(run.lease_epoch),
-            steps=[step for step in history.steps if step.lease_epoch == run.lease_epoch],
-            effects=[effect for effect in history.effects if effect.lease_epoch == run.lease_epoch],
+            steps=[step for step in run.steps if step.lease_epoch == run.lease_epoch],
+            effects=list(_parts(run, run.lease_epoch)),
         )
 
 
-def _attempt(history: RunHistory, title: str, outcome: str, attempt: ShownAttempt, note: str, error: str) -> Event:
+def _attempt(history: RunHistory, title: str, outcome: str, attempt: AttemptRow, note: str, error: str) -> Event:
     return Event(
         kind=f"attempt {outcome}",
         at=attempt.started_at,
@@ -180,24 +186,37 @@ def _attempt(history: RunHistory, title: str, outcome: str, attempt: ShownAttemp
         error=error,
         stack=attempt.stack or "",
         key=str(attempt.lease_epoch),
-        steps=[step for step in history.steps if step.lease_epoch == attempt.lease_epoch],
-        effects=[effect for effect in history.effects if effect.lease_epoch == attempt.lease_epoch],
+        steps=[step for step in history.run.steps if step.lease_epoch == attempt.lease_epoch],
+        effects=list(_parts(history.run, attempt.lease_epoch)),
     )
 
 
-def _waits(run: ShownRun, attempts: Sequence[Event], now: datetime) -> Iterator[Event]:
+def _parts(run: RunDetails, epoch: int) -> Iterator[EffectPart]:
+    """What the attempt of this lease had to do with the effects of the run."""
+    for effect in run.effects:
+        began = effect.lease_epoch == epoch
+        if effect.finished_epoch == epoch and effect.finished_at:
+            took = effect.finished_at - effect.started_at if began else None
+            yield EffectPart(effect.key, "done", "succeeded", effect.finished_at, took)
+        elif began or epoch in effect.begun_epochs:
+            runs = run.status == "running" and run.lease_epoch == epoch
+            state, colour = ("begun", "running") if runs and began else ("in doubt", "failed")
+            yield EffectPart(effect.key, state, colour, effect.started_at)
+
+
+def _waits(run: RunDetails, attempts: Sequence[Event], now: datetime) -> Iterator[Event]:
     """The times between attempts, and until the first one or the end."""
     since = run.created_at
     for attempt in attempts:
         yield from _wait(since, attempt.at, run)
         since = attempt.until or now
-    if run.finished_at is None and not run.has_lease and not run.dead_at:
+    if run.finished_at is None and not run.locked_until and not run.dead_at:
         yield from _wait(since, now, run)
     elif run.finished_at and not run.dead_at and run.status != "skipped":
         yield from _wait(since, run.finished_at, run, "Was dead for" if run.status == "discarded" else "Waited")
 
 
-def _wait(since: datetime, until: datetime, run: ShownRun, title: str = "Waited") -> Iterator[Event]:
+def _wait(since: datetime, until: datetime, run: RunDetails, title: str = "Waited") -> Iterator[Event]:
     """A wait, of which the part before the run was due is separated if that is known."""
     if until - since < _SHORTEST_WAIT:
         return
@@ -218,15 +237,21 @@ def _action(row: AuditRow) -> Event:
 
 def _unlisted(history: RunHistory, attempts: Sequence[Event]) -> Iterator[Event]:
     """Steps and effects of attempts that have no entry."""
-    keys = {attempt.key for attempt in attempts}
-    steps = [step for step in history.steps if str(step.lease_epoch) not in keys]
-    effects = [effect for effect in history.effects if str(effect.lease_epoch) not in keys]
+    keys, run = {attempt.key for attempt in attempts}, history.run
+    steps = [step for step in run.steps if str(step.lease_epoch) not in keys]
+    epochs = {epoch for effect in run.effects for epoch in _epochs(effect) if str(epoch) not in keys}
+    effects = [part for epoch in sorted(epochs) for part in _parts(run, epoch)]
     if steps or effects:
-        first = min([part.started_at for part in (*steps, *effects)])
+        first = min([*(step.started_at for step in steps), *(part.at for part in effects)])
         yield Event(kind="parts", at=first, title="Attempts that are not listed", key="0", steps=steps, effects=effects)
 
 
-def _end(run: ShownRun) -> Iterator[Event]:
+def _epochs(effect: EffectRow) -> set[int]:
+    """The lease epochs of the attempts that an effect belongs to."""
+    return {effect.lease_epoch, *effect.begun_epochs, effect.finished_epoch or effect.lease_epoch}
+
+
+def _end(run: RunDetails) -> Iterator[Event]:
     if run.dead_at:
         yield Event(kind="dead", at=run.dead_at, title=f"Dead after {counted(run.attempts, 'attempt')}")
     if run.finished_at is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,8 +47,18 @@ def command(
 
     details, now = query_store(query)
     if as_json:
-        print_json(details)
+        print_json(_with_values(details))
         return
     from wakeboard.cli.support.run_details import run_details
 
     print_lines(run_details(details, now, terminal_width()))
+
+
+def _with_values(run: RunDetails) -> RunDetails:
+    """The run with the values of its JSON texts, as a part of the JSON that is printed."""
+
+    def value(text: str | None) -> Any:
+        return None if text is None else json.loads(text)
+
+    steps = [replace(step, result=value(step.result)) for step in run.steps]
+    return replace(run, payload=value(run.payload), result=value(run.result), steps=steps)

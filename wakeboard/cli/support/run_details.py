@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from wakeboard.cli.support.time_args import in_display_zone, with_offset
 from wakeboard.display_zone import zone_label
 from wakeboard.rules.attempt_outcomes import FAILURES
 from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL, counted, lasted, reason_in_words, relative, times
+from wakeboard.rules.mask_json import pretty_json
 from wakeboard.rules.sanitize import one_line, printable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run_details(run: RunDetails, now: datetime, width: int = UNLIMITED) -> list[
         _title(run, now),
         *_facts(run),
         *_value("payload", run.payload),
-        *(_value("result", run.result) if run.result is not None else []),
+        *(_value("result", run.result) if run.result not in {None, "null"} else []),
         *_kubernetes_jobs(run),
         *_attempts(run, now, width),
         *_steps(run.steps, now, width),
@@ -71,7 +71,7 @@ def _facts(run: RunDetails) -> Iterator[Text]:
         "worker": _worker(run),
         "limit": _limit(run),
         "key": one_line(run.idempotency_key or ""),
-        "trace": one_line((run.traceparent or "")[3:35]),
+        "trace": one_line(run.trace_id),
         "backfill": ", ".join(each.sentence for each in run.backfilled),
         "start by": f"{with_offset(run.start_before)}" if run.start_before else "",
     }
@@ -94,9 +94,8 @@ def _limit(run: RunDetails) -> str:
 
 
 def _worker(run: RunDetails) -> str:
-    if run.worker is None or run.locked_until is None:
-        return ""
-    return f"{one_line(run.worker)}, lease until {with_offset(run.locked_until)}"
+    lease = f", lease until {with_offset(run.locked_until)}" if run.locked_until else ""
+    return f"{one_line(run.worker)}{lease}" if run.worker else ""
 
 
 def _attempt_limits(run: RunDetails) -> str:
@@ -113,8 +112,8 @@ def _attempt_limits(run: RunDetails) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _value(name: str, value: Any) -> Iterator[Text]:
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+def _value(name: str, stored: str | None) -> Iterator[Text]:
+    text = pretty_json(stored or "null")
     lines = printable(text[:MAX_VALUE_LENGTH]).splitlines()
     if len(text) > MAX_VALUE_LENGTH:
         lines.append(f"… {counted(len(text) - MAX_VALUE_LENGTH, 'more character')}; --json shows all")
@@ -183,7 +182,7 @@ def _steps(steps: Sequence[StepRow], now: datetime, width: int) -> Iterator[Text
             one_line(step.name),
             styled("done") if step.finished_at else "started",
             f"in {lasted(step.finished_at - step.started_at)}" if step.finished_at else relative(step.started_at, now),
-            "" if step.result is None else one_line(json.dumps(step.result, ensure_ascii=False)),
+            "" if step.result is None else one_line(step.result),
         ]
         for step in steps
     ]
@@ -222,7 +221,11 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
         state = "done" if step.finished_at else "started"
         yield step.finished_at or step.started_at, f"step {one_line(step.name)} {state}"
     for effect in run.effects:
-        yield effect.finished_at or effect.started_at, f"effect {one_line(effect.key)} {effect.state}"
+        if effect.finished_epoch != effect.lease_epoch:
+            state = "begun" if effect.finished_at else effect.state
+            yield effect.started_at, f"effect {one_line(effect.key)} {state}"
+        if effect.finished_at:
+            yield effect.finished_at, f"effect {one_line(effect.key)} done"
     if run.cancel_requested_at:
         yield run.cancel_requested_at, "cancel requested"
     if run.dead_at:
@@ -237,14 +240,13 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
 
 def _attempt_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
     yield from ((row.at, action_line(row, run.id)) for row in run.actions)
-    ended = {attempt.started_at for attempt in run.attempts_made}
     for attempt in run.attempts_made:
         worker = f" on {one_line(attempt.worker)}" if attempt.worker else ""
         yield attempt.started_at, f"attempt {attempt.attempt} started{worker}"
         error = one_line(attempt.error or "") if attempt.cause else attempt.error_type or one_line(attempt.error or "")
         outcome = f"attempt {attempt.attempt} {attempt.outcome.replace('_', ' ')}"
         yield attempt.ended_at, f"{outcome}: {error}" if error else outcome
-    if run.started_at and run.started_at not in ended:
+    if run.started_at and all(attempt.lease_epoch != run.lease_epoch for attempt in run.attempts_made):
         worker = f" on {one_line(run.worker)}" if run.worker else ""
         yield run.started_at, f"attempt {run.attempts or 1} started{worker}"
 

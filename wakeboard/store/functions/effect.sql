@@ -25,9 +25,11 @@ begin
    where past.run_uuid = uuid_of_run and past.key = effect.key
      for no key update nowait;            -- the caller waits, not the connection, which other runs use, too
   if effect.done then
-    insert into job_effects as past (run_uuid, key, run_id, lease_epoch, finished_at)
-    values (uuid_of_run, effect.key, effect.run_id, effect.epoch, statement_timestamp())
-    on conflict on constraint an_effect_happens_once_per_run do update set finished_at = coalesce(past.finished_at, excluded.finished_at);
+    insert into job_effects as past (run_uuid, key, run_id, lease_epoch, finished_at, finished_epoch)
+    values (uuid_of_run, effect.key, effect.run_id, effect.epoch, statement_timestamp(), effect.epoch)
+    on conflict on constraint an_effect_happens_once_per_run do update
+       set finished_at = coalesce(past.finished_at, excluded.finished_at),
+           finished_epoch = case when past.finished_at is null then excluded.finished_epoch else past.finished_epoch end;
     return 'done';
   end if;
   if not found then
@@ -38,6 +40,10 @@ begin
     end if;
     select past.finished_at, past.lease_epoch into known from job_effects as past       -- inserted since the first look
      where past.run_uuid = uuid_of_run and past.key = effect.key;
+  end if;
+  if known.finished_at is null and known.lease_epoch <> effect.epoch then
+    update job_effects as past set begun_epochs = past.begun_epochs || effect.epoch
+     where past.run_uuid = uuid_of_run and past.key = effect.key and effect.epoch <> all (past.begun_epochs);
   end if;
   return case when known.finished_at is not null then 'done' when known.lease_epoch = effect.epoch then 'begun' else 'in doubt' end;
 end

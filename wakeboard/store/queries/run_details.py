@@ -1,9 +1,14 @@
-"""All stored details of one run: payload, attempts, steps, effects."""
+"""One run with what happened to it: its texts as they are stored, attempts, steps, effects and actions.
+
+The command line, its JSON and the board read it here. JSON is read as text, because a parser would change big integers
+and decimal fractions. Needs SELECT on the tables.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 from psycopg.rows import class_row, dict_row
 
@@ -21,7 +26,18 @@ if TYPE_CHECKING:
     from wakeboard.rules.run_explanation import BackfilledTicks
 
 
-MAX_ACTIONS = 100  # the newest
+MOST_ACTIONS: Final = 100  # the newest
+
+
+class Bounds(NamedTuple):
+    """How much is read: the newest attempts, the first steps and effects, and characters of each step's result."""
+
+    attempts: int = 1_000_000
+    steps: int = 1_000_000
+    step_result: int = 1_000_000
+
+
+EVERYTHING: Final = Bounds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +49,7 @@ class AttemptRow:
     """
 
     attempt: int
+    lease_epoch: int
     outcome: str
     started_at: datetime
     ended_at: datetime
@@ -46,12 +63,17 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """A named part of the run. `finished_at` None: started, not done."""
+    """A named part of the run. `lease_epoch`: of the attempt that wrote it last. `finished_at` None: not finished.
+
+    `result`: JSON text, perhaps only its beginning; `length`: the number of characters of the whole text.
+    """
 
     name: str
+    lease_epoch: int
     started_at: datetime
     finished_at: datetime | None
-    result: Any
+    result: str | None
+    length: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,27 +81,29 @@ class EffectRow:
     """Something that must happen once.
 
     `state`: done, begun (by the running attempt), or in doubt (the attempt that began it ended and did not report it as
-    done).
+    done). `lease_epoch`: of the attempt that began it first; `begun_epochs`: of those that began it again, in doubt;
+    `finished_epoch`: of the one that reported it as done.
     """
 
     key: str
     state: str
+    lease_epoch: int
+    begun_epochs: list[int]
+    finished_epoch: int | None
     started_at: datetime
     finished_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunDetails(RunRow):
-    """A run with its payload, attempts, steps, effects, errors, and what administrators did to it.
+class StoredRun(RunRow):
+    """A run as it is stored. `payload` and `result` are JSON texts. `worker`: the one that has it, or had it last.
 
-    `traceparent`, `tracestate`: the trace context (W3C) of its enqueue.
-
-    `spec_hash`: of the spec from which it was created; null if its schedule has another spec now. `kubernetes_jobs`: of
-    a run of the job type `job`, one for each attempt. `backfilled`: the backfills that run ticks of a skipped row.
+    `traceparent`, `tracestate`: the trace context (W3C) of its enqueue. `spec_hash`: of the spec from which it was
+    created; None if its schedule has another spec now. `locked_until`: the end of its lease; None: no worker has it.
     """
 
-    payload: Any
-    result: Any
+    payload: str
+    result: str | None
     definition_id: int | None
     spec_hash: str | None
     idempotency_key: str | None
@@ -94,6 +118,22 @@ class RunDetails(RunRow):
     locked_until: datetime | None
     worker: str | None
     stack: str | None
+    cancel_reason: str | None
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace of its enqueue; empty: it has none."""
+        return (self.traceparent or "")[3:35]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails(StoredRun):
+    """A run with its attempts, steps, effects, and what administrators did to it.
+
+    `kubernetes_jobs`: of a run of the job type `job`, one for each attempt. `backfilled`: the backfills that run ticks
+    of a skipped row.
+    """
+
     attempts_made: list[AttemptRow]
     steps: list[StepRow]
     effects: list[EffectRow]
@@ -103,7 +143,7 @@ class RunDetails(RunRow):
 
 
 _MORE: LiteralString = """
-       run.payload::jsonb as payload, run.definition_id, run.idempotency_key,
+       run.payload::jsonb::text as payload, run.definition_id, run.idempotency_key,
        (select spec_hash from wakeboard.job_definitions as def
          where def.id = run.definition_id and def.generation = run.definition_generation) as spec_hash,
        run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
@@ -114,59 +154,85 @@ _MORE: LiteralString = """
        (select tracestate from wakeboard.job_trace_contexts where run_id = run.id) as tracestate
 """
 _LIVE_RUN: LiteralString = f"""
-select {LIVE_COLUMNS}, {_MORE}, null::jsonb as result, run.start_before,
-       case when run.locked_by <> 0 then run.locked_until end as locked_until, run.last_stack as stack
+select {LIVE_COLUMNS}, {_MORE}, null::text as result, run.start_before,
+       case when run.locked_by <> 0 then run.locked_until end as locked_until, run.last_stack as stack,
+       run.cancel_reason
   from wakeboard.job_runs as run
  where run.id = %(id)s
 """
 _PAST_RUN: LiteralString = f"""
-select {PAST_COLUMNS}, {_MORE}, run.result, null::timestamptz as start_before, null::timestamptz as locked_until,
-       null::text as stack
+select {PAST_COLUMNS}, {_MORE}, run.result::text as result, null::timestamptz as start_before,
+       null::timestamptz as locked_until, null::text as stack, null::text as cancel_reason
   from wakeboard.job_run_history as run
  where run.id = %(id)s
  limit 1
 """
 _ATTEMPTS: LiteralString = """
-select attempt, outcome, started_at, ended_at, worker, error_type, error, stack, cause, pod
+select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, error, stack, cause, pod
   from wakeboard.job_attempts
  where run_id = %(id)s
- order by lease_epoch
+ order by lease_epoch desc
+ limit %(attempts)s
 """
 _STEPS: LiteralString = """
-select name, started_at, finished_at, result
+select name, lease_epoch, started_at, finished_at, left(result::text, %(step_result)s) as result,
+       length(result::text) as length
   from wakeboard.job_steps
  where run_id = %(id)s
  order by started_at, name
+ limit %(steps)s
 """
 _EFFECTS: LiteralString = """
-select key, started_at, finished_at,
+select key, lease_epoch, begun_epochs,
+       case when finished_at is not null then coalesce(finished_epoch, lease_epoch) end as finished_epoch,
+       started_at, finished_at,
        case when finished_at is not null then 'done'
             when lease_epoch = %(epoch)s and %(running)s then 'begun'
             else 'in doubt' end as state
   from wakeboard.job_effects
  where run_uuid = %(uuid)s
  order by started_at, key
+ limit %(steps)s
 """
 
 
-async def read_run_details(conn: psycopg.AsyncConnection[Any], run_id: int) -> RunDetails | None:
+async def read_stored_run(conn: psycopg.AsyncConnection[Any], run_id: int) -> StoredRun | None:
     """The run with this id, live or in history; None: there is none, or it was deleted."""
-    # In this order: a run may finish between the two reads, but never returns from history.
-    wanted = {"id": run_id}
-    found = await read(conn, dict_row, _LIVE_RUN, wanted) or await read(conn, dict_row, _PAST_RUN, wanted)
-    if not found:
+    row = await _row(conn, run_id)
+    return StoredRun(**row) if row else None
+
+
+async def read_run_details(
+    conn: psycopg.AsyncConnection[Any], run_id: int, bounds: Bounds = EVERYTHING
+) -> RunDetails | None:
+    """The run with this id and what happened to it; None: there is none, or it was deleted."""
+    row = await _row(conn, run_id)
+    if row is None:
         return None
-    row = found[0]
-    values = {"id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"], "running": row["status"] == "running"}
+    values = {**bounds._asdict(), "id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"]}
     steps = await read(conn, class_row(StepRow), _STEPS, values)
+    attempts = await read(conn, class_row(AttemptRow), _ATTEMPTS, values)
+    running = row["status"] == "running"
     return RunDetails(
         **row,
-        attempts_made=await read(conn, class_row(AttemptRow), _ATTEMPTS, values),
+        attempts_made=attempts[::-1],
         steps=steps,
-        effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
-        actions=(await audit_rows(conn, AuditFilter(run_id=run_id), MAX_ACTIONS))[::-1],
+        effects=await read(conn, class_row(EffectRow), _EFFECTS, {**values, "running": running}),
+        actions=(await audit_rows(conn, AuditFilter(run_id=run_id), MOST_ACTIONS))[::-1],
         kubernetes_jobs=kubernetes_jobs(
-            row["job_type"], ((step.name, step.finished_at, step.result) for step in steps)
+            row["job_type"], ((step.name, step.finished_at, parsed_result(step)) for step in steps)
         ),
         backfilled=await backfilled_ticks(conn, run_id) if row["status"] == "skipped" else [],
     )
+
+
+def parsed_result(step: StepRow) -> Any:
+    """The value of a step's result; None: it has none, or only its beginning was read."""
+    return json.loads(step.result) if step.result and len(step.result) == step.length else None
+
+
+async def _row(conn: psycopg.AsyncConnection[Any], run_id: int) -> dict[str, Any] | None:
+    # In this order: a run may finish between the two reads, but never returns from history.
+    wanted = {"id": run_id}
+    found = await read(conn, dict_row, _LIVE_RUN, wanted) or await read(conn, dict_row, _PAST_RUN, wanted)
+    return found[0] if found else None
