@@ -12,6 +12,7 @@ import wakeboard.store
 from wakeboard.rules.attempt_outcomes import ATTEMPT_OUTCOMES, FAILURES
 from wakeboard.rules.run_explanation import QUARANTINED
 from wakeboard.run import ClaimedRow
+from wakeboard.store.queries.listings import DUE_SINCE
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
@@ -121,6 +122,17 @@ def test_the_outcomes_of_attempts_are_those_of_the_list(admin: SqlClient) -> Non
         ", ".join(f"'{outcome}'" for outcome in outcomes)
         for outcomes in (ATTEMPT_OUTCOMES, ("failed", "crashed", "timed_out", "snoozed", "released"))
     } == {counted}
+
+
+def test_lateness_is_the_same_expression_everywhere() -> None:
+    """No figure counts from `run_at` alone; `due_since` is the expression."""
+    using = {name for name, text in EVERYWHERE.items() if DUE_SINCE in text or "{DUE_SINCE}" in text}
+    assert using == {
+        *("run_facts.sql", "measure_alert.sql", "listings.py"),
+        *("overview.py", "health_checks.py", "run_situation.py"),
+    }
+    alone = {name for name, text in EVERYWHERE.items() if re.search(r"- run_at\b|min\(run_at\)", text)}
+    assert alone == {"schedule_state.py", "schedule_list.py"}  # runs of schedules, which no application enqueues
 
 
 def test_every_function_after_which_runs_may_be_dead_notes_their_ends() -> None:

@@ -34,7 +34,6 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-CANCEL_S = 2.0  # how long a cancel request may take
 SCHEMA_VERSION = 35  # the newest migration that this release was written for
 NEWEST_MIGRATION = "effects_by_attempt"  # the name of that migration
 

@@ -2,7 +2,8 @@
 -- Measures the condition of an alert rule now. `condition` and the value (0: nothing is wrong):
 -- - failures: attempts that failed, timed out or crashed within `span`, of the newest 10,000;
 -- - dead: runs that are dead, with a `span` only those that became dead within it; at most 10,001 are counted;
--- - late: for how many seconds the oldest due run has waited, or a tick has not been enqueued, if that is longer than `span`;
+-- - late: for how many seconds the oldest due run has waited (an application's run at most since it was enqueued), or a tick has not been
+--   enqueued, if that is longer than `span`;
 -- - noSuccessFor: schedules that exist for longer than `span` and none of whose runs succeeded within it;
 -- - backlog: due runs that wait, at most 100,000 of each queue and priority;
 -- - durationOver: how many times the usual duration (the quantile `share` of its job type in the last 7 days, of 20 runs or more) the longest
@@ -87,7 +88,8 @@ begin
       select run.*
         from live cross join generate_series(1, 5) as level (priority)
        cross join lateral (
-         select job_runs.queue::text, job_runs.job_type::text, job_runs.schedule, job_runs.run_at, job_runs.locked_by
+         select job_runs.queue::text, job_runs.job_type::text, job_runs.schedule, job_runs.locked_by,
+                case when trigger = 'tick' then run_at else greatest(run_at, created_at) end as due_since
            from job_runs
           where job_runs.queue = live.queue and job_runs.priority = level.priority
             and limit_key is null and crash_count < 2 and dead_at is null
@@ -96,15 +98,15 @@ begin
           limit case condition when 'backlog' then a_scan * 10 else a_scan end) as run
        where live.queue is not null and (queue_pattern is null or live.queue like queue_pattern)
       union all
-      (select run.queue::text, run.job_type::text, run.schedule, run.run_at, run.locked_by
+      (select run.queue::text, run.job_type::text, run.schedule, run.locked_by, case when trigger = 'tick' then run_at else greatest(run_at, created_at) end
          from job_runs as run
         where run.limit_key is not null and not run.holds_slot and run.crash_count < 2 and run.dead_at is null
           and run.run_at <= case condition when 'backlog' then present else since end
         limit a_scan * 10)
     ), waiting as (
-      select format('%s in queue %s', coalesce(run.schedule, run.job_type), run.queue) as name, run.run_at, 'run' as what
+      select format('%s in queue %s', coalesce(run.schedule, run.job_type), run.queue) as name, run.due_since, 'run' as what
         from scanned as run
-       where run.locked_by = 0
+       where run.locked_by = 0 and run.due_since <= case condition when 'backlog' then present else since end
          and (queue_pattern is null or run.queue like queue_pattern)
          and (job_type_pattern is null or run.job_type like job_type_pattern)
          and (schedule_pattern is null or run.schedule like schedule_pattern)
@@ -127,11 +129,11 @@ begin
                       (select created_at from installation))
     )
     select case condition when 'backlog' then (select count(*) from waiting)
-                when 'late' then coalesce(extract(epoch from present - (select min(run_at) from waiting)), 0)
+                when 'late' then coalesce(extract(epoch from present - (select min(due_since) from waiting)), 0)
                 else case when exists (select from waiting)
                           then greatest(0, extract(epoch from present - (select at from seen))) else 0 end
            end::double precision,
-           array(select format('%s (%s)', name, count(*)) from waiting group by name order by min(run_at), name limit 5);
+           array(select format('%s (%s)', name, count(*)) from waiting group by name order by min(due_since), name limit 5);
 
   elsif condition = 'noSuccessFor' then
     -- A schedule that fails each minute has thousands of runs in the history, so the rollups answer for whole days.

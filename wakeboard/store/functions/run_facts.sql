@@ -31,7 +31,8 @@ begin
                  case when status = 'succeeded' and started_at > 'epoch'
                       then ceil(ln(greatest(date_part('epoch', finished_at - started_at) * 1000, 1)) * per_log) end as duration,
                  case when status = 'succeeded' and started_at > 'epoch'
-                      then ceil(ln(greatest(date_part('epoch', started_at - run_at) * 1000, 1)) * per_log) end as lateness
+                      then ceil(ln(greatest(date_part('epoch', started_at - case when trigger = 'tick' then run_at else greatest(run_at, created_at) end) * 1000, 1))
+                                * per_log) end as lateness
             from job_run_history as past
            where finished_at >= since and finished_at < run_facts.until
              and (only_definition is null or past.definition_id = only_definition)

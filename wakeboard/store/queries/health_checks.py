@@ -16,7 +16,7 @@ from wakeboard.rules.humanize import counted_at_least
 from wakeboard.store.connection import connect
 from wakeboard.store.queries.dependencies import DependencyFacts, read_dependency_facts
 from wakeboard.store.queries.limits import limits_that_differ
-from wakeboard.store.queries.listings import LIVE_QUEUES, Listings
+from wakeboard.store.queries.listings import DUE_SINCE, LIVE_QUEUES, Listings
 from wakeboard.store.statements import execute, read, translating
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ select (select max(version) from wakeboard.migrations) as schema_version, functi
   from wakeboard.installation
 """
 
-_LIVE_RUNS: LiteralString = """
+_LIVE_RUNS: LiteralString = f"""
 select count(*) filter (where locked_by <> 0) as running,
        count(*) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as expired,
        min(locked_until) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as oldest_expiry,
@@ -205,20 +205,21 @@ select count(*) filter (where locked_by <> 0) as running,
          as unacknowledged_cancels,
        count(*) filter (where dead_at is not null) as dead,
        count(*) filter (where dead_at > statement_timestamp() - %(lately)s::interval) as dead_since_yesterday,
-       min(run_at) filter (where crash_count >= 2 and dead_at is null and locked_by = 0
-                             and run_at <= statement_timestamp()) as oldest_quarantined
+       min({DUE_SINCE}) filter (
+         where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
+       ) as oldest_quarantined
   from wakeboard.job_runs
 """
 
 # Runs that no worker claims are the oldest of their queue and priority, so a bounded scan finds them.
 _DUE: LiteralString = f"""
 {LIVE_QUEUES}, scanned as (
-  select run.queue, run.job_type, run.run_at, run.timeout_s, run.read = %(scan_limit)s as more
+  select run.queue, run.job_type, run.due_since, run.timeout_s, run.read = %(scan_limit)s as more
     from live
    cross join generate_series(1, 5) as level (priority)
    cross join lateral (
      select *, count(*) over () as read
-       from (select queue::text, job_type::text, run_at, timeout_s, locked_by
+       from (select queue::text, job_type::text, {DUE_SINCE} as due_since, timeout_s, locked_by
                from wakeboard.job_runs
               where job_runs.queue = live.queue and job_runs.priority = level.priority
                 and limit_key is null and crash_count < 2 and dead_at is null and run_at <= statement_timestamp()
@@ -226,14 +227,14 @@ _DUE: LiteralString = f"""
               limit %(scan_limit)s) as bounded) as run
    where live.queue is not null and run.locked_by = 0
   union all
-  select queue, job_type, run_at, timeout_s, count(*) over () = %(scan_limit)s
-    from (select queue::text, job_type::text, run_at, timeout_s
+  select queue, job_type, due_since, timeout_s, count(*) over () = %(scan_limit)s
+    from (select queue::text, job_type::text, {DUE_SINCE} as due_since, timeout_s
             from wakeboard.job_runs
            where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
              and run_at <= statement_timestamp()
            limit %(scan_limit)s) as limited
 )
-select scanned.queue, scanned.job_type, count(*) as runs, min(scanned.run_at) as oldest,
+select scanned.queue, scanned.job_type, count(*) as runs, min(scanned.due_since) as oldest,
        max(scanned.timeout_s) as longest_timeout_s, bool_or(scanned.more) as more,
        exists (select from wakeboard.worker_types as known
                 where known.queue = scanned.queue and known.job_type = scanned.job_type

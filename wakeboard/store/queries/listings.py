@@ -346,6 +346,10 @@ select split_part(pause.scope, ':', 1) as kind,
  order by pause.scope
 """
 
+# Since when a due run has waited. An application may enqueue a run for a past time; a tick that is enqueued late
+# has waited since its time. tests/store/test_sql_texts.py keeps this text equal in all queries and functions.
+DUE_SINCE: LiteralString = "case when trigger = 'tick' then run_at else greatest(run_at, created_at) end"
+
 # The queues of live runs without a limit key: one index descent for each queue, however many runs it has. It begins at
 # the last runs of a queue, because the index has entries of many deleted runs at the first ones.
 LIVE_QUEUES: LiteralString = """

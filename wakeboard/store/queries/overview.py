@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from psycopg.rows import class_row
 
 from wakeboard.rules.humanize import counted_at_least
-from wakeboard.store.queries.listings import LIVE_QUEUES
+from wakeboard.store.queries.listings import DUE_SINCE, LIVE_QUEUES
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -109,14 +109,14 @@ _COUNTS: LiteralString = f"""
   select run.*, count(*) over (partition by pairs.queue, pairs.priority) as read
     from pairs
    cross join lateral (
-     select status, locked_by, run_at, schedule
+     select status, locked_by, run_at, schedule, {DUE_SINCE} as due_since
        from wakeboard.job_runs
       where job_runs.queue = pairs.queue and job_runs.priority = pairs.priority
         and limit_key is null and crash_count < 2 and dead_at is null
       order by run_at, id
       limit %(scan_limit)s) as run
 ), limited as (
-  select run.run_at from wakeboard.job_runs as run
+  select {DUE_SINCE} as due_since from wakeboard.job_runs as run
    where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
      and run_at <= statement_timestamp() and {_VISIBLE}
    limit %(count_limit)s
@@ -128,8 +128,8 @@ _COUNTS: LiteralString = f"""
 )
 select statement_timestamp() as now,
        count(*) filter (where locked_by = 0 and status = 'queued' and run_at <= statement_timestamp()) as due,
-       least(min(run_at) filter (where locked_by = 0 and run_at <= statement_timestamp()),
-             (select min(run_at) from limited)) as oldest_due,
+       least(min(due_since) filter (where locked_by = 0 and run_at <= statement_timestamp()),
+             (select min(due_since) from limited)) as oldest_due,
        count(*) filter (where locked_by <> 0) + (select count(*) from slots)
          + (select count(*) from quarantined where locked_by <> 0) as running,
        count(*) filter (where status = 'failed') as failed,

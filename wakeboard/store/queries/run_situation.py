@@ -14,15 +14,16 @@ from wakeboard.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, R
 from wakeboard.store.queries.backfills import backfilled_ticks
 from wakeboard.store.queries.dependencies import read_awaited_runs
 from wakeboard.store.queries.limits import NEXT_START_S
+from wakeboard.store.queries.listings import DUE_SINCE
 from wakeboard.store.queries.schedule_list import paused_by
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     import psycopg
 
-_BOTH: LiteralString = """
+_BOTH: LiteralString = f"""
        clock_timestamp() as now, run.id, run.schedule, run.job_type::text, run.queue::text, run.trigger::text,
-       run.scheduled_for, run.run_at, nullif(run.started_at, 'epoch') as started_at, run.timeout_s::integer,
+       run.scheduled_for, {DUE_SINCE} as run_at, nullif(run.started_at, 'epoch') as started_at, run.timeout_s::integer,
        run.attempts, run.max_attempts::integer, run.crash_count, run.limit_key is not null as limited,
        run.error_type, run.last_error as error, acted.actor, acted.reason as actor_reason, run.definition_id
 """
