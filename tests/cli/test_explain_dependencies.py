@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
+
+from wakeboard.board.pages.overview import Overview, read_overview
+from wakeboard.board.pages.schedules import Listed, read_list
+from wakeboard.store.connection import connect
+from wakeboard.store.queries.schedule_list import ScheduleFilter
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Explain
@@ -54,11 +60,37 @@ def test_a_schedule_that_runs_after_others_says_what_it_waits_for(served: Sample
         f"It waits for run {run} of extract, which is dead; `wakeboard retry {run}` continues it.",
         "It waits for rates, which does not exist in its namespace.",
     ]
-    (listed,) = (line.split() for line in cli("schedules").lines if "billing/transform" in line)
-    assert listed[1:5] == ["after", "extract,", "rates", "-"], "its cadence, and no next tick of its own"
+    listed = next(line.split() for line in cli("schedules").lines if "billing/transform" in line)
+    assert listed[1:5] == ["after", "extract,", "rates", "blocked"], "its cadence, and no next tick of its own"
     tree = cli("graph").lines
     assert tree[0].startswith("billing/extract [")
     assert tree[1] == "└─ billing/transform: It waits for rates, which does not exist in its namespace."
+
+
+def test_every_list_of_schedules_says_which_one_is_blocked_and_why(served: SampleStore, cli: Cli):
+    extract, load = served.add_schedule("extract"), served.add_schedule("load", schedule=None)
+    declare_after(served, load, extract, "extract")
+    served.sql(
+        "set search_path = pg_catalog, wakeboard, pg_temp;"
+        "insert into job_runs (job_type, definition_id, scheduled_for, trigger, dead_at, status)"
+        f" values ('ping', {extract}, '2026-01-05', 'tick', now(), 'dead'); reset search_path"
+    )
+    run = served.value("select max(id) from wakeboard.job_runs")
+    reason = f"It waits for run {run} of extract, which is dead; `wakeboard retry {run}` continues it."
+
+    assert f"billing/load is blocked. {reason}" in cli("schedules").lines
+    assert [(row["name"], row["blocked"]) for row in cli("schedules", "--json").json] == [
+        ("extract", None),
+        ("load", reason),
+    ]
+
+    async def read_board() -> tuple[Listed, Overview]:
+        async with await connect(served.conn.info.dsn) as conn:
+            return await read_list(conn, ScheduleFilter(), "name", None), await read_overview(conn, None)
+
+    listed, overview = asyncio.run(read_board())
+    assert [(item.schedule.name, item.mark, item.blocked) for item in listed.items][1:] == [("load", "blocked", reason)]
+    assert (f"billing/load is blocked. {reason}", "warn") in [(each.text, each.severity) for each in overview.problems]
 
 
 def test_a_tick_that_waits_for_ticks_without_a_run_is_named(served: SampleStore, explain: Explain):

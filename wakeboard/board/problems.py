@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.rules.health_conditions import (
+    BLOCKED_SCHEDULE,
     DEAD_RUNS,
     DIFFERENT_LIMIT,
     FULL_LIMIT,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.store.queries.alert_page import AlertCounts
+    from wakeboard.store.queries.dependencies import BlockedSchedule
     from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
     from wakeboard.store.queries.limits import LimitRow
     from wakeboard.store.queries.listings import PauseRow, RemovalRow
@@ -68,6 +70,7 @@ class Situation:
     pauses: Sequence[PauseRow]
     removals: Sequence[RemovalRow]
     alerts: AlertCounts | None = None
+    blocked: Sequence[BlockedSchedule] = ()
 
 
 def problems(situation: Situation) -> list[Problem]:
@@ -142,6 +145,11 @@ def _schedules(situation: Situation) -> Iterator[Problem]:
     for schedule in situation.stalled[:MAX_GROUPS]:
         text = f"{schedule.namespace}/{schedule.name} is stalled: {one_line(schedule.schedule_error)}"
         yield Problem(severity=STALLED_SCHEDULE.severity, text=text, path=f"/schedules/{schedule.id}")
+    for blocked in situation.blocked[:MAX_GROUPS]:
+        text = f"{blocked.namespace}/{blocked.name} is blocked. {blocked.reason}"
+        yield Problem(severity=BLOCKED_SCHEDULE.severity, text=text, path=f"/schedules/{blocked.id}")
+    if len(situation.blocked) > MAX_GROUPS:
+        yield Problem(severity=BLOCKED_SCHEDULE.severity, text="More schedules are blocked.", path="/schedules")
 
 
 def _unserved_queues(situation: Situation) -> Iterator[Problem]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
-from wakeboard.board.problems import Problem, Situation, problems
+from wakeboard.board.problems import MAX_GROUPS, Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.store.queries.alert_page import AlertQueries
+from wakeboard.store.queries.dependencies import read_blocked_schedules
 from wakeboard.store.queries.health_checks import read_definitions, read_due, read_maintenance
 from wakeboard.store.queries.limits import list_limits
 from wakeboard.store.queries.listings import Listings
@@ -49,6 +50,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
     queries, listings = OverviewQueries(conn, namespaces), Listings(conn)
     counts, dead, stalled = await queries.counts(), await queries.dead(), await queries.stalled()
     definitions = await read_definitions(conn, namespaces)
+    blocked = await read_blocked_schedules(conn, namespaces, MAX_GROUPS + 1)
     sees_all = namespaces is None
     queues = None if sees_all else frozenset((await filter_choices(conn, namespaces)).queues)
     situation = Situation(
@@ -57,6 +59,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         definitions=definitions,
         maintenance=await read_maintenance(conn),
         stalled=stalled,
+        blocked=blocked,
         dead=dead,
         limits=await list_limits(conn) if sees_all else (),
         pauses=[pause for pause in await listings.pauses() if _shows(pause, namespaces, queues)],

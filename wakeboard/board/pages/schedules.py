@@ -18,6 +18,7 @@ from wakeboard.rules.cron_words import cron_in_words
 from wakeboard.rules.humanize import runs_after_words
 from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.upcoming_ticks import local_time
+from wakeboard.store.queries.dependencies import read_blocking_reasons
 from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.schedule_list import (
@@ -48,7 +49,10 @@ PAGE_SIZE: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ScheduleItem:
-    """A row of the list. `next_local`: the next tick in the zone of the schedule; None: there is none."""
+    """A row of the list. `next_local`: the next tick in the zone of the schedule; None: there is none.
+
+    `blocked`: for what it waits that does not pass by itself.
+    """
 
     schedule: ListedSchedule
     health: ScheduleHealth | None
@@ -57,6 +61,13 @@ class ScheduleItem:
     words: str
     next_local: datetime | None
     paused_by: str | None
+    blocked: str | None
+
+    @property
+    def mark(self) -> str:
+        """Its health, or `blocked` if nothing worse: it waits for what does not pass by itself."""
+        health = self.health.health if self.health else "ok"
+        return "blocked" if self.blocked and health in {"ok", "late"} else health
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,7 @@ async def read_list(
     ids = [schedule.id for schedule in shown]
     now = await Listings(conn).now()
     health = await schedule_health(conn, ids)
+    blocked = await read_blocking_reasons(conn, [schedule.id for schedule in shown if schedule.runs_after])
     runs = await recent_runs(conn, ids, BAR_COUNT)
     pausers = await paused_by(conn, [schedule.pause_scope for schedule in shown if schedule.pause_scope])
     items = [
@@ -139,6 +151,7 @@ async def read_list(
             words_of(schedule.cron_fields, tuple(schedule.runs_after or ())),
             next_local(schedule.time_zone, schedule.next_run_at) if schedule.state == "active" else None,
             pausers.get(schedule.pause_scope or ""),
+            blocked.get(schedule.id) if schedule.state == "active" else None,
         )
         for schedule in shown
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.listings import ScheduleRow
 
 UTC_NAMES = {"UTC", "Etc/UTC"}
@@ -40,10 +42,19 @@ def command(
 
     RUNS counts the queued, running, failed and dead runs. NEXT is a state instead of a time if no tick is planned:
     suspended (by its YAML), paused (by `wakeboard pause`), circuit open (its runs died one after another, see
-    suspendAfterDead), stalled (its ticks cannot be computed), or on demand (it has neither a cron expression nor
-    `after`; use `wakeboard run-now`).
+    suspendAfterDead), stalled (its ticks cannot be computed), blocked (it waits for a dead run, a missing schedule or
+    itself), or on demand (it has neither a cron expression nor `after`; use `wakeboard run-now`).
     """
-    rows, now = query_store(lambda session: session.listings.schedules(namespace))
+
+    async def query(session: Session) -> list[ScheduleRow]:
+        from wakeboard.store.queries.dependencies import read_blocking_reasons
+
+        rows = await session.listings.schedules(namespace)
+        waiting = [row.id for row in rows if row.runs_after and row.state == "active"]
+        blocked = await read_blocking_reasons(session.conn, waiting)
+        return [replace(row, blocked=blocked.get(row.id)) for row in rows]
+
+    rows, now = query_store(query)
     if as_json:
         print_json(rows)
     elif rows:
@@ -60,7 +71,7 @@ def _cells(row: ScheduleRow, now: datetime) -> list[str | Text]:
     return [
         f"{row.namespace}/{row.name}",
         one_line(runs_after_words(row.runs_after)) if row.runs_after else cron_and_zone(row.schedule, row.time_zone),
-        relative(row.next_run_at, now) if row.state == "active" else styled(row.state),
+        _next(row, now),
         last,
         _counts(row),
     ]
@@ -80,9 +91,15 @@ def _counts(row: ScheduleRow) -> Text:
     return Text(", ").join(Text(f"{count} ") + styled(status) for status, count in counts.items() if count)
 
 
+def _next(row: ScheduleRow, now: datetime) -> str | Text:
+    state = "blocked" if row.blocked else row.state
+    return relative(row.next_run_at, now) if state == "active" else styled(state)
+
+
 def _errors(rows: list[ScheduleRow]) -> list[str]:
-    return [
+    stalled = [
         f"{row.namespace}/{row.name} is stalled: {one_line(row.schedule_error)}"
         for row in rows
         if row.state == "stalled" and row.schedule_error
     ]
+    return stalled + [f"{row.namespace}/{row.name} is blocked. {row.blocked}" for row in rows if row.blocked]

@@ -33,6 +33,7 @@ STYLES = {
     "in doubt": "yellow",
     "paused": "yellow",
     "suspended": "yellow",
+    "blocked": "yellow",
     "circuit open": "red",
     "stalled": "red",
     "dead": "red",

@@ -12,6 +12,7 @@ from wakeboard.rules.dependency_graph import (
     Node,
     Parent,
     UnmatchedTicks,
+    blocked_by,
     edges_in_cycles,
     first_cycle,
     waiting_for,
@@ -19,7 +20,7 @@ from wakeboard.rules.dependency_graph import (
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     import psycopg
@@ -55,6 +56,22 @@ select edge.definition_id, child.namespace || '/' || child.name, parent.id, chil
   join wakeboard.job_definitions as child on child.id = edge.definition_id and child.removed_at is null
   left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
  order by 2, edge.place
+"""
+# Schedules that run after one which has dead runs or does not exist. Cycles are found by `read_dependency_facts`.
+_PERHAPS_BLOCKED: LiteralString = """
+select def.id, def.namespace, def.name
+  from wakeboard.job_definitions as def
+ where def.removed_at is null and not def.suspended
+   and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
+   and def.id in (
+     select edge.definition_id
+       from wakeboard.schedule_dependencies as edge
+       left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
+      where parent.id is null
+         or exists (
+           select from wakeboard.job_runs as run where run.definition_id = parent.id and run.dead_at is not null))
+ order by 2, 3
+ limit %(most)s
 """
 _UNMATCHED: LiteralString = """
 select has.parent_name as has, lacks.parent_name as lacks, count(*) as count, max(tick.scheduled_for) as newest
@@ -117,6 +134,39 @@ async def read_parents(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -
         return []
     cycles = edges_in_cycles(await read(conn, tuple_row, _EDGES, {}))
     return [replace(each, in_cycle=(each.parent_id, each.definition_id) in cycles) for each in found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedSchedule:
+    """A schedule that waits for what does not pass by itself, and for what, in a sentence."""
+
+    id: int
+    namespace: str
+    name: str
+    reason: str
+
+
+async def read_blocking_reasons(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> dict[int, str]:
+    """Why those of these schedules are blocked that are, by id: the fact that `explain` shows."""
+    parents: dict[int, list[Parent]] = {}
+    for parent in await read_parents(conn, ids):
+        parents.setdefault(parent.definition_id, []).append(parent)
+    found = {definition: blocked_by(each) for definition, each in parents.items()}
+    return {definition: reason for definition, reason in found.items() if reason}
+
+
+async def read_blocked_schedules(
+    conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None, most: int = 1000
+) -> list[BlockedSchedule]:
+    """The first schedules that wait for a dead run or a missing schedule, by name."""
+    values = {"namespaces": None if namespaces is None else sorted(namespaces), "most": most}
+    rows = await read(conn, tuple_row, _PERHAPS_BLOCKED, values)
+    reasons = await read_blocking_reasons(conn, [row[0] for row in rows])
+    return [
+        BlockedSchedule(id=definition, namespace=namespace, name=name, reason=reasons[definition])
+        for definition, namespace, name in rows
+        if definition in reasons
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

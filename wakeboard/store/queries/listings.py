@@ -33,7 +33,8 @@ class ScheduleRow:
 
     `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
     `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why)
-    or on demand. `runs_after`: the names in spec.after. `last_*`: the run that ended last.
+    or on demand. `runs_after`: the names in spec.after. `blocked`: what it waits for that does not pass by itself, if
+    that was asked for. `last_*`: the run that ended last.
     """
 
     id: int
@@ -60,6 +61,7 @@ class ScheduleRow:
     running: int
     failed: int
     dead: int
+    blocked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
