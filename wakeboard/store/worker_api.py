@@ -230,7 +230,8 @@ _RENEW: Final = (
 
 
 _RELEASE: Final = (
-    "select wakeboard.release(%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[], %s::real[], %s::real[])"
+    "select wakeboard.release("
+    "%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[], %s::real[], %s::real[])"
 )
 
 
