@@ -141,7 +141,7 @@ class AlertSender:
         from wakeboard.store.alert_deliveries import read_delivery
 
         alert_id = payload.get("alert")
-        if notification not in ("open", "repeat", "resolved") or not is_id(alert_id):
+        if notification not in ("open", "repeat", "resolved") or not is_id(alert_id):  # a list is in no set
             raise Discard(NO_PAYLOAD)
         found = await read_delivery(self._settings.dsn.get_secret_value(), alert_id, receiver, notification)
         if found.verdict == "wait":

@@ -78,7 +78,9 @@ async def _run(options: UpOptions) -> int:
             repair_database=database.repair,
         )
         await asyncio.sleep(0)  # handles signals that arrived while Postgres started
-        await run_until_stopped(signals.stop, migrate(database.dsn))
+        say = Printer().print
+        migrating = migrate(database.dsn, say=lambda text: say(Message(UP, text, "warning")))
+        await run_until_stopped(signals.stop, migrating)
         if not signals.stop.is_set():
             with up_file(options.home, database.dsn, datetime.now(UTC)):
                 await supervisor.run(signals.stop, signals.force_stop)
