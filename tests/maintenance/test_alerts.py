@@ -322,7 +322,7 @@ async def test_a_rule_that_cannot_be_measured_does_not_stop_the_others(store: Ma
     await enqueue(store)
     await rows(store, "update job_runs set status = 'dead', dead_at = now()")
     await rows(store, "alter table run_rollups rename to rollups_away")
-    with pytest.raises(Exception, match="wakeboard migrate"):
+    with pytest.raises(Exception, match="wakeboard check"):
         await evaluate(store, rule_of(name="a", durationOver="3 x p95"), rule_of(name="b", dead=1))
     assert [row.rule for row in await alerts(store)] == ["b"]
 

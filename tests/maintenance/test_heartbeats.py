@@ -51,7 +51,7 @@ async def test_heartbeats_stop_while_a_rule_cannot_be_measured(store: Maintenanc
     works, fails = rule_of(name="works", dead=1), rule_of(name="fails", durationOver="3 x p95")
     assert await beat_and_error(store, works, fails) == (True, "")
     await rows(store, "alter table run_rollups rename to rollups_away")
-    with pytest.raises(Exception, match="wakeboard migrate"):
+    with pytest.raises(Exception, match="wakeboard check"):
         await evaluate(store, works, fails)
     assert await beat_and_error(store, works, fails) == (True, "")  # one failure is no outage
     await rows(store, "update alert_rules set unmeasured_since = '2026-11-01 12:00:00+00' where name = 'fails'")
@@ -62,7 +62,7 @@ async def test_heartbeats_stop_while_a_rule_cannot_be_measured(store: Maintenanc
     beat, error = await beat_and_error(store, works, fails)
     assert not beat
     assert error.startswith(f"{said}; ")
-    assert "wakeboard migrate" in error
+    assert "wakeboard check" in error
     await rows(store, "alter table rollups_away rename to run_rollups")
     await evaluate(store, works, fails)
     assert await beat_and_error(store, works, fails) == (True, "")
@@ -75,7 +75,7 @@ async def test_a_failed_evaluation_alone_withholds_no_heartbeat(store: Maintenan
     await rows(store, "update alert_rules set evaluated_at = 'epoch'")
     beat, error = await beat_and_error(store, fails)
     assert beat
-    assert "wakeboard migrate" in error
+    assert "wakeboard check" in error
 
 
 async def test_heartbeats_stop_while_the_row_of_a_rule_is_locked(store: MaintenanceStore, database: str):
