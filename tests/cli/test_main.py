@@ -207,3 +207,11 @@ def test_up_runs_a_folder_and_other_commands_find_it(postgres_folder: Path):
     assert [row["name"] for row in json.loads(listed.stdout)] == ["hello"]
     assert made.stdout == b"run 1 of default/hello is queued, due now.\n"
     assert up.returncode == 0
+
+
+def test_a_file_in_the_place_of_the_folder_of_up_is_named(tmp_path: Path):
+    (tmp_path / ".wakeboard").touch()
+    (tmp_path / "shop").mkdir()
+    done = subprocess.run([WAKEBOARD, "up", "shop"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"{tmp_path}/.wakeboard cannot be used: File exists. Move what is in the way, then try again." in done.stderr

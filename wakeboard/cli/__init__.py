@@ -2,13 +2,16 @@
 
 Modules that are slow to import (psycopg, pydantic, rich) are imported when a command needs them.
 
-Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 130 interrupted (but `up` and `worker` end with 0 then).
+Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 130 interrupted (but `up` and `worker` end with 0 then),
+141 the reader of the output is gone.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import InvalidValue, WakeboardError
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+BROKEN_PIPE = 141  # as of a program that SIGPIPE ends
 BOARD_PROBE = ["board", "--probe"]
 GLOBAL_OPTIONS = ("--dsn", "--zone")  # accepted anywhere in the command, with a value
 
@@ -39,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of the pipe is gone. What is still buffered must not fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -79,6 +83,28 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         write_error("wakeboard", str(exc))
         return USAGE if isinstance(exc, InvalidValue) else FAILED
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        if os.environ.get("WAKEBOARD_DEBUG") or exc.filename is None:
+            raise
+        write_error("wakeboard", _file_error(exc))
+        return FAILED
+
+
+def _file_error(error: OSError) -> str:
+    """A sentence about a file or folder that cannot be used, and what to do."""
+    name = Path(os.fsdecode(error.filename)).absolute()
+    match error.errno:
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            advice = "Start the command in a folder that you may write to"
+        case errno.ENOSPC | errno.EDQUOT:
+            advice = "Free space on its disk"
+        case errno.EEXIST | errno.ENOTDIR | errno.EISDIR:
+            advice = "Move what is in the way"
+        case _:
+            advice = "Mend that"
+    return f"{name} cannot be used: {error.strerror or error}. {advice}, then try again."
 
 
 def _require_text(arguments: Sequence[str]) -> None:
