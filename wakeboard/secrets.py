@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import quote, quote_plus
 
 from wakeboard.errors import Discard
-from wakeboard.rules.output_text import printable
+from wakeboard.rules.output_text import MAX_CHARACTERS, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,17 +70,28 @@ class Secrets:
         for part in (wholes | long) - {"/", "", None}:
             self.hide(cast("str", part), name)
 
-    def redact(self, text: str, cut: Literal["start", "end"] | None = None) -> str:
-        """Return `text` with secrets masked, in any letter case (hosts are returned in lower case).
+    def redact(self, text: str, keep: Literal["start", "end"] = "start", *, was_cut: bool = False) -> str:
+        """Return at most MAX_CHARACTERS of `text`, with secrets masked in any letter case (hosts become lower case).
 
-        `cut`: the end at which `text` was cut off. A part of a secret at that end is removed, too.
+        `keep`: the part of a longer text that is shown. `was_cut`: the other part of `text` is missing already. A part
+        of a secret at the cut is removed, too.
         """
+        shown = text[:MAX_CHARACTERS] if keep == "start" else text[-MAX_CHARACTERS:]
+        if was_cut or len(shown) < len(text):
+            shown = self._without_partial(shown, keep)
+        masked = self._masked_forms(shown)
+        if max(len(text), len(masked)) <= MAX_CHARACTERS:
+            return masked
+        return masked[: MAX_CHARACTERS - 1] + "…" if keep == "start" else "…" + masked[1 - MAX_CHARACTERS :]
+
+    def _without_partial(self, text: str, keep: Literal["start", "end"]) -> str:
+        if keep == "end":
+            return text[_partial(text, self._masked) :]
+        return text[: len(text) - _partial(text[::-1], (form[::-1] for form in self._masked))]
+
+    def _masked_forms(self, text: str) -> str:
         if not self._masked:
             return text
-        if cut == "start":
-            text = text[_partial(text, self._masked) :]
-        elif cut == "end":
-            text = text[: len(text) - _partial(text[::-1], (form[::-1] for form in self._masked))]
         forms = sorted(self._masked.items(), key=lambda form: len(form[0]), reverse=True)
         for_case = {hidden.lower(): name for hidden, name in forms}
         return re.sub(
@@ -92,7 +103,7 @@ class Secrets:
 
     def contains_secret(self, text: str) -> bool:
         """Whether `text` contains a secret."""
-        return self.redact(text) != text
+        return self._masked_forms(text) != text
 
     def _secret(self, name: str) -> str:
         if not _NAME.fullmatch(name):

@@ -98,7 +98,7 @@ class AlertDeliveries:
             log.warning("delivery %d to %s: this process was suspended; its lease is over", delivery.run_id, receiver)
         except Exception as error:  # noqa: BLE001 - the outcome of the run
             self._unreported.append(outcome_of(delivery, error))
-            log.warning("delivery %d to %s: %s", delivery.run_id, receiver, redact(str(error)))
+            log.warning("delivery %d to %s: %s", delivery.run_id, receiver, redact(str(error), MAX_ERROR))
         else:
             self._unreported.append(Outcome(delivery, "sent", result=result | {"by": "operator"}))
             log.info("no worker delivers alerts: delivered run %d to %s", delivery.run_id, receiver)
@@ -147,6 +147,6 @@ def outcome_of(delivery: ClaimedDelivery, error: Exception) -> Outcome:
         case DatabaseUnavailable():
             return Outcome(delivery, "released", delay_s=DISCONNECTED_DELAY_S)
         case _:
-            text = printable(redact(str(error)))[:MAX_ERROR]
+            text = printable(redact(str(error), MAX_ERROR))[:MAX_ERROR]
             delay_s = error.seconds if isinstance(error, RetryAfter) else None
             return Outcome(delivery, "failed", (type(error).__name__, text), delay_s)

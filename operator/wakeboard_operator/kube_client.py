@@ -278,7 +278,7 @@ class Cluster:
             "metadata": {"generateName": f"{involved['name'][:50]}-", "namespace": involved["namespace"]},
             "involvedObject": involved,
             "reason": reason,
-            "message": one_line(redact(message))[:1024],
+            "message": one_line(redact(message, 1024, "start"))[:1024],
             "type": "Warning" if warning else "Normal",
             "source": {"component": FIELD_MANAGER},
             "reportingComponent": FIELD_MANAGER,

@@ -307,7 +307,7 @@ def _last_action(facts: ScheduleState) -> LastAction | None:
 
 def _failure_text(facts: ScheduleState) -> str:
     parts = facts.last_failure_type or "Error", facts.last_failure_message
-    return one_line(redact(": ".join(part for part in parts if part)))[:300]
+    return one_line(redact(": ".join(part for part in parts if part), 300, "start"))[:300]
 
 
 def full_name(facts: ScheduleState) -> str:

@@ -35,7 +35,9 @@ Generation = Annotated[int, Field(ge=-1, le=_PORTABLE, json_schema_extra={"forma
 
 def _shown(longest: int) -> BeforeValidator:
     """For text that comes from users: one safe line without credentials, cut to `longest` characters."""
-    return BeforeValidator(lambda text: one_line(redact(text))[:longest] if isinstance(text, str) else text)
+    return BeforeValidator(
+        lambda text: one_line(redact(text, longest, "start"))[:longest] if isinstance(text, str) else text
+    )
 
 
 def _in_kubernetes(name: str) -> str:

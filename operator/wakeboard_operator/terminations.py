@@ -131,4 +131,4 @@ def _disruption(pod: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _text(message: str | None) -> str:
-    return one_line(redact(message or "")).strip()[:MAX_DETAIL]
+    return one_line(redact(message or "", MAX_DETAIL, "start")).strip()[:MAX_DETAIL]

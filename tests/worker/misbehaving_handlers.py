@@ -45,6 +45,15 @@ async def never_comes_back(run: wakeboard.Run) -> None:
         time.sleep(1)  # noqa: ASYNC251 - that is the misbehaviour
 
 
+@wakeboard.handler("logs-hostile-text")
+async def logs_hostile_text(run: wakeboard.Run) -> None:
+    """Logs and raises a text of an outsider that is expensive to search for credentials, and waits in between."""
+    for _ in range(3):
+        run.log.warning("the server answered %s", "://" * 300_000)
+        await asyncio.sleep(0)
+    raise wakeboard.Discard("://" * 300_000)
+
+
 @wakeboard.handler("grinds")
 async def grinds(run: wakeboard.Run) -> None:
     """Never waits, and takes its time."""

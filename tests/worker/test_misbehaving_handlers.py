@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from testbed.processes import POLL_INTERVAL_S
+from wakeboard_worker.outcomes import MAX_ERROR
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -45,6 +46,16 @@ def test_runs_behind_a_handler_that_blocks_start_on_an_idle_worker(store: Store)
         blocked.send(signal.SIGTERM)
         assert blocked.exit_code() == 0
     assert "3 runs released that had not started" in blocked.log
+
+
+def test_a_hostile_text_in_the_log_costs_no_lease(store: Store) -> None:
+    neighbours = store.enqueue("naps", '{"seconds": 1}', count=3)
+    (run,) = store.enqueue("logs-hostile-text")
+    store.wake(handlers=ASYNC, lease_seconds=2)
+    seen = [store.run(each) for each in (run, *neighbours)]
+    assert [each["status"] for each in seen] == ["dead", *["succeeded"] * 3]
+    assert {(each["attempts"], each["crash_count"]) for each in seen} == {(1, 0)}
+    assert len(seen[0]["last_error"]) <= MAX_ERROR
 
 
 def test_outcomes_are_reported_while_handlers_that_never_wait_run(store: Store) -> None:

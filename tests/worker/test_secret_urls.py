@@ -96,4 +96,4 @@ async def test_a_host_that_a_server_repeats_in_another_case_is_masked(monkeypatc
     secrets = Secrets("")
     secrets.resolve({"$secret": "tok"})
     assert secrets.redact(f"no host {SECRET.lower()}.x or {SECRET.upper()}") == "no host [secret tok].x or [secret tok]"
-    assert json.dumps(secrets.redact(SECRET.lower()[:6], cut="end")) == '""'
+    assert json.dumps(secrets.redact(SECRET.lower()[:6], was_cut=True)) == '""'

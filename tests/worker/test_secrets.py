@@ -97,8 +97,8 @@ def test_a_part_of_a_secret_at_a_cut_is_masked(secret: str, data: st.DataObject)
     secrets = Secrets("")
     secrets.hide(secret, "s")
     kept = data.draw(st.integers(1, len(secret) - 1))
-    assert secrets.redact(secret[-kept:] + "xyz", cut="start") == "xyz"
-    assert secrets.redact("xyz" + secret[:kept], cut="end") == "xyz"
+    assert secrets.redact(secret[-kept:] + "xyz", "end", was_cut=True) == "xyz"
+    assert secrets.redact("xyz" + secret[:kept], was_cut=True) == "xyz"
 
 
 def test_each_line_of_a_multi_line_secret_is_masked() -> None:

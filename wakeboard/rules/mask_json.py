@@ -41,11 +41,10 @@ def mask_json(text: str) -> MaskedJson:
         if part == ":":
             key = next(previous for previous in reversed(out) if not previous.isspace())
         elif key is not None and not part.isspace():
-            end = _end_of_value(parts, at)
             if is_secret_key(_plain(key)) and not _stays(key, part):
                 out.append(f'"{MASK}"')
                 masked += 1
-                key, at = None, end
+                key, at = None, _end_of_value(parts, at)
                 continue
             key = None
         out.append(part)

@@ -3,19 +3,26 @@
 It recognises patterns: passwords in URLs, `password=…` and similar names, HTTP credentials, private keys, and the
 tokens of well-known services. It does not know the values of secrets. A value of letters only may be a word: it is
 masked after `=`, and after a colon if the name is that of a password and the value ends the line.
+
+Anybody may write the text, and the masking often runs in an event loop. So each text is cut before it is searched, and
+no pattern looks at a character more often than a fixed number of times.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MASK: Final = "***"
 
-# Each pattern is searched only in a text with one of its fixed parts. Its time is linear in the length of the text.
+MAX_SHOWN: Final = 16_000  # characters of a log message, a stack or an error that are shown
+MARGIN: Final = 4_096  # characters behind a cut that are searched, too: half a credential may not be recognised
+
+# Each pattern is searched only in a text with one of its fixed parts. A pattern with a required end, such as the "@" of
+# a URL, stops where its own beginning may come again.
 _PRIVATE_KEY: Final = (
     r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
 )
@@ -24,15 +31,17 @@ _KNOWN_SHAPES: Final = (
     r"|gh[oprsu]_[0-9A-Za-z]{20,255}|github_pat_[0-9A-Za-z_]{20,255}|glpat-[0-9A-Za-z_-]{16,255}"
     r"|xox[abeoprs]-[0-9A-Za-z-]{10,255}|(?:sk|rk|pk)_(?:live|test)_[0-9A-Za-z]{10,255}|sk-[0-9A-Za-z_-]{20,255}"
     r"|AIza[0-9A-Za-z_-]{30,60}|SG\.[0-9A-Za-z_-]{16,40}\.[0-9A-Za-z_-]{16,80}|(?:npm|pypi|hf|dop_v1)[_-][0-9A-Za-z_-]{20,255}"
-    r"|hv[sbr]\.[0-9A-Za-z_-]{20,255}"  # Vault
-    r"|eyJ[0-9A-Za-z_-]{8,4096}\.[0-9A-Za-z_-]{8,4096}(?:\.[0-9A-Za-z_-]{0,4096})?)"  # a JWT
+    r"|hv[sbr]\.[0-9A-Za-z_-]{20,255})"  # Vault
 )
+# A JWT. A run without a dot is matched, too, so that it is not searched again from a later start.
+_JWT: Final = r"\beyJ[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]{8,}(?:\.[0-9A-Za-z_-]*)?)?"
 _WEBHOOK: Final = (
     r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot)"
     r"[^\s\"'<>]{1,255}"
 )
-# scheme://user:password@host. The password may hold raw "/", "@" or '"'; digits and a "/" are a port and a path.
-_USERINFO: Final = r"(://[^\s:/?#@\[\]]{0,255}:)(?!\d{1,5}(?:[/?#]|\s|$))(?:[^\s\"<>]{1,1024}|[^\s<>]{1,1024})@"
+# scheme://user:password@host. The password may hold raw "/", "@" or '"', but no "://"; digits and a "/" are a port and
+# a path.
+_USERINFO: Final = r"(://[^\s:/?#@\[\]]{0,255}:)(?!\d{1,5}(?:[/?#]|\s|$))(?:(?:(?!://)[^\s\"<>])+|(?:(?!://)[^\s<>])+)@"
 # scheme://token@host
 _USER: Final = r"(://)([^\s:/?#@\[\]\"'<>]{16,255})@"
 _HEADER: Final = (
@@ -62,16 +71,46 @@ _MORE_WORDS: Final = r" {1,3}\(?[A-Za-z]"
 # Words and versions are a name.
 _LONG_PART: Final = r"[A-Za-z0-9+=%~]{16,255}"
 _UUID: Final = r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_LOOKS_RANDOM: Final = r"(?s)[^A-Za-z].*[A-Za-z0-9]|[A-Za-z]{20}|[A-Za-z].*[0-9]"
+_LOOKS_RANDOM: Final = r"(?s)\A[A-Za-z]*[^A-Za-z].*[A-Za-z0-9]|[A-Za-z]{20}|\A[^A-Za-z]*[A-Za-z].*[0-9]"
 
 
-def redact(text: str) -> str:
-    """`text` with each part that looks like a credential replaced by `***`. Names and hosts stay."""
+def redact(text: str, longest: int = MAX_SHOWN, keep: Literal["start", "end", "both"] = "both") -> str:
+    """At most `longest` characters of `text`, with each part that looks like a credential replaced by `***`.
+
+    Names and hosts stay. `keep`: the part of a longer text that is shown; `both` leaves out the middle.
+    """
+    if len(text) <= longest + MARGIN:
+        text = _masked(text)
+    if len(text) <= longest:
+        return text
+    match keep:
+        case "start":
+            return _start(text, longest - 1) + "…"
+        case "end":
+            return "…" + _end(text, longest - 1)
+        case "both":
+            half = longest // 2 - 20
+            return f"{_start(text, half)} …({len(text) - 2 * half} left out)… {_end(text, half)}"
+
+
+def _start(text: str, length: int) -> str:
+    return _masked(text[: length + MARGIN])[:length]
+
+
+def _end(text: str, length: int) -> str:
+    return _masked(text[-length - MARGIN :])[-length:]
+
+
+def _masked(text: str) -> str:
     lower = text.lower()
     for words, pattern, replacement in _RULES:
         if any(word in lower for word in words):
             text = re.sub(pattern, replacement, text)
     return text
+
+
+def _jwt(found: re.Match[str]) -> str:
+    return MASK if found[1] else found[0]
 
 
 def _scheme(found: re.Match[str]) -> str:
@@ -147,9 +186,9 @@ _RULES: Final[tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], 
             "hf",
             "dop_v1",
             "hv",
-            "eyj",
         ),
         _KNOWN_SHAPES,
         MASK,
     ),
+    (("eyj",), _JWT, _jwt),
 )

@@ -40,7 +40,6 @@ MAX_ERROR: Final = 2_000  # characters
 MAX_STACK: Final = 16_000  # characters
 MAX_FRAMES: Final = 30  # the innermost, of each exception of a chain
 CALLERS: Final = frozenset({"asyncio", "concurrent", "contextvars", "threading", "wakeboard", "wakeboard_worker"})
-MAX_SEARCHED: Final = 3 * MAX_STACK  # characters of an error that are searched for credentials; the rest is dropped
 MAX_DELAY_S: Final = 31 * 86_400.0
 DISCONNECTED_DELAY_S: Final = 5.0  # until a run is due again after its handler lost the connection to the database
 
@@ -163,8 +162,7 @@ def _of_the_handler(frames: TracebackType | None) -> TracebackType | None:
 
 
 def _without_credentials(text: str, longest: int) -> str:
-    """Mask credentials, then cut the text, because a credential that is cut in two may not be recognised."""
-    return storable(redact(storable(text, MAX_SEARCHED)), longest)
+    return storable(redact(text, longest), longest)
 
 
 def _type_name(value: Any) -> str:

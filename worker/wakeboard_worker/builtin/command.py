@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
+from wakeboard.rules.output_text import decode_output
 from wakeboard.secrets import Secrets
 from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
 from wakeboard_worker.builtin.process import Program
@@ -69,5 +69,4 @@ def _output_tail(program: Program, secrets: Secrets) -> str:
     text = decode_output(program.output)
     if program.truncated:
         text = text.lstrip("\N{REPLACEMENT CHARACTER}")  # a character may be cut in two
-    text = secrets.redact(text, cut="start" if program.truncated else None)
-    return text if len(text) <= MAX_CHARACTERS else "…" + text[1 - MAX_CHARACTERS :]
+    return secrets.redact(text, "end", was_cut=program.truncated)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
-from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
+from wakeboard.rules.output_text import decode_output
 from wakeboard.secrets import Secrets
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.http_outcome import HttpError, outcome_of
@@ -191,8 +191,7 @@ class Http:
             if len(raw) > self._max_bytes:
                 break
         text = decode_output(bytes(raw[: self._max_bytes]), response.charset or "utf-8")
-        text = secrets.redact(text, cut="end" if len(raw) > self._max_bytes else None)
-        return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
+        return secrets.redact(text, was_cut=len(raw) > self._max_bytes)
 
 
 def _span_attributes(request: Request) -> dict[str, Any]:

@@ -441,8 +441,7 @@ class JobAttempt:
         except (ApiRefused, ApiUnavailable, TimeoutError) as error:
             self._run.log.info("the log of pod %s cannot be read: %s", pod.name, error)
             return ""
-        text = redact(decode_output(raw).lstrip("\N{REPLACEMENT CHARACTER}"))
-        return text if len(text) <= MAX_CHARACTERS else "…" + text[1 - MAX_CHARACTERS :]
+        return redact(decode_output(raw).lstrip("\N{REPLACEMENT CHARACTER}"), MAX_CHARACTERS, "end")
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
