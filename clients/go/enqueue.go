@@ -33,7 +33,8 @@ type EnqueueOptions struct {
 	TraceState     string
 }
 
-// Enqueued names a run. Pass both to the SQL functions get_run and cancel_run.
+// Enqueued names a run. Pass both to the SQL functions get_run and cancel_run. UUID is empty if another database role
+// enqueued the run that has the key.
 type Enqueued struct {
 	ID      int64
 	UUID    string
@@ -42,7 +43,7 @@ type Enqueued struct {
 
 // Enqueue creates a run in the transaction of tx. The run exists if, and only if, tx commits.
 func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, options EnqueueOptions) (run Enqueued, err error) {
-	const sql = "select id, uuid::text, created from wakeboard.enqueue($1::text, $2::text::jsonb, queue => nullif($3::text, '')," +
+	const sql = "select id, coalesce(uuid::text, ''), created from wakeboard.enqueue($1::text, $2::text::jsonb, queue => nullif($3::text, '')," +
 		" priority => nullif($4::integer, 0), run_at => nullif($5::timestamptz, '0001-01-01 00:00:00Z'), idempotency_key => nullif($6::text, '')," +
 		" limit_key => nullif($7::text, ''), max_attempts => nullif($8::integer, 0), timeout_s => nullif($9::integer, 0)," +
 		" unique_for => nullif($10::integer, 0), unique_by => $11::text[]," +

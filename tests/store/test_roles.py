@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -197,6 +197,68 @@ def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(r
     assert client.value(cancel, other, another_uuid) == "refused: the run has succeeded"
     client.close()
     worker.close()
+
+
+@pytest.fixture
+def applications(role_database: RoleDatabase) -> Iterator[tuple[SqlClient, SqlClient]]:
+    """Two logins of applications, which are members of the client's role."""
+    client = role_database.names["client"]
+    logins = ("shop", "mail")
+    for login in logins:
+        role_database.names[login] = f"{client}_{login}"
+        role_database.do(f"create role {client}_{login} login in role {client}")
+    with ExitStack() as stack:
+        shop, mail = (stack.enter_context(closing(SqlClient(role_database.dsn(login)))) for login in logins)
+        yield shop, mail
+
+
+ONE_RUN = ("idempotency_key => 'order-42'", "unique_for => 3600")
+
+
+@pytest.mark.parametrize("named", ONE_RUN)
+def test_a_key_gives_no_right_to_the_run_of_another_role(applications: tuple[SqlClient, SqlClient], named: str) -> None:
+    shop, mail = applications
+    enqueue = f"select id, uuid, created from enqueue('ping', {named})"
+    ((run, uuid, _),) = shop.sql(enqueue)
+    assert mail.sql(enqueue) == [(run, None, False)]
+    assert shop.sql(enqueue) == [(run, uuid, False)]
+
+
+@pytest.mark.parametrize("named", ONE_RUN)
+def test_a_member_of_a_role_may_use_its_runs(
+    applications: tuple[SqlClient, SqlClient], role_database: RoleDatabase, named: str
+) -> None:
+    shop, mail = applications
+    enqueue = f"select id, uuid from enqueue('ping', {named})"
+    (run,) = shop.sql(enqueue)
+    role_database.do(f"grant {role_database.names['shop']} to {role_database.names['mail']}")
+    assert mail.sql(enqueue) == [run]
+
+
+def test_logins_that_set_one_role_share_their_runs(
+    applications: tuple[SqlClient, SqlClient], role_database: RoleDatabase
+) -> None:
+    for each in applications:
+        each.sql(f"set role {role_database.names['client']}")
+    shop, mail = applications
+    enqueue = "select id, uuid from enqueue('ping', idempotency_key => 'order-42')"
+    assert shop.sql(enqueue) == mail.sql(enqueue)
+
+
+@pytest.mark.parametrize(
+    "call", ["enqueue('ping', '{\"by\": 2}', %s)", "enqueue_many('{ping}', array['{\"by\": 2}'::jsonb], %s)"]
+)
+def test_the_payload_of_another_roles_run_is_not_replaced(
+    applications: tuple[SqlClient, SqlClient], role_database: RoleDatabase, call: str
+) -> None:
+    shop, mail = applications
+    shop.sql("select from enqueue('ping', '{\"by\": 1}', unique_for => 3600, unique_by => '{}')")
+    with pytest.raises(
+        psycopg.errors.InsufficientPrivilege, match=f"belongs to the role {role_database.names['shop']}"
+    ):
+        mail.sql("select from " + call.replace("%s", "unique_for => 3600, unique_by => '{}', if_exists => 'replace'"))
+    with psycopg.connect(role_database.superuser) as conn:
+        assert conn.execute("select payload from wakeboard.job_runs").fetchall() == [({"by": 1},)]
 
 
 def test_an_autoscaler_may_count_the_backlog_and_nothing_else(role_database: RoleDatabase) -> None:

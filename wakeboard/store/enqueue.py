@@ -78,11 +78,12 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 class Enqueued(NamedTuple):
     """A run that an application enqueued.
 
-    `created` is False if it is an earlier run, which has the idempotency key or the unique values.
+    `created` is False if it is an earlier run, which has the idempotency key or the unique values. `uuid` is None if
+    another database role enqueued it.
     """
 
     id: int
-    uuid: UUID
+    uuid: UUID | None
     created: bool
 
 

@@ -26,8 +26,9 @@ export interface EnqueueOptions {
   tracestate?: string;
 }
 
-/** `id` is a 64-bit number as text. Pass `id` and `uuid` to the SQL functions `get_run` and `cancel_run`. */
-export type Enqueued = { id: string; uuid: string; created: boolean };
+/** `id` is a 64-bit number as text. Pass `id` and `uuid` to the SQL functions `get_run` and `cancel_run`.
+ * `uuid` is null if another database role enqueued the run that has the key. */
+export type Enqueued = { id: string; uuid: string | null; created: boolean };
 
 /** Enqueue a run. It exists if, and only if, the transaction of `query` commits. */
 export async function enqueue(query: Query, jobType: string, payload: Json = {}, options: EnqueueOptions = {}): Promise<Enqueued> {

@@ -4,10 +4,12 @@
 -- if the backoff is 'fixed'.
 -- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
 -- the key retention after it ended. Raises WB002 if the key belongs to a run with another payload.
+-- The uuid of an earlier run is null unless the caller acts as the role that enqueued it, or as a member of this role.
 -- With `unique_for` (seconds), one run of the job type has the values of the payload's keys `unique_by` (at most 16 names; null: the whole
 -- payload) from when it is enqueued until `unique_for` has passed. Calls within this time return it with created = false, even if it has
 -- ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new payload and `run_at` while it is queued or failed; its
 -- attempts and its time begin again, and everything else stays. A run that waits for other runs, is running, dead or has ended is left as it is.
+-- Raises 42501 if the caller would not get its uuid.
 -- `traceparent` and `tracestate`: the trace context (W3C) of the caller, which the spans of the run's attempts continue. A malformed one is
 -- dropped.
 -- With `after` (ids of up to 1,000 runs), the run waits until all of them have succeeded: its run_at is the end of the year 2999 until then,
@@ -100,7 +102,7 @@ begin
               'the idempotency key %L of %s belongs to run %s, which has another payload',
               enqueue.idempotency_key, enqueue.job_type, known.run_id);
           end if;
-          return query select known.run_id, known.run_uuid, false;
+          return query select known.run_id, case when may_use_run_of(known.created_by) then known.run_uuid end, false;
           return;
         end if;                              -- the key was deleted between the two statements: try again
       end loop;

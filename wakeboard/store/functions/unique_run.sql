@@ -1,5 +1,6 @@
 -- internal (called by enqueue and enqueue_many)
--- Returns the run that has this unique key. No row: the run `new_id`, which the caller creates, has it now, for `unique_for` seconds.
+-- Returns the run that has this unique key, with its uuid if the caller may use it. No row: the run `new_id`, which the caller creates, has
+-- it now, for `unique_for` seconds.
 -- With `replaces`, a returned run that waits gets `payload` and `run_at`, and its window begins again. It keeps its crashes, and the
 -- effects that it has done; steps whose results come from another payload are forgotten.
 -- Waits for a transaction that is giving the key to a run and, with `replaces`, for one that has locked the key or the run. With
@@ -33,12 +34,17 @@ begin
       return;
     end if;
     if known.unique_until <= statement_timestamp() then
-      update job_unique_keys set run_id = new_id, run_uuid = new_uuid, unique_until = ends_at
+      update job_unique_keys set run_id = new_id, run_uuid = new_uuid, created_by = default, unique_until = ends_at
        where job_type = known.job_type and key = known.key and run_id = known.run_id and unique_until = known.unique_until;
       if found then
         return;
       end if;
       continue;                            -- another caller was first
+    end if;
+    if replaces and not may_use_run_of(known.created_by) then
+      raise exception using errcode = '42501', message = format(
+        'the run %s with these unique values belongs to the role %s, which alone may replace it; grant it to your role, or leave out'
+        ' if_exists', known.run_id, known.created_by);
     end if;
     if replaces then
       select * into waiting from job_runs
@@ -52,7 +58,7 @@ begin
         perform pg_notify('wakeboard', '');
       end if;
     end if;
-    return query select known.run_id, known.run_uuid;
+    return query select known.run_id, case when may_use_run_of(known.created_by) then known.run_uuid end;
     return;
   end loop;
 end
