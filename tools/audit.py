@@ -1,7 +1,8 @@
 """Compares the locked versions with known advisories: `make audit`. Exits with 1 if there is one.
 
 pip-audit queries the package index for each version in locks/, and npm its registry for NPM_FOLDERS. Some registries
-offer no advisories (mirrors often do not). The report counts the versions that were not compared.
+offer no advisories (mirrors often do not). The report counts the versions that were not compared. If none
+was compared, the exit code is 1, too.
 Go modules of the test tools are not compared: they are in no image.
 """
 
@@ -100,7 +101,9 @@ def summary(audited: Iterable[Audited]) -> tuple[list[str], int]:
     if missing:
         lines.append(f"{missing} locked versions were not compared: the registry offers no advisories for them.")
     lines.append(f"{compared} locked versions were compared, {sum(len(one.advisories) for one in results)} advisories.")
-    return lines, int(any(one.advisories for one in results))
+    if not compared:
+        lines.append("Nothing was compared: use an index that serves advisories, such as pypi.org.")
+    return lines, int(not compared or any(one.advisories for one in results))
 
 
 def main() -> int:

@@ -2,14 +2,17 @@
 
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
 without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, a part that the tree of the
-architecture lacks, and a worker of clients/ that is no longer small. A long file is a warning.
+architecture lacks, a worker of clients/ that is no longer small, and a file of another project that was changed. A
+long file is a warning.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
+import tomllib
 from itertools import groupby
 from pathlib import Path
 
@@ -29,6 +32,7 @@ CLIENTS = {
 }  # their workers, without `enqueue` and the index
 LONGEST_CLIENT = 620  # lines of code
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", re.MULTILINE | re.DOTALL)
+VENDORED = ROOT / "wakeboard/board/static/vendor"
 ARCHITECTURE = "docs/architecture.md"
 IN_TREE = re.compile(r"(?:wakeboard/(?:store/)?)?(?!__init__)(\w+(?:/|\.py))")
 DECISION_FILE = re.compile(r"(\d{4})-[a-z0-9-]+\.md")
@@ -121,12 +125,28 @@ def long_files(names: list[str]) -> list[str]:
     return [f"warning: {name} has {length} lines" for name, length in lengths.items() if length > LONG_FILE]
 
 
+def vendored_files() -> list[str]:
+    """Each file of another project is the one that vendor.toml names, and no other is beside it."""
+    files = {each["name"]: each for each in tomllib.loads((VENDORED / "vendor.toml").read_text())["file"]}
+    named = {"vendor.toml", *files, *(each["licence_file"] for each in files.values())}
+    findings = [
+        f"{VENDORED / name}: vendor.toml does not name it"
+        for name in {path.name for path in VENDORED.iterdir()} - named
+    ]
+    for name, file in files.items():
+        if hashlib.sha256((VENDORED / name).read_bytes()).hexdigest() != file["sha256"]:
+            findings.append(
+                f"{VENDORED / name} is not {file['path']} of {file['package']} {file['version']}: restore it"
+            )
+    return findings
+
+
 def main() -> int:
     """Prints the findings. Returns 1 if there are more than warnings."""
     names = tracked_files()
     banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
     errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
-    errors += [*missing_in_tree(names), *long_clients()]
+    errors += [*missing_in_tree(names), *long_clients(), *vendored_files()]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):
             errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)

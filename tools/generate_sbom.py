@@ -1,8 +1,8 @@
 """Prints the software bill of materials of one image as CycloneDX 1.6 JSON: `python -m tools.generate_sbom worker`.
 
-It names every Python package of the image with version and licence; locks/ has the hashes that it was installed by. The
-base image has a bill of its own. The same lock gives the same bytes: there is no timestamp, and the serial number is
-made from the content.
+It names every Python package of the image, and the scripts that the board serves, with version, licence and SHA-256.
+A package has a hash for each file that the lock allows, of which one is installed. The base image has a bill of its
+own. The same lock gives the same bytes: there is no timestamp, and the serial number is made from the content.
 """
 
 # The library's classes are made by a decorator that hides their parameters from type checkers.
@@ -16,7 +16,7 @@ import sys
 from uuid import NAMESPACE_URL, uuid5
 
 from cyclonedx.contrib.license.factories import LicenseFactory
-from cyclonedx.model import ExternalReference, ExternalReferenceType, XsUri
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, XsUri
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.output.json import JsonV1Dot6
@@ -39,7 +39,7 @@ def bill(image: str) -> str:
         licenses=[licences.make_from_string("Apache-2.0")],
     )
     bom.register_dependency(whole, bom.components)
-    content = json.dumps([(package.name, package.version) for package in found])
+    content = json.dumps([(package.name, package.version, package.sha256) for package in found])
     bom.serial_number = uuid5(NAMESPACE_URL, f"wakeboard-{image} {__version__} {content}")
     document = json.loads(JsonV1Dot6(bom).output_as_string())
     del document["metadata"]["timestamp"]
@@ -47,7 +47,7 @@ def bill(image: str) -> str:
 
 
 def _component(package: Package, licences: LicenseFactory) -> Component:
-    url = PackageURL("pypi", None, package.name, package.version)
+    url = PackageURL(package.ecosystem, None, package.name, package.version)
     homepage = ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(package.homepage))
     return Component(
         name=package.name,
@@ -55,6 +55,7 @@ def _component(package: Package, licences: LicenseFactory) -> Component:
         type=ComponentType.LIBRARY,
         bom_ref=str(url),
         purl=url,
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256) for sha256 in package.sha256],
         licenses=[licences.make_from_string(package.licence)],
         external_references=[homepage] if package.homepage else [],
     )

@@ -7,6 +7,7 @@ the same versions. The base image's own packages (Debian, CPython) are in no loc
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+VENDORED: Final = ROOT / "wakeboard" / "board" / "static" / "vendor"
 LOCKS: Final[Mapping[str, Path]] = {
     image: ROOT / "locks" / f"{lock}.txt"
     for image, lock in {"operator": "operator", "worker": "worker", "jobs": "worker", "board": "board"}.items()
@@ -42,12 +44,14 @@ class LicenceUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One package in an image. `licence` is an SPDX expression."""
+    """One package in an image. `licence` is an SPDX expression. `sha256`: of each of its files that the lock allows."""
 
     name: str
     version: str
     licence: str
     homepage: str
+    sha256: tuple[str, ...]
+    ecosystem: str = "pypi"
 
 
 def packages(image: str) -> list[Package]:
@@ -57,7 +61,17 @@ def packages(image: str) -> list[Package]:
     """
     entries = re.split(r"\n(?=\S)", LOCKS[image].read_text(encoding="utf-8"))
     locked = [entry for entry in entries if not entry.startswith("#")]
-    return [package for entry in locked if (package := _package(entry)) is not None]
+    found = [package for entry in locked if (package := _package(entry)) is not None]
+    return found + (vendored() if image == "board" else [])
+
+
+def vendored() -> list[Package]:
+    """The files of other projects that the board serves to browsers."""
+    files = tomllib.loads((VENDORED / "vendor.toml").read_text(encoding="utf-8"))["file"]
+    return [
+        Package(file["package"], file["version"], file["licence"], file["homepage"], (file["sha256"],), "npm")
+        for file in files
+    ]
 
 
 def _package(entry: str) -> Package | None:
@@ -68,7 +82,8 @@ def _package(entry: str) -> Package | None:
     found = cast("Message", metadata(requirement.name))
     if found["Version"] != version:
         raise PackageNotFoundError(f"{requirement.name} {version}; type: make setup")
-    return Package(requirement.name, version, _licence(found), _homepage(found))
+    hashes = tuple(sorted(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry)))
+    return Package(requirement.name, version, _licence(found), _homepage(found), hashes)
 
 
 def _licence(found: Message) -> str:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tools import check_repo
 from tools.audit import Audited, npm_packages, python_packages, summary
 from tools.chart_exceptions import Exemption, Finding, unexcused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 LIMIT = Finding("kube-score", "cpu-limit", "default", "Deployment/wakeboard-operator", "CPU limit is not set")
 
@@ -68,3 +75,19 @@ def test_advisories_of_npm_are_named():
 
 def test_an_audit_without_findings_succeeds():
     assert summary([Audited([], 3, 0)]) == (["3 locked versions were compared, 0 advisories."], 0)
+
+
+def test_an_audit_that_compared_nothing_fails():
+    lines, code = summary([Audited([], 0, 3)])
+    assert code == 1
+    assert "Nothing was compared" in lines[-1]
+
+
+def test_a_file_of_another_project_that_was_changed_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    changed = tmp_path / "vendor"
+    shutil.copytree(check_repo.VENDORED, changed)
+    monkeypatch.setattr(check_repo, "VENDORED", changed)
+    assert check_repo.vendored_files() == []
+    (changed / "htmx.min.js").write_text("changed")
+    (changed / "other.js").write_text("")
+    assert len(check_repo.vendored_files()) == 2
