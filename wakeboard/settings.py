@@ -219,8 +219,8 @@ class Settings(BaseSettings):
         400,
         ge=1,
         le=3650,
-        description="Days after which rows of the audit log are deleted. The operator, `up` and `migrate` set this for"
-        " the installation; workers ignore it.",
+        description="Days after which rows of the audit log are deleted. `migrate` and `up` set this for the"
+        " installation. An operator whose role does not own the schema can only lengthen it; workers ignore it.",
     )
 
     # alerts

@@ -92,7 +92,12 @@ def test_another_queue_delivers_with_its_own_pool():
         ({"url": "https://jobs.example.com/tools"}, "https://jobs.example.com/tools"),
         ({"enabled": True, "origin": "https://jobs.example.com", "prefix": "/w"}, "https://jobs.example.com/w"),
         (
-            {"enabled": True, "login": "kubernetes", "ingress": {"enabled": True, "host": "jobs.example.com"}},
+            {
+                "enabled": True,
+                "login": "proxy",
+                "proxySecretName": "x",
+                "ingress": {"enabled": True, "host": "jobs.example.com"},
+            },
             "http://jobs.example.com",
         ),
         (

@@ -261,6 +261,18 @@ def test_the_payload_of_another_roles_run_is_not_replaced(
         assert conn.execute("select payload from wakeboard.job_runs").fetchall() == [({"by": 1},)]
 
 
+def test_only_the_owner_shortens_the_life_of_audit_rows(role_database: RoleDatabase) -> None:
+    def kept_days(role: str, days: int) -> float:
+        with psycopg.connect(role_database.dsn(role) if role else role_database.superuser) as conn:
+            conn.execute("select wakeboard.set_audit_retention(make_interval(days => %s))", [days])
+        with psycopg.connect(role_database.superuser) as conn:
+            row = conn.execute("select extract(epoch from min_audit_retention)::float8 from wakeboard.installation")
+            return row.fetchall()[0][0] / 86_400
+
+    assert [kept_days("operator", 1), kept_days("operator", 500), kept_days("operator", 400)] == [400, 500, 500]
+    assert kept_days("", 30) == 30
+
+
 def test_an_autoscaler_may_count_the_backlog_and_nothing_else(role_database: RoleDatabase) -> None:
     assert not role_database.refused("scaler", "select from wakeboard.backlog('{default}', 60)")
     assert role_database.refused("scaler", "select from wakeboard.job_runs")

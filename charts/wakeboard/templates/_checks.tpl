@@ -86,6 +86,9 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- if and $board.ingress.enabled (not $board.ingress.host) }}
 {{- fail "board.ingress.enabled needs board.ingress.host, the host name under which browsers reach the board." }}
 {{- end }}
+{{- if and $board.enabled $board.ingress.enabled (has $board.login (list "kubernetes" "tokens")) (not (hasPrefix "https://" (include "wakeboard.boardOrigin" .))) }}
+{{- fail (printf "With board.login=%s users send a token, which HTTP shows to everybody on the way: name a certificate in board.ingress.tls, or, if something in front of the Ingress ends TLS, set board.origin to the https:// address of the board." $board.login) }}
+{{- end }}
 {{- if and $board.httpRoute.enabled (not (and $board.httpRoute.parentRefs $board.httpRoute.hostnames)) }}
 {{- fail "board.httpRoute.enabled needs board.httpRoute.parentRefs, the gateways, and board.httpRoute.hostnames, the host names under which browsers reach the board." }}
 {{- end }}

@@ -40,6 +40,7 @@
       value: {{ $name | quote }}
     {{- end }}
     {{- end }}
+    {{- include "wakeboard.settings" (list $.Values.maintenance (list "auditRetentionDays")) | trim | nindent 4 }}
     {{- include "wakeboard.logSettings" $ | nindent 4 }}
   securityContext:
     {{- toYaml $.Values.operator.securityContext | nindent 4 }}
