@@ -4,7 +4,7 @@ It recognises patterns: passwords in URLs, `password=…` and similar names, HTT
 tokens of well-known services. It does not know the values of secrets. A value of letters only may be a word: it is
 masked after `=`, and after a colon if the name is that of a password and the value ends the line.
 
-Anybody may write the text, and the masking often runs in an event loop. So each text is cut before it is searched, and
+Any user may write the text, and the masking often runs in an event loop. So each text is cut before it is searched, and
 no pattern looks at a character more often than a fixed number of times.
 """
 

@@ -30,14 +30,24 @@ if TYPE_CHECKING:
 DSN = os.environ["WAKEBOARD_DSN"]
 HANDLED = ("customer.subscription.", "invoice.paid")  # by handlers.py
 SECRET = os.environ["STRIPE_WEBHOOK_SECRET"]
+MAX_BODY = 1 << 20  # bytes
 pool = AsyncConnectionPool(DSN, min_size=2, open=False)
 
 
 async def webhook(request: Request) -> Response:
-    """Answers 200 once the run is committed, and 400 if the signature is wrong or older than five minutes."""
-    body = await request.body()
+    """Answers 200 once the run is committed, and 400 if the signature is wrong or older than five minutes.
+
+    Until the signature is checked any sender may write the body: 413 if it is longer than any event of Stripe.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY:
+            return Response(status_code=413)
     try:
-        event = stripe.Webhook.construct_event(body, request.headers.get("Stripe-Signature"), SECRET, tolerance=300)
+        event = stripe.Webhook.construct_event(
+            bytes(body), request.headers.get("Stripe-Signature"), SECRET, tolerance=300
+        )
     except (stripe.SignatureVerificationError, ValueError, TypeError):  # TypeError: a signature that is not ASCII
         return Response(status_code=400)
     if not event.type.startswith(HANDLED):  # the object of others may have no id
