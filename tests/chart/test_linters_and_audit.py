@@ -59,13 +59,13 @@ def test_an_advisory_is_named_with_the_release_that_fixes_it_and_fails_the_audit
 def test_what_a_registry_has_no_advisories_for_is_counted_and_fails_nothing():
     lines, code = summary(
         [
-            python_packages({"dependencies": [UNKNOWN]}, "worker.txt"),
+            python_packages({"dependencies": [FINE, UNKNOWN]}, "worker.txt"),
             npm_packages({"error": {}}, "bench/competitors/npm"),
         ]
     )
     assert code == 0
     assert lines[0].endswith("were not compared: the registry offers no advisories for them.")
-    assert lines[-1] == "0 locked versions were compared, 0 advisories."
+    assert lines[-1] == "1 locked versions were compared, 0 advisories."
 
 
 def test_advisories_of_npm_are_named():
