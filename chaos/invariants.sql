@@ -58,12 +58,12 @@ select run.id, run.status, run.attempts, run.release_count, count(tries)
  group by run.id, run.status, run.attempts, run.release_count
 having run.attempts <> count(tries) + (run.status = 'succeeded')::integer + greatest(0, run.release_count - 4);
 
--- other: the lease epoch counts claims and reaps
-select run.id, run.lease_epoch, count(*)
+-- other: the lease epoch is that of the last claim or reap
+select run.id, run.lease_epoch, max(step.epoch)
   from wakeboard.all_runs as run
   join chaos.transitions as step on step.run_id = run.id and step.what in ('claimed', 'reaped')
  where run.id <> all (%(changed_by_users)s)
- group by 1, 2 having run.lease_epoch <> count(*);
+ group by 1, 2 having run.lease_epoch <> max(step.epoch);
 
 -- other: a dead run crashed three times, used its attempts up, or was discarded
 select id, error_type, attempts, crash_count from wakeboard.all_runs

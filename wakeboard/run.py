@@ -105,7 +105,7 @@ class Run(ABC):
     definition_id: int | None
     """The stored schedule; None: an application enqueued the run."""
     epoch: int
-    """The lease epoch: each claim increments it."""
+    """The lease epoch: it grows with each claim, by a random number."""
     crash_count: int
     """How many workers have crashed while they executed this run."""
     in_thread: bool

@@ -50,7 +50,7 @@ async def wait(run):
 
 
 async def fail(run):
-    if run.epoch > run.payload["times"]:
+    if run.row.attempts > run.payload["times"]:
         return {"attempt": run.row.attempts}
     match run.payload["how"]:
         case "discard":
@@ -64,6 +64,7 @@ async def fail(run):
 
 
 async def steps(run):
+    await asyncio.sleep(run.payload.get("seconds", 0))
     step = await under_lease("step", run, name="draw")
     drawn = step.stored
     if not step.done:
@@ -71,19 +72,20 @@ async def steps(run):
         drawn = random.random()
         await under_lease("step", run, name="draw", result=json.dumps(drawn))
     await note(run, f"drawn {drawn}")
-    if run.epoch == 1:
+    if run.row.attempts == 1:
         raise ValueError("after the step")
     return {"drawn": drawn}
 
 
 async def effect(run):
+    await asyncio.sleep(run.payload.get("seconds", 0))
     (state,) = await under_lease("effect", run, key="mail")
     await note(run, f"{state} {uuid5(UUID(str(run.row.uuid)), 'mail')}")
-    if run.epoch == 1:
+    if run.row.attempts == 1:
         raise ValueError("within the effect")
     if state != "done":
         await under_lease("effect", run, key="mail", done=True)
-    if run.epoch == 2:
+    if run.row.attempts == 2:
         raise ValueError("after the effect")
     return {"done": state == "done"}
 
@@ -94,7 +96,7 @@ async def once(run):
         ((mine,),) = await (await conn.execute(query, [WORKER, run.id, run.row.uuid, run.epoch])).fetchall()
         if mine:
             await conn.execute(NOTE, [run.id, run.epoch, "paid"])
-    if run.epoch == 1:
+    if run.row.attempts == 1:
         raise ValueError("after the commit")
     return {"mine": mine}
 

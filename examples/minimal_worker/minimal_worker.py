@@ -32,7 +32,7 @@ class Outcome(Exception):
 
     def __init__(self, word, delay_s=None, error_type="", text="", result=None):
         self.word, self.delay_s, self.error_type, self.text, self.result = word, delay_s, error_type, text, result
-        functions = {"succeeded": "complete", "failed": "fail", "timed_out": "fail", "discarded": "fail"}
+        functions = {"succeeded": "complete_many", "failed": "fail", "timed_out": "fail", "discarded": "fail"}
         self.function = functions.get(word, "release")
 
 
@@ -214,16 +214,16 @@ class Worker:
             await asyncio.sleep(pause)
 
     async def report(self):
-        """Report what has ended, in a statement for each function and epoch. What is locked is reported again."""
+        """Report what has ended, in a statement for each function. What is locked is reported again."""
         batches = {}
         for run in self.held.values():
             if run.outcome:
-                batches.setdefault((run.outcome.function, run.epoch), []).append(run)
-        for (function, epoch), runs in batches.items():
+                batches.setdefault(run.outcome.function, []).append(run)
+        for function, runs in batches.items():
             ids, epochs = array(run.id for run in runs), array(run.epoch for run in runs)
             words, delays = [run.outcome.word for run in runs], [run.outcome.delay_s for run in runs]
-            if function == "complete":
-                values = {"epoch": epoch, "results": json.dumps({run.id: run.outcome.result for run in runs})}
+            if function == "complete_many":
+                values = {"epochs": epochs, "results": json.dumps({run.id: run.outcome.result for run in runs})}
             elif function == "fail":
                 types, texts = [run.outcome.error_type for run in runs], [run.outcome.text for run in runs]
                 values = {"epochs": epochs, "outcomes": words, "error_types": types, "errors": texts}
@@ -238,4 +238,4 @@ class Worker:
             for run in runs:
                 if (run.id,) not in locked and self.held.get(run.id) is run:
                     del self.held[run.id]
-                    self.succeeded += function == "complete" and (run.id,) not in refused
+                    self.succeeded += function == "complete_many" and (run.id,) not in refused

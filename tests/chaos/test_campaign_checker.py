@@ -55,15 +55,18 @@ def _fill(conn: psycopg.Connection) -> None:
     conn.execute("select wakeboard.enqueue('charges', '{\"tag\": \"a\"}', idempotency_key => 'a')")
     conn.execute(CLAIM, (7, "charges"))
     with conn.transaction():
-        conn.execute("select wakeboard.once(7, 1, uuid, 1, 'charge') from wakeboard.job_runs")
+        conn.execute("select wakeboard.once(7, 1, uuid, lease_epoch, 'charge') from wakeboard.job_runs")
         conn.execute(
             "insert into chaos.effects (run_id, run_uuid, key, worker_clock) select 1, uuid, 'charge', now()"
             " from wakeboard.job_runs"
         )
-    conn.execute("select wakeboard.complete(7, '{1}', 1)")
+    conn.execute("select wakeboard.complete(7, '{1}', lease_epoch) from wakeboard.job_runs where id = 1")
     conn.execute("select wakeboard.enqueue('flaky', '{\"tag\": \"b\"}', max_attempts => 1)")
     conn.execute(CLAIM, (7, "flaky"))
-    conn.execute("select wakeboard.fail(7, '{2}', '{1}', '{failed}', '{E}', '{no}', '{\"\"}', '{null}')")
+    conn.execute(
+        "select wakeboard.fail(7, '{2}', array[lease_epoch], '{failed}', '{E}', '{no}', '{\"\"}', '{null}')"
+        " from wakeboard.job_runs where id = 2"
+    )
     conn.execute(
         "insert into wakeboard.job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
         " next_run_at) values ('file:chaos', 'chaos', 'one', '', 'ticks', '* * * * *', %s,"
@@ -100,7 +103,7 @@ def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:
         ("update wakeboard.job_run_history set attempts = 2 where id = 1", "attempts are counted right"),
         ("update wakeboard.job_run_history set crash_count = 1 where id = 1", "crashes are counted right"),
         ("delete from wakeboard.job_attempts", "attempts are counted right"),
-        ("update wakeboard.job_runs set lease_epoch = 5", "the lease epoch counts claims and reaps"),
+        ("update wakeboard.job_runs set lease_epoch = 5", "the lease epoch is that of the last claim or reap"),
         ("delete from wakeboard.job_run_history where id = 5", "no tick is lost"),
         ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 5", "no tick twice"),
         (

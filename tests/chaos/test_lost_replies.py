@@ -61,5 +61,5 @@ def test_orphaned_leases_of_a_terminating_worker_are_reaped_as_soon_as_those_of_
         left = time.monotonic()
         # The runs of the lost reply are left; the worker had claimed others before. Whether the reap counts a crash
         # depends on whether the worker sent heartbeats for half a lease after the claim.
-        watcher.wait("select bool_and(status = 'queued' and lease_epoch = 2) from wakeboard.job_runs")
+        watcher.wait("select bool_and(status = 'queued' and lease_epoch > 0) from wakeboard.job_runs")
         assert time.monotonic() - left < LEASE_S + 6 + BUSY_MACHINE_S

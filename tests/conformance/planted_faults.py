@@ -45,7 +45,7 @@ FAULTS = (
         "the epoch of the claim is not sent",
         "retry",
         "the run did not succeed",
-        {"($3::bigint[])[1]": "1"},
+        {"complete_many($1, $2, $3,": "complete_many($1, $2, array[cardinality($3::bigint[])]::bigint[],"},
     ),
     Fault(
         "a completion is sent after the lease has expired",

@@ -10,6 +10,8 @@ The worlds are small enough for a complete search:
     fence     one run; workers that do not check their clocks, requests that arrive late or twice, effects in
               transactions that stay open
     failover  the same without effects and repeats; a replica takes over without the last claim
+    forgetful the server forgets its last commits, and gives the id to another run, whose lease is the next one here;
+              outcomes of the lost lease still arrive
     validity  one run, a lease of three ticks, workers that send heartbeats and stop without validity. A frozen worker
               is one that does nothing more: it checks its clock before it continues
     limit     two runs with one limit key that allows one run at once
@@ -225,7 +227,9 @@ def _take(setup: Setup, state: State, number: int, request: Request) -> Answer:
             return f"{name} finds a locked row", state, request._replace(stage="nothing")
         if not _free(setup, row):
             return f"{name} finds run {request.run} taken", state, request._replace(stage="nothing")
-    epoch, nth = row.epoch + setup.has("claim's epoch"), row.claims + 1
+    never_twice = setup.random_steps and setup.has("an epoch never comes twice")
+    step = 1 + row.lost if never_twice else 1  # any number that no lost claim has had
+    epoch, nth = row.epoch + step * setup.has("claim's epoch"), row.claims + 1
     then = state.with_run(request.run, status="running", by=number, epoch=epoch, left=setup.lease, claims=nth)
     if setup.burst is not None:
         taken = state.units + setup.has("a start takes its unit in the statement of the claim")
@@ -253,7 +257,9 @@ def _complete(setup: Setup, state: State, number: int, request: Request, attempt
         yield f"{event}: out of job_runs", state.with_run(run, status="vanished"), request._replace(stage="half")
     elif leased:
         then = state.with_run(run, status="succeeded", by=number, epoch=attempt.epoch, left=0, accepted=accepted)
-        yield event, then._replace(noted=awaited), _yes(request)
+        foreign = setup.random_steps and row.claims != attempt.nth
+        wrong = "the outcome of a lost attempt was accepted for another run" if foreign else ""
+        yield event, then._replace(noted=awaited, wrong=wrong), _yes(request)
         if awaited and not setup.has("the statement that ends a run notes the end"):
             yield f"{event}, and the end is not noted", then, _yes(request)
     elif (

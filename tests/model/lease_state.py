@@ -23,6 +23,7 @@ class Setup:
     effects: bool = False  # handlers have effects, in transactions that stay open
     repeats: bool = False  # requests are sent again while the first may be running
     failover: bool = False  # a failover may lose a claim
+    random_steps: bool = False  # a claim advances the epoch at random; else by one: then the other guards hold alone
     releases: bool = False  # handlers may fail or snooze
     returns: bool = True  # handlers return
     kills: bool = False  # the process of one worker may be killed, start again, and be reported as ended
@@ -41,12 +42,13 @@ class Setup:
 
 FENCE: Final = Setup("fence", effects=True, repeats=True, releases=True)
 FAILOVER: Final = Setup("failover", failover=True, releases=True, in_two_steps=False)
+FORGETFUL: Final = Setup("forgetful", failover=True, random_steps=True, repeats=True, releases=True, in_two_steps=False)
 VALIDITY: Final = Setup("validity", lease=3, margins=True, returns=False, in_two_steps=False)
 LIMIT: Final = Setup("limit", runs=2, limit=1)
 RATE: Final = Setup("rate", runs=2, limit=2, burst=1, in_two_steps=False)
 WAITING: Final = Setup("waiting", runs=2, waits=True, releases=True, in_two_steps=False)
 TERMINATION: Final = Setup("termination", effects=True, releases=True, kills=True)
-SETUPS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
+SETUPS: Final = (FENCE, FAILOVER, FORGETFUL, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
 
 
 class Run(NamedTuple):

@@ -155,13 +155,13 @@ class SqlClient:
         return {run: answer for run, answer in answers if answer != "unregistered"}
 
     def complete(self, *leases: Lease, results: object = None, ages: tuple[float, float] | None = None) -> list[int]:
-        """Completes runs of one epoch; those that were refused. `ages`: seconds since the handlers began and ended."""
+        """Completes runs; those that were refused. `ages`: seconds since the handlers began and ended."""
         ids, epochs = _columns(leases)
         given = None if results is None else json.dumps(results)
         timed = (ids, *_repeated(ages, len(leases))) if ages else (None, None, None)
         return self.column(
-            "select complete(%s, %s, %s, %s::text::jsonb, %s::bigint[], %s::real[], %s::real[])",
-            *(self.worker_id, ids, (epochs or [0])[0], given, *timed),
+            "select complete_many(%s, %s, %s, %s::text::jsonb, %s::bigint[], %s::real[], %s::real[])",
+            *(self.worker_id, ids, epochs, given, *timed),
         )
 
     def fail(

@@ -33,9 +33,9 @@ def enqueued_for(claim: str, admin: SqlClient, **named: Any) -> int:
 def test_a_claim_leases_a_due_run_and_records_its_worker(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue("ping", {"to": "ann"}, timeout_s=600)
     (lease,) = worker.claim(lease_s=60)
-    assert lease == (run, 1)
     row = admin.run(run)
-    assert (row.status, row.locked_by, row.lease_epoch, row.attempts) == ("running", worker.worker_id, 1, 1)
+    assert (row.status, row.locked_by, row.lease_epoch, row.attempts) == ("running", worker.worker_id, lease.epoch, 1)
+    assert lease.id == run
     assert (row.locked_until - row.started_at).total_seconds() == 60
 
 

@@ -141,7 +141,9 @@ def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(admin: SqlClient
         "select id, answer, epoch from renew(%s, 60, %s, %s, '{1,1}', '{0,0}')",
         *(worker.worker_id, [first.id, second.id], [first.epoch, second.epoch]),
     )
-    assert {tuple(row) for row in answers if row.id} == {(cancelled, "cancel", 1), (lost, "refused", 1)}
+    assert {tuple(row) for row in answers if row.id} == {
+        *((cancelled, "cancel", first.epoch), (lost, "refused", second.epoch)),
+    }
 
 
 # -- what never started ------------------------------------------------------------------------------------------------
@@ -236,12 +238,14 @@ def test_a_late_release_changes_nothing_for_the_next_worker_of_the_run(
 def test_a_run_that_disconnects_its_workers_becomes_dead(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(max_attempts=1)
     worker.register(lease_s=LEASE_S)
+    leases = 0
     while admin.status(run) != "dead":
+        leases += 1
         (lease,) = worker.claim() or worker.claim_quarantined()
         time_passes(admin, LEASE_S + 1)
         admin.reap()
         worker.release(lease, reason="disconnected")
-    assert admin.run(run).lease_epoch < 20
+    assert leases < 10
 
 
 def test_a_worker_without_heartbeats_uncounts_no_crash(admin: SqlClient, worker: SqlClient) -> None:

@@ -116,6 +116,7 @@ class Interleaving:
         self._meanwhile = meanwhile
         self._version = self.observer.conn.info.server_version
         self.observer.sql("alter sequence job_runs_id_seq restart 1000000000")  # no other number equals an id
+        self.observer.sql("create or replace function lease_step() returns bigint language sql as 'select 1::bigint'")
 
     def _set(self, status: str) -> Lease:
         self.observer.sql(_EMPTY)

@@ -271,7 +271,7 @@ async def act_as_worker(dsn: str) -> None:
         with connect_blocking(dsn) as beat:
             assert renew(beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, 0.5)]) == []
         await worker_store.still_leased([(free[0], free[1])])
-        assert await worker_store.complete([free[0]], free[1]) == []
+        assert await worker_store.complete([free[0]], [free[1]]) == []
         assert await worker_store.release([Release(limited[0], limited[1])]) == []
         assert await worker_store.fail([Failure(limited[0], limited[1], "failed", "E", "why")]) == [limited[0]]
         await worker_store.deregister_worker()

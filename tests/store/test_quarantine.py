@@ -23,7 +23,7 @@ def test_after_one_crash_a_run_is_like_any_other(admin: SqlClient, worker: SqlCl
     run = admin.enqueue()
     admin.crashed(run, 1)
     assert worker.claim_quarantined() == []
-    assert worker.claim() == [(run, 1)]
+    assert [lease.id for lease in worker.claim()] == [run]
 
 
 def test_a_quarantined_run_is_claimed_alone_and_by_no_other_claim(admin: SqlClient, worker: SqlClient) -> None:
@@ -31,8 +31,8 @@ def test_a_quarantined_run_is_claimed_alone_and_by_no_other_claim(admin: SqlClie
     quarantined(admin, limit_key="one")
     assert worker.claim() == []
     assert worker.claim_limited("one") == []
-    assert worker.claim_quarantined() == [(run, 1)]
-    assert worker.claim_quarantined() == [(second, 1)]
+    assert [lease.id for lease in worker.claim_quarantined()] == [run]
+    assert [lease.id for lease in worker.claim_quarantined()] == [second]
 
 
 def test_the_quarantined_run_that_has_waited_longest_is_claimed_first(admin: SqlClient, worker: SqlClient) -> None:
@@ -41,7 +41,7 @@ def test_the_quarantined_run_that_has_waited_longest_is_claimed_first(admin: Sql
     assert (
         str(worker.value("select quarantined_since('{default}', '{ping}') at time zone 'UTC'")) == "2020-01-01 00:00:00"
     )
-    assert worker.claim_quarantined() == [(oldest, 1)]
+    assert [lease.id for lease in worker.claim_quarantined()] == [oldest]
 
 
 def test_a_quarantined_run_respects_its_limit(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
@@ -50,7 +50,7 @@ def test_a_quarantined_run_respects_its_limit(admin: SqlClient, worker: SqlClien
     run = quarantined(admin, limit_key="one")
     assert worker.claim_quarantined() == []
     other.complete(lease)
-    assert worker.claim_quarantined() == [(run, 1)]
+    assert [lease.id for lease in worker.claim_quarantined()] == [run]
     assert admin.run(run).holds_slot
     assert admin.status(running) == "succeeded"
     admin.enqueue(limit_key="one")
@@ -65,7 +65,7 @@ def test_a_quarantined_run_whose_limit_is_locked_is_skipped(
     admin.sql("insert into job_limits (key) values ('one')")
     with other.conn.transaction():
         other.claim_limited("one")
-        assert worker.claim_quarantined() == [(free, 1)]
+        assert [lease.id for lease in worker.claim_quarantined()] == [free]
 
 
 def test_a_quarantined_run_that_fails_stays_quarantined(admin: SqlClient, worker: SqlClient) -> None:
@@ -80,7 +80,7 @@ def test_a_retry_by_hand_clears_the_suspicion(admin: SqlClient, worker: SqlClien
     run = quarantined(admin)
     worker.fail(*worker.claim_quarantined(), outcome="discarded")
     admin.retry(run)
-    assert worker.claim() == [(run, 2)]
+    assert [lease.id for lease in worker.claim()] == [run]
 
 
 def test_a_quarantined_run_is_claimed_after_its_limit_was_deleted(admin: SqlClient, worker: SqlClient) -> None:

@@ -145,7 +145,7 @@ def test_every_function_after_which_runs_may_be_dead_notes_their_ends() -> None:
 
 
 def test_all_columns_of_a_run_are_kept_in_history() -> None:
-    completed = _history_columns("complete.sql")
+    completed = _history_columns("complete_many.sql")
     finished = _history_columns("finish_runs.sql")
     skipped = _history_columns("enqueue_due_ticks.sql")
     assert completed[:-1] == finished[:-2]

@@ -50,12 +50,12 @@ RUNS: Final = ("enqueue", "enqueue_after", "claim", "complete", "pass_on")
 
 # The function, a condition, its replacement, and the operations that can show the difference (none: all).
 WRONG: Final = (
-    ("claim", "lease_epoch = lease_epoch + 1,", "", ()),
+    ("claim", "lease_epoch = lease_epoch + (select lease_step()),", "", ()),
     ("claim", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
     ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
     ("claim_limited", "free_slots(turn.shared_key),", "turn_count,", LIMITS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
-    ("complete", "lease_epoch = epoch and locked_by = worker", "lease_epoch = epoch", ()),
+    ("complete_many", "and locked_by = worker and has_dependents is null", "and has_dependents is null", ()),
     (
         "fail",
         "and job_attempts.outcome in ('cancelled', case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end)",  # noqa: E501

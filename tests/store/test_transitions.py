@@ -27,13 +27,15 @@ def _table() -> list[tuple[str, str, str]]:
     return [(row[0], function, cell) for row in rows[1:] for function, cell in zip(rows[0][1:], row[1:], strict=True)]
 
 
-FAIL = "select wakeboard.fail(7, '{1}', '{1}', '{%s}', '{E}', '{e}', '{s}', '{null}')"
+EPOCHS = "array(select greatest(lease_epoch, 1) from wakeboard.all_runs where id = 1)"
+FAIL = f"select wakeboard.fail(7, '{{1}}', {EPOCHS}, '{{%s}}', '{{E}}', '{{e}}', '{{s}}', '{{null}}')"
+COMPLETE = f"select wakeboard.complete(7, '{{1}}', ({EPOCHS})[1])"
 STEPS_TO = {
     "queued": [],
     "running": ["claim"],
     "failed": ["claim", FAIL % "failed", "update wakeboard.job_runs set run_at = now()"],
     "dead": ["claim", FAIL % "discarded"],
-    "succeeded": ["claim", "select wakeboard.complete(7, '{1}', 1)"],
+    "succeeded": ["claim", COMPLETE],
     "cancelled": ["select wakeboard.cancel('{1}')"],
     "skipped": [
         "update wakeboard.job_runs set start_before = now() - interval '1 s'",
@@ -47,9 +49,9 @@ truncate wakeboard.job_runs, wakeboard.job_run_history, wakeboard.job_attempts, 
 CLAIM = "select id from wakeboard.claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{job}', 10)"
 FUNCTIONS = {
     "claim": CLAIM,
-    "complete": "select wakeboard.complete(7, '{1}', 1)",
+    "complete": COMPLETE,
     "fail": FAIL % "failed",
-    "release": "select wakeboard.release(7, '{1}', '{1}', '{0}', '{true}')",
+    "release": f"select wakeboard.release(7, '{{1}}', {EPOCHS}, '{{0}}', '{{true}}')",
     "reap": "select crashed from wakeboard.reap(0, always => true)",
     "report_worker_terminated": "select crashed from wakeboard.report_worker_terminated(7, 'OOMKilled')",
     "cancel": "select answer from wakeboard.cancel('{1}')",

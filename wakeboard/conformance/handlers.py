@@ -50,8 +50,8 @@ async def wait(run: Run) -> dict[str, int]:
 
 @handler("conformance.fail")
 async def fail(run: Run) -> dict[str, int]:
-    """End the first `times` attempts as `how` says. `epoch` counts them, because a snooze is not an attempt."""
-    if run.epoch <= run.payload["times"]:
+    """End the first `times` attempts as `how` says."""
+    if run.attempt <= run.payload["times"]:
         match run.payload["how"]:
             case "discard":
                 raise Discard("no such customer")
@@ -67,6 +67,7 @@ async def fail(run: Run) -> dict[str, int]:
 @handler("conformance.steps")
 async def steps(run: Run) -> dict[str, float]:
     """Draw a number in a step. The first attempt fails after it."""
+    await asyncio.sleep(run.payload.get("seconds", 0))
 
     async def draw() -> float:
         await note(run, "draw")
@@ -74,7 +75,7 @@ async def steps(run: Run) -> dict[str, float]:
 
     drawn = await run.step("draw", draw)
     await note(run, f"drawn {drawn}")
-    if run.epoch == 1:
+    if run.attempt == 1:
         raise ValueError("after the step")
     return {"drawn": drawn}
 
@@ -82,12 +83,13 @@ async def steps(run: Run) -> dict[str, float]:
 @handler("conformance.effect")
 async def effect(run: Run) -> dict[str, bool]:
     """Attempt 1 fails within the effect, attempt 2 after it. Attempt 3 finds it done."""
+    await asyncio.sleep(run.payload.get("seconds", 0))
     async with run.effect("mail") as mail:
         state = "done" if mail.done else "in doubt" if mail.in_doubt else "new"
         await note(run, f"{state} {mail.provider_key}")
-        if run.epoch == 1:
+        if run.attempt == 1:
             raise ValueError("within the effect")
-    if run.epoch == 2:  # noqa: PLR2004 - see above
+    if run.attempt == 2:  # noqa: PLR2004 - see above
         raise ValueError("after the effect")
     return {"done": mail.done}
 
@@ -99,7 +101,7 @@ async def once(run: Run) -> dict[str, bool]:
         mine = await run.once(conn, "payment")
         if mine:
             await conn.execute(NOTE, [run.id, run.epoch, "paid"])
-    if run.epoch == 1:
+    if run.attempt == 1:
         raise ValueError("after the commit")
     return {"mine": mine}
 

@@ -44,6 +44,11 @@ create table conformance.notes (
   id bigserial primary key, run_id bigint, epoch bigint, what text, at timestamptz default clock_timestamp());
 create function conformance.note(run_id bigint, epoch bigint, what text) returns void language sql security definer
   as 'insert into conformance.notes (run_id, epoch, what) values ($1, $2, $3)';
+create table conformance.leases (id bigserial primary key, run_id bigint, epoch bigint);
+create function conformance.note_lease() returns trigger language plpgsql security definer
+  as 'begin insert into conformance.leases (run_id, epoch) values (new.id, new.lease_epoch); return null; end';
+create trigger leases after update on wakeboard.job_runs for each row
+  when (old.locked_by = 0 and new.locked_by <> 0) execute function conformance.note_lease();
 """
 
 
@@ -228,6 +233,12 @@ class Harness:
             b" from conformance.notes where run_id = %s order by id"
         )
         return [Note(*row) for row in self.rows(query, run_id)]
+
+    def leases(self, run_id: int) -> list[int]:
+        """The epochs of all leases of a run, in order."""
+        return [
+            row[0] for row in self.rows(b"select epoch from conformance.leases where run_id = %s order by id", run_id)
+        ]
 
     # -- the database --------------------------------------------------------------------------------------------------
 

@@ -221,8 +221,8 @@ _CLAIM_QUARANTINED: Final = (
     "select * from wakeboard.claim_quarantined(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
 )
 _COMPLETE: Final = (
-    "select wakeboard.complete("
-    "%s, %s::bigint[], %s, %s::pg_catalog.text::pg_catalog.jsonb, %s::bigint[], %s::real[], %s::real[])"
+    "select wakeboard.complete_many("
+    "%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text::pg_catalog.jsonb, %s::bigint[], %s::real[], %s::real[])"
 )
 _RENEW: Final = (
     "select id, answer, epoch from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
@@ -348,16 +348,20 @@ class WorkerStore:
             for made in [columns if columns[0] else []]  # null: the run had no earlier attempt
         ]
 
-    # -- outcomes (each returns the ids that were not accepted; `still_leased`: locked runs) ---------------------------
+    # -- outcomes (each id once; each returns the ids that were not accepted; `still_leased`: locked runs) -------------
 
     async def complete(
-        self, ids: Sequence[int], epoch: int, results: str | None = None, times: Mapping[int, Times] = NO_TIMES
+        self,
+        ids: Sequence[int],
+        epochs: Sequence[int],
+        results: str | None = None,
+        times: Mapping[int, Times] = NO_TIMES,
     ) -> list[int]:
-        """Reports runs of one lease epoch as succeeded. `results`: a JSON object {"<run id>": result, …}.
+        """Reports runs as succeeded. `results`: a JSON object {"<run id>": result, …}.
 
         `times` of those runs whose handler took a measurable time; the others ended a moment ago.
         """
-        values = number_array(ids), epoch, results, number_array(list(times)), *_ages(times.values())
+        values = number_array(ids), number_array(epochs), results, number_array(list(times)), *_ages(times.values())
         return await self._report(_COMPLETE, self.worker.worker_id, *values)
 
     async def fail(self, failures: Sequence[Failure]) -> list[int]:

@@ -26,7 +26,7 @@ from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.store.connection import cancel_and_abort
 from wakeboard.store.worker_api import SNOOZED, Failure, Release, Times
-from wakeboard_worker.in_flight import Outcomes
+from wakeboard_worker.in_flight import Outcomes, lease_of
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
@@ -82,14 +82,10 @@ class Completer:
 
     async def _report_all(self, connection: ReconnectingConnection[WorkerStore], outcomes: Outcomes) -> None:
         counts = self._in_flight.counts
-        by_epoch: dict[int, list[Attempt]] = {}  # nearly always one: first attempts have epoch 1
-        for attempt in outcomes.succeeded:
-            by_epoch.setdefault(attempt.epoch, []).append(attempt)
         until = _split_until()
-        for epoch, attempts in by_epoch.items():
-            for batch in _batches(attempts):
-                completed = await self._complete(connection, batch, epoch, until, outcomes.results)
-                counts.succeeded += len(completed)  # after the wait, in which another task may count
+        for batch in _batches(outcomes.succeeded):
+            completed = await self._complete(connection, batch, until, outcomes.results)
+            counts.succeeded += len(completed)  # after the wait, in which another task may count
         until = _split_until()
         for batch in _batches(outcomes.failures):
             failed = await self._report(connection, batch, lambda store, items: store.fail(items), until)
@@ -107,13 +103,12 @@ class Completer:
         self,
         connection: ReconnectingConnection[WorkerStore],
         attempts: Sequence[Attempt],
-        epoch: int,
         split_until: float,
-        results: Mapping[int, str],
+        results: Mapping[Attempt, str],
     ) -> Sequence[Attempt]:
         async def complete(store: WorkerStore, items: Sequence[Attempt]) -> list[int]:
-            ids = [attempt.id for attempt in items]
-            return await store.complete(ids, epoch, _json_object(results, ids), _measured_times(items))
+            ids, epochs = [attempt.id for attempt in items], [attempt.epoch for attempt in items]
+            return await store.complete(ids, epochs, _json_object(results, items), _measured_times(items))
 
         return await self._report(connection, attempts, complete, split_until, results)
 
@@ -123,7 +118,7 @@ class Completer:
         items: Sequence[_Item],
         operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
         split_until: float,
-        results: Mapping[int, str] | None = None,
+        results: Mapping[Attempt, str] | None = None,
     ) -> Sequence[_Item]:
         """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted.
 
@@ -138,7 +133,7 @@ class Completer:
             except Locked as error:
                 outages.lost("blocked outcomes", error)
                 for item in items:
-                    self._in_flight.block(item, (results or {}).get(item.id))
+                    self._in_flight.block(item, _result_of(item, results))
                 if connection is self._connection or len(items) == 1 or time.monotonic() > split_until:
                     return []
                 halves = items[: len(items) // 2], items[len(items) // 2 :]
@@ -158,7 +153,7 @@ class Completer:
                 log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
                 break
             if refused:
-                self._handle_refused(items, refused, still_leased, results or {})
+                self._handle_refused(items, refused, still_leased, results)
                 return [item for item in items if item.id not in refused]
             if self._in_flight.blocked:
                 self._unblock(items)
@@ -184,14 +179,18 @@ class Completer:
             return refused  # they are sent again, and the others are not: the store has accepted those
 
     def _handle_refused(
-        self, items: Sequence[Outcome], refused: set[int], still_leased: set[int], results: Mapping[int, str]
+        self,
+        items: Sequence[Outcome],
+        refused: set[int],
+        still_leased: set[int],
+        results: Mapping[Attempt, str] | None,
     ) -> None:
         """Block the refused outcomes whose run is still leased, and therefore locked. Other refused ones are lost."""
         lost = refused - still_leased
-        were_blocked = lost & self._in_flight.blocked.keys()
+        were_blocked = {item.id for item in items if item.id in lost and lease_of(item) in self._in_flight.blocked}
         for item in items:
             if item.id in still_leased:
-                self._in_flight.block(item, results.get(item.id))
+                self._in_flight.block(item, _result_of(item, results))
             else:
                 self._in_flight.unblock(item)
         self._in_flight.counts.lost += len(lost)
@@ -232,7 +231,11 @@ class Completer:
         failures = [each for each in outcomes if isinstance(each, Failure)]
         releases = [each for each in outcomes if isinstance(each, Release)]
         succeeded = [each for each in outcomes if not isinstance(each, Failure | Release)]
-        results = {each.outcome.id: each.result for each in blocked if each.result is not None}
+        results = {
+            each.outcome: each.result
+            for each in blocked
+            if each.result is not None and not isinstance(each.outcome, Failure | Release)
+        }
         await self._report_all(self._blocked_connection, Outcomes(succeeded, failures, releases, results))
 
     def _give_up_pause(self, blocked: BlockedOutcome) -> None:
@@ -251,7 +254,8 @@ class Completer:
         """Close the connections of attempts that have ended while their handlers still run: they must not commit."""
         for executor in self._in_flight.executors:
             for attempt in [*executor.abandoned, *executor.running.values()]:
-                if attempt.has_outcome and attempt.effect_conn is not None and attempt.id in self._in_flight.blocked:
+                is_blocked = attempt.has_outcome and lease_of(attempt) in self._in_flight.blocked
+                if is_blocked and attempt.effect_conn is not None:
                     conn, attempt.effect_conn = attempt.effect_conn, None
                     log.warning("closed the connection of a handler that does not stop", extra=attempt.log_fields())
                     cancel_and_abort(conn)
@@ -305,10 +309,20 @@ def _measured_times(attempts: Sequence[Attempt]) -> dict[int, Times]:
     }
 
 
-def _json_object(results: Mapping[int, str], ids: Sequence[int]) -> str | None:
-    members = [f'"{run}":{results[run]}' for run in ids if run in results] if results else []
+def _json_object(results: Mapping[Attempt, str], attempts: Sequence[Attempt]) -> str | None:
+    members = [f'"{attempt.id}":{results[attempt]}' for attempt in attempts if attempt in results] if results else []
     return "{" + ",".join(members) + "}" if members else None
 
 
+def _result_of(item: Outcome, results: Mapping[Attempt, str] | None) -> str | None:
+    return results.get(item) if results and not isinstance(item, Failure | Release) else None
+
+
 def _batches(items: Sequence[_Item]) -> list[Sequence[_Item]]:
+    """Split the outcomes for their statements. None names a run twice, so that its answer is about one lease."""
+    by_run = {item.id: item for item in items}
+    if len(by_run) < len(items):  # a run was claimed again before the outcome of its former lease was reported
+        later = list(by_run.values())
+        taken = set(map(id, later))
+        return [*_batches([item for item in items if id(item) not in taken]), *_batches(later)]
     return [items[start : start + BATCH_SIZE] for start in range(0, len(items), BATCH_SIZE)]

@@ -8,6 +8,9 @@ Twice a second the worker calls `enforce_limits`:
 - It releases rows that have waited since the last call, so that idle workers can claim them. Rows wait longer than
   expected when runs become longer than those before them.
 
+A lease is named by (id, epoch), never by the id of its run alone: the run may be claimed again while an older lease is
+still here, and a database that has lost its last commits gives the id to another run.
+
 Only the event loop writes. The heartbeat's thread reads copies (`leases`), each of which CPython creates in one step.
 It also takes waiting rows while the event loop is blocked (`take_waiting`): each row is taken by one of the two.
 """
@@ -37,10 +40,16 @@ if TYPE_CHECKING:
     from wakeboard_worker.attempt import Attempt, AttemptContext
 
 Outcome: TypeAlias = "Attempt | Failure | Release"  # an Attempt: it succeeded
+Lease: TypeAlias = tuple[int, int]  # (id, epoch)
 
 MAX_PREFETCH = 2_000  # rows that may wait for an executor, if they start soon
 MEAN_WEIGHT = 16  # each new value counts for one sixteenth of the mean
 STARTED_SOON = 0.1  # the attempts that start within 50 ms, as a share of those that started in the last 500 ms
+
+
+def lease_of(each: Outcome | Attempt | Renewal) -> Lease:
+    """Return the lease that an attempt, an outcome or a renewal is about."""
+    return each.id, each.epoch
 
 
 @dataclass(slots=True)
@@ -61,12 +70,12 @@ class Counts:
 
 
 class Outcomes(NamedTuple):
-    """Outcomes to report. `results`: the JSON results of succeeded attempts, by run id."""
+    """Outcomes to report. `results`: the JSON results of succeeded attempts."""
 
     succeeded: Sequence[Attempt]
     failures: Sequence[Failure]
     releases: Sequence[Release]
-    results: Mapping[int, str]
+    results: Mapping[Attempt, str]
 
 
 @dataclass(slots=True)
@@ -136,6 +145,11 @@ class ExecutorState:
             older.stop(LEASE_LOST)
         self.running[attempt.id] = attempt
 
+    def stop_older(self, ids: set[int]) -> None:
+        """Stop the attempts of these runs, which have a newer lease."""
+        for run in self.running.keys() & ids:
+            self.running[run].stop(LEASE_LOST)
+
     def remove(self, attempt: Attempt, at: float) -> None:
         """Remove an attempt whose handler ended at `at` (time.monotonic())."""
         if attempt.started and not attempt.abandoned:
@@ -191,11 +205,11 @@ class InFlightBuffer:
         self.executors = [executor for executor in (self.coroutines, self.threads) if executor.job_types]
         self.executor_of = {name: executor for executor in self.executors for name in executor.job_types}
         self.succeeded: list[Attempt] = []
-        self.results: dict[int, str] = {}
+        self.results: dict[Attempt, str] = {}
         self.failures: list[Failure] = []
         self.releases: list[Release] = []
         self.reporting: list[Outcome] = []  # sent to the store, not answered yet
-        self.blocked: dict[int, BlockedOutcome] = {}  # by run id; sent again until they are accepted
+        self.blocked: dict[Lease, BlockedOutcome] = {}  # sent again until they are accepted
         self.blocked_too_long = False  # an outcome has been blocked for a whole lease: this worker exits
         self.deferred_releases: list[Release] = []  # of dropped leases; sent when the database answers again
         self.counts = Counts()
@@ -234,17 +248,16 @@ class InFlightBuffer:
         attempts += [at for executor in self.executors if (at := executor.starting) is not None and not at.has_outcome]
         rows = [row for executor in self.executors for row in list(executor.waiting)]
         outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases)]
-        leases = {at.id: Renewal(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
-        leases |= {row.id: Renewal(row.id, row.lease_epoch) for row in rows}
-        leases |= {each.id: Renewal(each.id, each.epoch) for each in outcomes if each.id not in leases}
-        leases |= {each.id: each for each in self.leases_in_report() if each.id not in leases}
+        leases = {lease_of(each): Renewal(*lease_of(each)) for each in outcomes}
+        leases |= {lease_of(each): each for each in self.leases_in_report()}
+        leases |= {row[:2]: Renewal(*row[:2]) for row in rows}
+        leases |= {lease_of(at): Renewal(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
         return sorted(leases.values())
 
     def leases_in_report(self) -> list[Renewal]:
         """The leases of outcomes that are being reported. `drop_all_leases` does not drop these."""
-        reporting = {each.id: Renewal(each.id, each.epoch) for each in list(self.reporting)}
         blocked = [each.outcome for each in list(self.blocked.values())]
-        return sorted(({each.id: Renewal(each.id, each.epoch) for each in blocked} | reporting).values())
+        return sorted({Renewal(*lease_of(each)) for each in [*blocked, *list(self.reporting)]})
 
     def longest_timeout_s(self) -> float:
         """The longest timeout of the attempts in the event loop, or 0. Called by the heartbeat's thread."""
@@ -257,8 +270,14 @@ class InFlightBuffer:
     # -- claimed rows --------------------------------------------------------------------------------------------------
 
     def add(self, rows: Sequence[ClaimedRow], *, first: bool = False) -> None:
-        """Add the rows of one claim, which all have job types of one executor. `first`: before all waiting rows."""
+        """Add the rows of one claim, which all have job types of one executor. `first`: before all waiting rows.
+
+        Attempts of the same runs, in either executor, have lost their leases: they are stopped.
+        """
         self.counts.claimed += len(rows)
+        ids = {row.id for row in rows}
+        for executor in self.executors:
+            executor.stop_older(ids)
         self.executor_of[rows[0].job_type].add_rows(rows, first=first)
 
     def release_late(self, rows: Sequence[ClaimedRow]) -> None:
@@ -306,7 +325,7 @@ class InFlightBuffer:
             self._drop_outcome(attempt)
             return
         if result is not None:
-            self.results[attempt.id] = result_json(result)
+            self.results[attempt] = result_json(result)
         self.succeeded.append(attempt)
         if run_lines.per_second and run_lines.take():
             seconds = round(attempt.ended - attempt.started, 3)
@@ -353,11 +372,11 @@ class InFlightBuffer:
 
     def block(self, outcome: Outcome, result: str | None) -> None:
         """Keep an outcome that met a lock, to report it again. A second call does not change `since`."""
-        self.blocked.setdefault(outcome.id, BlockedOutcome(outcome, result, time.monotonic()))
+        self.blocked.setdefault(lease_of(outcome), BlockedOutcome(outcome, result, time.monotonic()))
 
     def unblock(self, outcome: Outcome) -> None:
         """Record that the outcome was accepted or refused."""
-        self.blocked.pop(outcome.id, None)
+        self.blocked.pop(lease_of(outcome), None)
 
     def _drop_outcome(self, attempt: Attempt) -> None:
         self.counts.lost += 1
@@ -369,7 +388,7 @@ class InFlightBuffer:
 
     # -- lost leases ---------------------------------------------------------------------------------------------------
 
-    def apply_answers(self, answers: Iterable[Attention], were_busy: Collection[tuple[int, int]]) -> None:
+    def apply_answers(self, answers: Iterable[Attention], were_busy: Collection[Lease]) -> None:
         """Stop attempts that are cancelled or whose lease is lost. Newer leases of the same runs are not affected.
 
         `were_busy`: leases (id, epoch) that the previous renewal did not renew, because another transaction had locked
@@ -389,8 +408,7 @@ class InFlightBuffer:
                     for row in [row for row in list(executor.waiting) if row[:2] == lease]:
                         with suppress(ValueError, IndexError):  # the heartbeat takes it
                             executor.waiting.remove(row)
-            blocked = self.blocked.get(answer.id)
-            if because == LEASE_LOST and blocked and blocked.outcome.epoch == answer.epoch:
+            if because == LEASE_LOST and (blocked := self.blocked.get(lease)):
                 blocked.lease_lost = True
         if locked:
             log.warning("lost: another transaction had locked the row of %s until its lease ended", named_runs(locked))

@@ -37,7 +37,7 @@ from wakeboard_worker.completer import Completer
 from wakeboard_worker.coroutine_executor import CoroutineExecutor
 from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
-from wakeboard_worker.in_flight import InFlightBuffer
+from wakeboard_worker.in_flight import InFlightBuffer, lease_of
 from wakeboard_worker.logs import log, outages, run_lines
 from wakeboard_worker.signals import STOP_NOW
 from wakeboard_worker.termination_message import write_worker_id
@@ -330,8 +330,8 @@ class _WorkerTasks:
     def _note_lost(self) -> None:
         """Log and count the outcomes that are not stored when the worker ends. Their leases are left to expire."""
         in_flight = self._in_flight
-        blocked = list(in_flight.blocked)
-        unreported = in_flight.unreported - sum(each.id in in_flight.blocked for each in in_flight.reporting)
+        blocked = [each.outcome.id for each in in_flight.blocked.values()]
+        unreported = in_flight.unreported - sum(lease_of(each) in in_flight.blocked for each in in_flight.reporting)
         if unreported:
             log.error(
                 "lost: %s could not be sent within a lease; their runs will be executed again",

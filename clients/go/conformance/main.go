@@ -52,13 +52,13 @@ func wait(ctx context.Context, run *worker.Run) (any, error) {
 func fail(_ context.Context, run *worker.Run) (any, error) {
 	var payload struct {
 		How     string
-		Times   int64
+		Times   int
 		Seconds float64
 	}
 	if err := run.Decode(&payload); err != nil {
 		return nil, err
 	}
-	if run.Epoch > payload.Times {
+	if run.Attempt > payload.Times {
 		return map[string]int{"attempt": run.Attempt}, nil
 	}
 	reason, delay := errors.New("no such customer"), time.Duration(payload.Seconds*float64(time.Second))
@@ -108,7 +108,18 @@ func odd(_ context.Context, run *worker.Run) (any, error) {
 	return nil, nil
 }
 
+// pause waits for the seconds of the payload.
+func pause(ctx context.Context, run *worker.Run) {
+	var payload struct{ Seconds float64 }
+	_ = run.Decode(&payload)
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(payload.Seconds * float64(time.Second))):
+	}
+}
+
 func steps(ctx context.Context, run *worker.Run) (any, error) {
+	pause(ctx, run)
 	drawn, err := worker.Step(ctx, run, "draw", func(ctx context.Context) (float64, error) {
 		note(ctx, run, "draw")
 		return rand.Float64(), nil
@@ -117,13 +128,14 @@ func steps(ctx context.Context, run *worker.Run) (any, error) {
 		return nil, err
 	}
 	note(ctx, run, fmt.Sprintf("drawn %v", drawn))
-	if run.Epoch == 1 {
+	if run.Attempt == 1 {
 		return nil, errors.New("after the step")
 	}
 	return map[string]float64{"drawn": drawn}, nil
 }
 
 func effect(ctx context.Context, run *worker.Run) (any, error) {
+	pause(ctx, run)
 	done := false
 	err := run.Effect(ctx, "mail", func(ctx context.Context, effect worker.Effect) error {
 		done = effect.Done
@@ -134,12 +146,12 @@ func effect(ctx context.Context, run *worker.Run) (any, error) {
 			state = "in doubt"
 		}
 		note(ctx, run, state+" "+effect.ProviderKey)
-		if run.Epoch == 1 {
+		if run.Attempt == 1 {
 			return errors.New("within the effect")
 		}
 		return nil
 	})
-	if err == nil && run.Epoch == 2 {
+	if err == nil && run.Attempt == 2 {
 		err = errors.New("after the effect")
 	}
 	return map[string]bool{"done": done}, err
@@ -153,7 +165,7 @@ func once(ctx context.Context, run *worker.Run) (any, error) {
 		}
 		return err
 	})
-	if err == nil && run.Epoch == 1 {
+	if err == nil && run.Attempt == 1 {
 		err = errors.New("after the commit")
 	}
 	return map[string]bool{"mine": mine}, err

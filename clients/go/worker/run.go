@@ -25,7 +25,7 @@ type Run struct {
 	Attempt      int // 1 for the first
 	MaxAttempts  int
 	Timeout      time.Duration
-	Epoch        int64 // of the lease: each claim increments it
+	Epoch        int64 // of the lease: it grows with each claim, at random
 	Queue        string
 	Priority     int
 	Schedule     string    // namespace/name of the JobSchedule; empty: an application enqueued the run

@@ -24,7 +24,7 @@ async function wait(run: Run) {
 }
 
 function fail(run: Run) {
-  if (run.epoch > run.payload.times) return { attempt: run.attempt };
+  if (run.attempt > run.payload.times) return { attempt: run.attempt };
   switch (run.payload.how) {
     case "discard":
       throw new Discard("no such customer");
@@ -38,22 +38,24 @@ function fail(run: Run) {
 }
 
 async function steps(run: Run) {
+  await sleep((run.payload.seconds ?? 0) * 1000, undefined, { signal: run.signal });
   const drawn = await run.step("draw", async () => {
     await note(run, "draw");
     return Math.random();
   });
   await note(run, `drawn ${drawn}`);
-  if (run.epoch === 1) throw new Error("after the step");
+  if (run.attempt === 1) throw new Error("after the step");
   return { drawn };
 }
 
 async function effect(run: Run) {
+  await sleep((run.payload.seconds ?? 0) * 1000, undefined, { signal: run.signal });
   const done = await run.effect("mail", async ({ done, inDoubt, providerKey }) => {
     await note(run, `${done ? "done" : inDoubt ? "in doubt" : "new"} ${providerKey}`);
-    if (run.epoch === 1) throw new Error("within the effect");
+    if (run.attempt === 1) throw new Error("within the effect");
     return done;
   });
-  if (run.epoch === 2) throw new Error("after the effect");
+  if (run.attempt === 2) throw new Error("after the effect");
   return { done };
 }
 
@@ -68,7 +70,7 @@ async function once(run: Run) {
   } finally {
     client.release();
   }
-  if (run.epoch === 1) throw new Error("after the commit");
+  if (run.attempt === 1) throw new Error("after the commit");
   return { mine };
 }
 

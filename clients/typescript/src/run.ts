@@ -28,7 +28,7 @@ export class Run<Payload = any> {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** Of the lease: each claim increments it. */
+  /** Of the lease: it grows with each claim, at random. */
   readonly epoch: number;
   /** namespace/name of the JobSchedule; null: an application enqueued the run. */
   readonly schedule: string | null;

@@ -360,8 +360,8 @@ export class Worker {
       await new Promise(setImmediate); // outcomes of the same moment are reported together
       const groups = new Map<string, Attempt[]>();
       for (const each of this.outbox.splice(0, BATCH)) {
-        const { kind } = each.outcome!;
-        const name = kind === "complete" ? `complete ${each.row.lease_epoch}` : kind; // a completion is of one epoch
+        let name: string = each.outcome!.kind;
+        while (groups.get(name)?.some(({ row }) => row.id === each.row.id)) name += " again"; // a statement names a run once
         groups.set(name, groups.get(name) ?? []).get(name)!.push(each);
       }
       for (const group of groups.values()) await this.report(group);
@@ -436,7 +436,7 @@ export class Worker {
       // Those that took no measurable time, and ended a moment ago, are not timed: it would cost the database a tenth.
       const timed = group.filter(({ startedAt, endedAt }) => now - startedAt > 0.25 || endedAt - startedAt >= 0.001);
       const values = [this.id, ids, epochs, object, timed.map(({ row }) => row.id), ...ages(timed)];
-      return [`${selectRefused}complete($1, $2, ($3::bigint[])[1], $4::text::jsonb, $5, $6, $7) as id`, values];
+      return [`${selectRefused}complete_many($1, $2, $3, $4::text::jsonb, $5, $6, $7) as id`, values];
     }
     if (kind === "fail") {
       const columns = ["outcome", "type", "error", "stack", "delay"].map(column);

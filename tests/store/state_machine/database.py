@@ -102,6 +102,8 @@ class StoreHarness:
         for client in (self.user, *self.workers.values()):
             self.restore_statement_timeout(client)  # no call may wait for the handler's open transaction
         self.user.sql("create table bank (run bigint, key text)")
+        # The model counts the epochs.
+        self.user.sql("create or replace function lease_step() returns bigint language sql as 'select 1::bigint'")
         self.steps, self.first, self.hours = 0, self.user.value("select now()"), 0
 
     def restore_statement_timeout(self, client: SqlClient) -> None:

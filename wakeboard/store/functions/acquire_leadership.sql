@@ -1,7 +1,7 @@
 -- for: operator
 -- Makes `holder` the leader of `source` for `lease_s` seconds if there is no leader, or renews its lease if it leads already.
 -- Returns the current leader: its term, whether it is the caller (is_leader), its name and release, and the seconds until its lease
--- expires. The term grows by one with each new leader. A call while another operator leads writes nothing.
+-- expires. The term grows with each new leader, by a random number (`lease_step`). A call while another operator leads writes nothing.
 -- Example:
 --   select * from wakeboard.acquire_leadership('k8s:shop', 'operator-1', '0.1.0', 15);
 
@@ -14,13 +14,13 @@ as $$
 #variable_conflict use_column
 begin
   insert into leadership as held (source, term, holder, release, expires_at, acquired_at)
-  select acquire_leadership.source, 1, acquire_leadership.holder, acquire_leadership.release,
+  select acquire_leadership.source, lease_step(), acquire_leadership.holder, acquire_leadership.release,
          statement_timestamp() + make_interval(secs => lease_s), statement_timestamp()
    where not exists (
      select from leadership as led
       where led.source = acquire_leadership.source and led.holder <> acquire_leadership.holder and led.expires_at > statement_timestamp())
   on conflict on constraint leadership_pkey do update
-     set term = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.term else held.term + 1 end,
+     set term = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.term else held.term + lease_step() end,
          acquired_at = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.acquired_at
                          else excluded.acquired_at end,
          has_session = held.has_session and held.holder = excluded.holder and held.expires_at > statement_timestamp(),

@@ -81,7 +81,7 @@ begin
   -- A separate statement returns each row directly; a CTE would store the rows first.
   return query
   update job_runs as run
-     set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
+     set status = 'running', locked_by = worker, lease_epoch = lease_epoch + (select lease_step()), attempts = attempts + 1,
          started_at = statement_timestamp(),
          locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
    where run.id = any (ids)

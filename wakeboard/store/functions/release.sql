@@ -91,8 +91,10 @@ begin
   end if;
   delete from job_attempts where ctid = any (array(                                    -- bounds the rows of a run that snoozes for days
     select past.ctid
-      from unnest(ids, epochs) as given (id, epoch) join job_attempts as past on past.run_id = given.id
-     where past.lease_epoch < given.epoch - 50 and past.outcome in ('snoozed', 'released') and not past.died
+      from unnest(ids) as given (id) join job_attempts as past on past.run_id = given.id
+     where past.lease_epoch <= (select kept.lease_epoch from job_attempts as kept where kept.run_id = given.id
+                                 order by kept.lease_epoch desc offset 50 limit 1)
+       and past.outcome in ('snoozed', 'released') and not past.died
        for update of past skip locked));
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     accepted := accepted || uncount_crashes(worker, ids, epochs, reasons);

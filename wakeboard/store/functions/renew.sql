@@ -22,7 +22,8 @@ as $$
 declare
   seen boolean;                        -- the row of this worker was not locked
   renewed bigint[];
-  to_cancel bigint[];
+  renewed_epochs bigint[];
+  cancels boolean[];
 begin
   if (worker <> 0 and lease_s between 1 and 3600 and 0 <= all (epochs)
       and cardinality(ids) = all (array[cardinality(epochs), cardinality(ages_s), cardinality(progresses)])
@@ -62,14 +63,16 @@ begin
                + make_interval(secs => timeout_s + 10)) else locked_until end
       from locked
      where run.id = locked.id and (holds or locked.age_s is not null)
-    returning run.id, run.cancel_requested_at, holds
+    returning run.id, run.lease_epoch, run.cancel_requested_at is not null as cancels, holds
   )
-  select array_agg(updated.id) filter (where holds), array_agg(updated.id) filter (where holds and cancel_requested_at is not null)
-    into renewed, to_cancel
-    from updated;
+  select array_agg(updated.id), array_agg(updated.lease_epoch), array_agg(updated.cancels)
+    into renewed, renewed_epochs, cancels
+    from updated where holds;
 
-  if to_cancel is not null then
-    return query select held.id, 'cancel', held.epoch from unnest(ids, epochs) as held (id, epoch) where held.id = any (to_cancel);
+  if true = any (cancels) then
+    return query
+    select held.id, 'cancel', held.epoch
+      from unnest(renewed, renewed_epochs, cancels) as held (id, epoch, cancels) where held.cancels;
   end if;
   if coalesce(cardinality(renewed), 0) < cardinality(ids) then
     if renewed is null and not seen and not exists (
@@ -83,8 +86,8 @@ begin
              select from job_runs as run
               where run.id = missing.id and run.locked_by = worker and run.lease_epoch = missing.epoch
                 and run.locked_until > statement_timestamp()) then 'busy' else 'refused' end, missing.epoch
-      from (select * from unnest(ids, epochs) as held (id, epoch)) as missing
-     where missing.id <> all (coalesce(renewed, '{}'));
+      from (select id, epoch from unnest(ids, epochs) as held (id, epoch)        -- by lease: a run may be named with a lost one, too
+            except select id, epoch from unnest(renewed, renewed_epochs) as held (id, epoch)) as missing;
   end if;
 end
 $$;
