@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed.synchronous_standby import UNCONFIRMED, SynchronousStandby
-from tests.chaos.processes import Watcher, Worker
+from tests.chaos.processes import Watcher, Worker, wait_until
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -19,11 +22,19 @@ if TYPE_CHECKING:
 
 LEASE_S = 2
 STALL_S = 5.0  # longer than a lease; without a bound, a heartbeat opens five sessions in it
+CHECK_S = 30.0
 SESSIONS = """
 select application_name, count(*) from pg_stat_activity
  where starts_with(application_name, 'wakeboard ') group by 1 order by 2 desc limit 1
 """
 RUNNING = "select count(*) = 10 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
+
+
+def check(dsn: str) -> dict[str, str]:
+    """What `wakeboard check` says about commits."""
+    command = [sys.executable, "-c", "from wakeboard.cli import main; main()", "check", "--json", "--dsn", dsn]
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return next(each for each in json.loads(found) if each["check"] == "commits")
 
 
 @pytest.fixture
@@ -56,6 +67,13 @@ def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(
                 most = max(most, *watcher.rows(SESSIONS), key=lambda row: row[1])
                 time.sleep(0.1)
             server.thaw()
+        server.freeze()
+        began = time.monotonic()
+        found = check(dsn)
+        assert time.monotonic() - began < CHECK_S
+        server.thaw()
+        assert (found["level"], "the standby does not answer" in found["message"]) == ("fail", True), found
+        wait_until(lambda: check(dsn)["level"] == "ok", "commits are confirmed")
         watcher.enqueue("quick")
         watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
         watcher.wait(RUNNING)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from wakeboard.cli.support.checklist import Finding, LocalFacts, checklist
+from wakeboard.store.queries.commits import CommitFacts
 from wakeboard.store.queries.health_checks import (
     Definitions,
     Due,
@@ -69,6 +70,21 @@ def due(**changed: Any) -> Due:
 def finding(check: str, facts: HealthFacts = HEALTHY, local: LocalFacts = LOCAL) -> Finding:
     (found,) = [each for each in checklist(facts, local) if each.check == check]
     return found
+
+
+@pytest.mark.parametrize(
+    ("commits", "level", "says"),
+    [
+        (CommitFacts(), "ok", "wait for no other server"),
+        (CommitFacts(standby_names="s1", standbys=1), "ok", "a synchronous standby confirms them"),
+        (CommitFacts(standby_names="s1"), "fail", "no such standby streams"),
+        (CommitFacts(standby_names="s1", standbys=1, longest_wait=HOURS_2), "fail", "does not answer"),
+        (CommitFacts(standby_names="s1", standbys=1, probe_hangs=True), "fail", "does not answer"),
+    ],
+)
+def test_commits_that_no_standby_confirms_fail(commits: CommitFacts, level: str, says: str):
+    found = finding("commits", replace(HEALTHY, commits=commits))
+    assert (found.level, says in found.message) == (level, True)
 
 
 def test_the_check_of_the_workers_counts_attempts_of_terminated_workers_by_cause():

@@ -13,6 +13,7 @@ from wakeboard.rules.health_conditions import (
     DEAD_RUNS,
     DIFFERENT_LIMIT,
     FULL_LIMIT,
+    HANGING_COMMITS,
     LOST_TICK,
     NEVER_A_WORKER,
     NO_WORKER,
@@ -31,6 +32,7 @@ from wakeboard.rules.health_conditions import (
 from wakeboard.rules.humanize import counted, counted_at_least, relative
 from wakeboard.rules.run_search import quoted
 from wakeboard.rules.sanitize import one_line
+from wakeboard.store.queries.commits import REMEDY, CommitFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,11 +73,13 @@ class Situation:
     removals: Sequence[RemovalRow]
     alerts: AlertCounts | None = None
     blocked: Sequence[BlockedSchedule] = ()
+    commits: CommitFacts = field(default_factory=CommitFacts)
 
 
 def problems(situation: Situation) -> list[Problem]:
     """All problems, worst first."""
     found = [
+        *_commits(situation),
         *_workers(situation),
         *_alerts(situation),
         *_schedules(situation),
@@ -88,6 +92,11 @@ def problems(situation: Situation) -> list[Problem]:
     ]
     order = {"bad": 0, "warn": 1, "note": 2}
     return sorted(found, key=lambda problem: order[problem.severity])
+
+
+def _commits(situation: Situation) -> Iterator[Problem]:
+    if why := situation.commits.why_they_hang:
+        yield Problem(severity=HANGING_COMMITS.severity, text=f"Commits hang: {one_line(why)}; {REMEDY}.")
 
 
 def _alerts(situation: Situation) -> Iterator[Problem]:

@@ -43,6 +43,7 @@ DAY: Final = timedelta(days=1)
 NO_WORKER: Final = Condition(severity="bad", after=3 * MINUTE)  # since the last one was seen
 NEVER_A_WORKER: Final = Condition(severity="bad")  # while there are schedules or due runs
 NOT_NEEDED_WORKER: Final = Condition(severity="warn")  # never a worker, and nothing to run
+HANGING_COMMITS: Final = Condition(severity="bad")  # no synchronous standby confirms them
 STALLED_SCHEDULE: Final = Condition(severity="bad")
 BLOCKED_SCHEDULE: Final = Condition(severity="warn")  # waits for a dead run or a missing schedule
 LOST_TICK: Final = Condition(severity="bad")  # active, and its next tick is missing or too far away

@@ -10,6 +10,7 @@ from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
 from wakeboard.board.problems import MAX_GROUPS, Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.store.queries.alert_page import AlertQueries
+from wakeboard.store.queries.commits import read_commit_facts
 from wakeboard.store.queries.dependencies import read_blocked_schedules
 from wakeboard.store.queries.health_checks import read_definitions, read_due, read_maintenance
 from wakeboard.store.queries.limits import list_limits
@@ -58,6 +59,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         due=await read_due(conn) if sees_all else (),
         definitions=definitions,
         maintenance=await read_maintenance(conn),
+        commits=await read_commit_facts(conn),
         stalled=stalled,
         blocked=blocked,
         dead=dead,

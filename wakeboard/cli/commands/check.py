@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,8 +33,8 @@ def command(
 ) -> None:
     """Check that the installation is ready and works.
 
-    The checks cover the schema, what it lacks, the rights of roles, clocks, the pooler, durability and vacuum; workers,
-    ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. The exit code is 1 if a check
+    The checks cover the schema, what it lacks, the rights of roles, clocks, the pooler, durability, commits and vacuum;
+    workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. The exit code is 1 if a check
     failed.
     """
     findings = asyncio.run(_findings(database_dsn()))
@@ -50,6 +51,7 @@ async def _findings(dsn: str) -> list[Finding]:
     from wakeboard.cli.support.checklist import Finding, checklist, schema_findings
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
+    from wakeboard.store.queries.commits import commit_hangs
     from wakeboard.store.queries.health_checks import read_health_facts
     from wakeboard.store.schema_differences import read_differences
 
@@ -61,7 +63,9 @@ async def _findings(dsn: str) -> list[Finding]:
             await require_schema(conn)
             local = await _local_facts(dsn, conn, settings)
             found = schema_findings(await read_differences(conn))
-            return [*found, *checklist(await read_health_facts(conn), local)]
+            facts = await read_health_facts(conn)
+            commits = replace(facts.commits, probe_hangs=await commit_hangs(dsn))
+            return [*found, *checklist(replace(facts, commits=commits), local)]
     except SchemaMismatch as exc:
         return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:

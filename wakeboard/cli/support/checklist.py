@@ -16,6 +16,7 @@ from wakeboard.rules.health_conditions import (
     DEPENDENCY_CYCLE,
     DIFFERENT_LIMIT,
     EXPIRED_LEASE,
+    HANGING_COMMITS,
     LOST_TICK,
     MISSING_PARENT,
     NEVER_A_WORKER,
@@ -32,6 +33,7 @@ from wakeboard.rules.health_conditions import (
 )
 from wakeboard.rules.humanize import counted, counted_at_least, lasted, relative
 from wakeboard.rules.sanitize import one_line
+from wakeboard.store.queries.commits import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,6 +91,7 @@ def checklist(facts: HealthFacts, local: LocalFacts) -> list[Finding]:
         _clock(local),
         _connection(local),
         _durability(facts),
+        _commits(facts),
         _vacuum(facts),
         _workers(facts),
         _ticks(facts),
@@ -208,6 +211,15 @@ def _durability(facts: HealthFacts) -> Finding:
         message = f"{counted(server.replicas, 'replica')}, all asynchronous: a failover can lose the latest commits"
         return _warn("durability", message, "make one replica synchronous, or expect such runs to run again")
     return _ok("durability", "commits are durable" + (" and replicated synchronously" if server.replicas else ""))
+
+
+def _commits(facts: HealthFacts) -> Finding:
+    commits = facts.commits
+    if why := commits.why_they_hang:
+        return _reported(HANGING_COMMITS.severity, "commits", f"commits hang: {why}", REMEDY)
+    return _ok(
+        "commits", "a synchronous standby confirms them" if commits.standby_names else "wait for no other server"
+    )
 
 
 def _vacuum(facts: HealthFacts) -> Finding:

@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 from wakeboard.rules.health_conditions import DEAD_RUNS, NO_WORKER, OVERDUE_SCHEDULE
 from wakeboard.rules.humanize import counted_at_least
 from wakeboard.store.connection import connect
+from wakeboard.store.queries.commits import CommitFacts, read_commit_facts
 from wakeboard.store.queries.dependencies import DependencyFacts, read_dependency_facts
 from wakeboard.store.queries.limits import limits_that_differ
 from wakeboard.store.queries.listings import DUE_SINCE, LIVE_QUEUES, Listings
@@ -157,6 +158,7 @@ class HealthFacts:
     removals: list[RemovalRow]
     differing_limits: list[LimitRow] = field(default_factory=list["LimitRow"])
     dependencies: DependencyFacts = field(default_factory=DependencyFacts)
+    commits: CommitFacts = field(default_factory=CommitFacts)
 
 
 _SERVER: LiteralString = """
@@ -313,6 +315,7 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
         removals=await reports.removals(),
         differing_limits=await limits_that_differ(conn),
         dependencies=await read_dependency_facts(conn),
+        commits=await read_commit_facts(conn),
     )
 
 
