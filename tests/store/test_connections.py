@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -205,6 +206,16 @@ async def test_sessions_that_do_not_end_are_not_followed_by_others(
                 break
             await asyncio.sleep(0.01)
     await connection.close()
+
+
+async def test_connections_that_do_not_last_become_rarer(database: str) -> None:
+    """A pooler accepts connections while its server is away."""
+    connection = ReconnectingConnection(database, "test", Listings)
+    began = time.monotonic()
+    for _ in range(5):
+        await connection.store()
+        await connection.pause()
+    assert time.monotonic() - began > 0.75  # half of 50, 100, 200, 400 and 800 ms
 
 
 async def _fail(conn: psycopg.AsyncConnection[Any]) -> None:

@@ -61,6 +61,26 @@ def test_a_temporary_error_is_retried(sqlstate: str) -> None:
     assert type(error_with(sqlstate)) is DatabaseUnavailable
 
 
+def test_an_error_in_a_trigger_of_an_application_is_not_ours(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute(
+            "create function public.audits() returns trigger language plpgsql"
+            " as $$ begin insert into no_such_table values (1); return new; end $$"
+        )
+        conn.execute(
+            "create trigger audits after insert on wakeboard.job_runs for each row execute function public.audits()"
+        )
+        with pytest.raises(psycopg.errors.UndefinedTable) as caught:
+            conn.execute("select wakeboard.enqueue('ping')")
+        with pytest.raises(psycopg.errors.UndefinedFunction) as missing:
+            conn.execute("select wakeboard.no_such_function()")
+    error = translated(caught.value)
+    assert type(error) is WakeboardError
+    assert "no_such_table" in str(error)
+    assert "public.audits" in str(error)
+    assert isinstance(translated(missing.value), SchemaMismatch)
+
+
 def test_a_lock_timeout_is_retried_and_has_its_own_error() -> None:
     locked = error_with("55P03")
     assert isinstance(locked, Locked)

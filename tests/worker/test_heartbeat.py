@@ -13,10 +13,11 @@ import pytest
 from tests.worker.test_completer import claimed, returns, until
 from wakeboard.errors import Locked
 from wakeboard.handlers import Handler
+from wakeboard.run import UNREACHABLE
 from wakeboard.store.connection import connect, connect_blocking
 from wakeboard.store.worker_api import SNOOZED, Attention, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard_worker import heartbeat
-from wakeboard_worker.attempt import AttemptContext
+from wakeboard_worker.attempt import Attempt, AttemptContext
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
 from wakeboard_worker.worker import wait_for_first
@@ -122,7 +123,9 @@ async def test_a_renewal_that_only_meets_its_own_locks_was_not_answered(database
             assert renew(beats, ME, leases) == []
 
 
-async def test_leases_are_dropped_in_time_while_a_connection_opens(database: str) -> None:
+@pytest.mark.parametrize("refused", [False, True])
+async def test_leases_are_dropped_in_time_while_no_renewal_is_answered(database: str, refused: bool) -> None:
+    """The connection opens for long, or the right to renew was revoked: the worker lives, so no run has crashed."""
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     me = replace(ME, lease_s=1)
@@ -130,17 +133,21 @@ async def test_leases_are_dropped_in_time_while_a_connection_opens(database: str
         store = WorkerStore(conn, me)
         await store.register_worker(["returns"])
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
-        in_flight.add(await claimed(store))
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        began = time.monotonic()
-        beats = Heartbeat(f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/none", me, in_flight)
-        beats.start()
-        while in_flight.waiting:  # the worker does this twice a second
-            beats.drop_invalid_leases()
-            await asyncio.sleep(0.01)
-        assert time.monotonic() - began < 5  # the connection fails after ten seconds
-        beats.stop()
-    assert len(in_flight.deferred_releases) == 1
+        attempt = Attempt((await claimed(store))[0], context, time.monotonic())
+        in_flight.coroutines.add_running(attempt)
+        await conn.execute("create role has_no_right login")
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            began = time.monotonic()
+            hangs = f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/none"
+            beats = Heartbeat(f"{database}&user=has_no_right" if refused else hangs, me, in_flight)
+            beats.start()
+            while attempt.stopped_because is None:  # the worker does this twice a second
+                beats.drop_invalid_leases()
+                await asyncio.sleep(0.01)
+            assert time.monotonic() - began < 1.9  # a connection opens for two seconds
+            beats.stop()
+        await conn.execute("drop role has_no_right")
+    assert attempt.stopped_because == UNREACHABLE
 
 
 async def test_an_error_in_one_task_of_the_worker_ends_all() -> None:

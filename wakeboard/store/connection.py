@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
-CONNECT_TIMEOUT = 10  # seconds
+CONNECT_TIMEOUT, MIN_CONNECT_TIMEOUT = 10, 2  # seconds; libpq knows no shorter one
 SCHEMA_VERSION = 36  # the newest migration that this release was written for
 NEWEST_MIGRATION = "roles_of_keys"  # the name of that migration
 
@@ -91,7 +91,7 @@ async def connect(
     """
     if reply_limit is not None:
         reply_limit.require_session()
-    options = _options(dsn, name, prepared_statements=prepared_statements)
+    options = _options(dsn, name, prepared_statements=prepared_statements, limit=reply_limit)
     try:
         conn = await LimitedConnection.connect(dsn, **options)
     except psycopg.Error as exc:
@@ -116,7 +116,7 @@ def connect_blocking(
     """As `connect`, for blocking use in a thread, such as the heartbeat's."""
     if reply_limit is not None:
         reply_limit.require_session()
-    options = _options(dsn, name, prepared_statements=prepared_statements)
+    options = _options(dsn, name, prepared_statements=prepared_statements, limit=reply_limit)
     try:
         conn = LimitedBlockingConnection.connect(dsn, **options)
     except psycopg.Error as exc:
@@ -127,9 +127,10 @@ def connect_blocking(
     return conn
 
 
-def _options(dsn: str, name: str, *, prepared_statements: bool) -> dict[str, Any]:
+def _options(dsn: str, name: str, *, prepared_statements: bool, limit: ReplyLimit | None) -> dict[str, Any]:
     known = _parts(dsn)
-    options = {"connect_timeout": CONNECT_TIMEOUT, **_KEEPALIVE, "application_name": name}
+    seconds = CONNECT_TIMEOUT if limit is None else int(max(MIN_CONNECT_TIMEOUT, min(CONNECT_TIMEOUT, limit.seconds)))
+    options = {"connect_timeout": seconds, **_KEEPALIVE, "application_name": name}
     return {
         **{key: value for key, value in options.items() if key not in known},
         "client_encoding": "UTF8",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wakeboard.store.reply_limit import ReplyLimit
 
 WAIT_S: Final = 5.0  # for a free connection
-UNANSWERED_S: Final = 15.0  # a transaction may last for so long, and for one statement more
+UNANSWERED_S: Final = 5.0  # a transaction may last for so long, and for one statement more
 
 _Result = TypeVar("_Result")
 

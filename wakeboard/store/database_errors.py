@@ -22,6 +22,7 @@ from wakeboard.errors import (
     SchemaMismatch,
     WakeboardError,
 )
+from wakeboard.store.schema_files import sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +53,15 @@ _LOCKED: Final = "another transaction keeps a lock that this needs; try again"
 _FAILED_BEFORE: Final = (
     "an earlier statement of this transaction failed: roll back, or use `with conn.transaction():` around what may fail"
 )
+_MISSING: Final = ("3F000", "42883", "42P01")  # a schema, a function or a table does not exist
+# The innermost function of an error's context, in every language of the server's messages.
+_INNERMOST_FUNCTION: Final = re.compile(r"PL/pgSQL[^(\n]*?([\w.]+)\(")
+# What libpq adds to a lost connection.
+_LIBPQ_ADDS: Final = re.compile(r"consuming input failed: |\s*This probably means the server .*?request\.")
 _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "WB001": LeaseLost,
     "WB002": KeyReused,
     "WB004": LeadershipLost,
-    "3F000": lambda _: SchemaMismatch(_OLD_SCHEMA),
-    "42883": lambda _: SchemaMismatch(_OLD_SCHEMA),
-    "42P01": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "25P02": lambda _: WakeboardError(_FAILED_BEFORE),
     "55P03": lambda message: Locked(message if message.endswith("try again") else _LOCKED),
 }
@@ -83,6 +86,11 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:  # noqa: P
         return _no_right(message, role)
     if code in FORMER_BODY and (function := _function_of(exc)):
         return _in_a_function(function, message)
+    if code in _MISSING:
+        function = _function_of_others(exc.diag.context or "")
+        if function is None:
+            return SchemaMismatch(_OLD_SCHEMA)
+        return WakeboardError(f"{message}, in the function {function}, which a trigger of this database calls")
     if code in _MEANINGS:
         return _MEANINGS[code](message)
     if code.startswith(CONNECTION_LOST):
@@ -96,6 +104,16 @@ def _in_a_function(function: str, message: str) -> WakeboardError:
     if "." in function:
         return WakeboardError(f"{message}, in the function {function}, which is not one of wakeboard's")
     return DatabaseUnavailable(f"{_UPGRADED}: {message}")
+
+
+def _function_of_others(context: str) -> str | None:
+    """The function in which an error happened, if it is not one of ours, such as that of an application's trigger."""
+    found = _INNERMOST_FUNCTION.search(context)
+    if found is None:
+        return None
+    schema, _, name = found[1].rpartition(".")
+    ours = schema == "wakeboard" or (not schema and name in {function.name for function in sql_functions()})
+    return None if ours else found[1]
 
 
 def _no_right(message: str, role: str) -> MissingRight:
@@ -121,7 +139,7 @@ def _final(code: str, exc: psycopg.Error, message: str) -> WakeboardError:
 def _of_the_client(exc: psycopg.Error, message: str) -> WakeboardError:
     """An error without an SQLSTATE: the connection broke, or psycopg cannot send or read a value."""
     if isinstance(exc, psycopg.OperationalError):
-        return DatabaseUnavailable(f"the connection to the database was lost: {message}")
+        return DatabaseUnavailable(f"the connection to the database was lost: {_LIBPQ_ADDS.sub('', message)}")
     if "(0x00)" in message:
         return InvalidValue("a text holds the character NUL (\\x00), which Postgres cannot store: remove it")
     return WakeboardError(f"the database client refuses this: {message}")

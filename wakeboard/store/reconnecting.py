@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import time
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from wakeboard.store.connection import connect, is_broken
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MIN_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 1.0
+STEADY_S: Final = 5.0  # a connection that was open for so long has worked; a pooler accepts them in an outage, too
 REPLY_S: Final = 120.0  # longer than any statement takes
 
 
@@ -52,7 +54,7 @@ class ReconnectingConnection(Generic[StoreT]):
         self.reply_limit = ReplyLimit(math.inf if listens else reply_s)
         self._store: StoreT | None = None
         self._opening = asyncio.Lock()
-        self._backoff_s = MIN_BACKOFF_S
+        self._backoff_s, self._opened_at = MIN_BACKOFF_S, 0.0
 
     async def store(self) -> StoreT:
         """Returns the SQL functions over an open connection. Raises DatabaseUnavailable."""
@@ -67,11 +69,13 @@ class ReconnectingConnection(Generic[StoreT]):
                     reply_limit=self.reply_limit,
                 )
                 self._store = self._make_store(conn)
-                self._backoff_s = MIN_BACKOFF_S
+                self._opened_at = time.monotonic()
             return self._store
 
     async def pause(self) -> None:
-        """Closes the connection and sleeps, from 50 ms to 1 s with jitter, longer after each failed reconnect."""
+        """Closes the connection and sleeps, from 50 ms to 1 s with jitter, longer after short connections."""
+        if self._store is not None and time.monotonic() - self._opened_at > STEADY_S:
+            self._backoff_s = MIN_BACKOFF_S
         await self.close()
         await asyncio.sleep(self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         self._backoff_s = min(MAX_BACKOFF_S, self._backoff_s * 2)

@@ -22,7 +22,7 @@ import random
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, Locked, MissingRight, WakeboardError
 from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.store.connection import cancel_and_abort
 from wakeboard.store.worker_api import SNOOZED, Failure, Release, Times
@@ -139,7 +139,7 @@ class Completer:
                 halves = items[: len(items) // 2], items[len(items) // 2 :]
                 parts = [await self._report(connection, half, operation, split_until, results) for half in halves]
                 return [item for part in parts for item in part]
-            except DatabaseUnavailable as error:
+            except (DatabaseUnavailable, MissingRight) as error:  # a right that was revoked may be granted again
                 outages.lost("outcomes", error)
                 await connection.pause()
                 continue

@@ -292,7 +292,12 @@ class _WorkerTasks:
         return int(self._threads.exhausted or self._in_flight.blocked_too_long)
 
     async def _work(self) -> None:
-        await self._fetcher.run()
+        try:
+            await self._fetcher.run()
+        except WakeboardError as error:  # such as a right that was revoked: the runs in flight did not cause it
+            log.error("this worker claims no more runs, finishes the others and exits: %s", error)
+            await self._drain()
+            raise
         await self._drain()
 
     # -- shutdown ------------------------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ def command(
     """Check that the installation is ready and works.
 
     The checks cover the schema, what it lacks, the rights of roles, clocks, the pooler, durability, commits and vacuum;
-    workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. The exit code is 1 if a check
-    failed.
+    workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. The exit code is 1 if
+    a check failed.
     """
     findings = asyncio.run(_findings(database_dsn()))
     if as_json:
