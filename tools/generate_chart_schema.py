@@ -140,6 +140,7 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "worker.imagePullPolicy": {"enum": ["", *POLICIES]},
     "worker.mode": {"enum": ["cronjob", "forever"]},
     "worker.queues": {**NAMES, "minItems": 1},
+    "worker.readinessProbe": {"type": ["object", "null"]},
     "worker.replicas": {"type": ["integer", "null"], "minimum": 0},
     "worker.scaling.leadSeconds": {"type": "integer", "minimum": 0, "maximum": 300},
     "worker.scaling.maxReplicas": {"type": "integer", "minimum": 1},

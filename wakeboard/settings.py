@@ -134,6 +134,11 @@ class Settings(BaseSettings):
     max_workers: int | None = Field(
         None, ge=1, description="Exit at start if the pool already has this many workers. Empty: unlimited."
     )
+    ready_file: str = Field(
+        "",
+        description="File that exists while the worker is ready: registered, its handlers loaded, and not stopping. For"
+        " readiness probes. Empty: none.",
+    )
 
     # built-in handlers
     http_allowed_hosts: Names = Field(

@@ -39,6 +39,7 @@ from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer, lease_of
 from wakeboard_worker.logs import log, outages, run_lines
+from wakeboard_worker.ready_file import ReadyFile
 from wakeboard_worker.signals import STOP_NOW
 from wakeboard_worker.termination_message import write_worker_id
 from wakeboard_worker.thread_executor import ThreadExecutor
@@ -71,6 +72,7 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
 
     Raises WakeboardError if the worker could not start, or lost the database for too long.
     """
+    ready_file = ReadyFile(settings.ready_file)
     builtin = builtin_handlers(settings)
     handlers = load_handlers(settings.handlers, builtin)
     worker = _describe_worker(settings)
@@ -95,6 +97,8 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
         if not await _unless_stopped(_register(claims, list(handlers), stay_s), stop_signal):
             return 0
         write_worker_id(worker.worker_id)
+        ready_file.create()
+        stop_signal.add_listener(ready_file.remove)
         if stay_s == math.inf:
             _log_ready(settings, dsn, list(handlers))
         context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store, tracing)
@@ -106,6 +110,7 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
             await _deregister(claims)
         return code
     finally:
+        ready_file.remove()
         for connection in (claims, outcomes, blocked, effects):
             with suppress(Exception):
                 await connection.close()

@@ -187,11 +187,16 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- if eq $pool.mode "forever" }}
-      {{- range $probe := list "startupProbe" "livenessProbe" "readinessProbe" }}
+      {{- range $probe := list "startupProbe" "livenessProbe" }}
       {{- with get $pool $probe }}
       {{ $probe }}:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- end }}
+      {{- $readiness := get $pool "readinessProbe" }}
+      {{- if kindIs "map" $readiness }}
+      readinessProbe:
+        {{- toYaml ($readiness | default (include "wakeboard.readinessProbe" $ | fromYaml)) | nindent 8 }}
       {{- end }}
       {{- end }}
       securityContext:
@@ -221,6 +226,16 @@ spec:
     {{- end }}
 {{- end }}
 
+{{/* Finds the file that the worker keeps while it is ready. */}}
+{{- define "wakeboard.readinessProbe" -}}
+exec: {command: [test, -e, {{ include "wakeboard.readyFile" . }}]}
+periodSeconds: 5
+{{- end }}
+
+{{- define "wakeboard.readyFile" -}}
+/tmp/wakeboard-ready
+{{- end }}
+
 {{- define "wakeboard.workerEnv" -}}
 {{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 -}}
 {{ include "wakeboard.databaseEnv" (list $ "worker") }}
@@ -228,6 +243,10 @@ spec:
   valueFrom: {fieldRef: {fieldPath: metadata.uid}}
 - name: WAKEBOARD_POOL
   value: {{ $name | quote }}
+{{- if eq $pool.mode "forever" }}
+- name: WAKEBOARD_READY_FILE
+  value: {{ include "wakeboard.readyFile" $ }}
+{{- end }}
 - name: WAKEBOARD_LISTEN
   value: {{ and $.Values.database.listen (not $.Values.database.pgbouncer) | quote }}
 {{ include "wakeboard.settings" (list $pool (list

@@ -86,6 +86,7 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 			log.Printf("could not register again: %v", err)
 		}
 		w.registered.Store(true)
+		w.setReady(true)
 		w.registeredAt, w.yields = time.Now(), err == nil && waits[0] && !w.yields
 	}
 	if !w.yields {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"maps"
 	"math/rand/v2"
@@ -55,6 +56,7 @@ type Options struct {
 	Poll        time.Duration `env:"POLL_SECONDS" envDefault:"1"`
 	Pool        string        `env:"POOL" envDefault:"default"`
 	Listen      bool          `env:"LISTEN" envDefault:"true"` // false behind PgBouncer in transaction mode
+	ReadyFile   string        `env:"READY_FILE"`               // exists while the worker is ready, for readiness probes
 }
 
 // OptionsFromEnvironment reads the WAKEBOARD_* variables, as the Python worker does.
@@ -119,7 +121,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, loop := range []func(context.Context){w.renewUntilEnded, w.reportUntilEnded, w.listenUntilEnded} {
 		group.Go(func() { loop(background) })
 	}
+	w.setReady(false) // a killed container may have left the file
+	context.AfterFunc(ctx, func() { w.setReady(false) })
 	err = w.claimUntilStopped(ctx)
+	w.setReady(false)
 	w.drain()
 	end()
 	group.Wait()
@@ -131,6 +136,19 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	log.Printf("worker finished after %.1f s: %d succeeded of %v", time.Since(began).Seconds(), w.counts["succeeded"], w.counts)
 	return err
+}
+
+func (w *Worker) setReady(ready bool) {
+	if w.options.ReadyFile == "" {
+		return
+	}
+	err := os.Remove(w.options.ReadyFile)
+	if ready {
+		err = os.WriteFile(w.options.ReadyFile, nil, 0o644)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Printf("WAKEBOARD_READY_FILE: %v", err)
+	}
 }
 
 // invalidDSN says what is wrong in words of its own: the error of pgx quotes the string, and passwords with it.

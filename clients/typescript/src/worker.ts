@@ -5,6 +5,7 @@
  */
 
 import { randomBytes } from "node:crypto";
+import { rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -29,6 +30,8 @@ export interface WorkerOptions {
   pool?: string;
   /** Prepare statements and listen for notifications: false behind PgBouncer in transaction mode. */
   directConnection?: boolean;
+  /** A file that exists while the worker is ready, for readiness probes. Empty: none. */
+  readyFile?: string;
   log?: (message: string) => void;
 }
 
@@ -43,7 +46,7 @@ export function optionsFromEnvironment(env: NodeJS.ProcessEnv = process.env): Om
   const times = { graceSeconds: number("GRACE_SECONDS", 25), pollSeconds: number("POLL_SECONDS", 1) };
   const names = { pool: env.WAKEBOARD_POOL || "default", queues: (env.WAKEBOARD_QUEUES || "default").split(",") };
   if (!env.WAKEBOARD_DSN && !env.PGHOST) throw new InvalidOption("WAKEBOARD_DSN is not set: write postgresql://user:password@host:5432/database.");
-  const others = { directConnection: env.WAKEBOARD_LISTEN !== "false", log: console.error };
+  const others = { directConnection: env.WAKEBOARD_LISTEN !== "false", readyFile: env.WAKEBOARD_READY_FILE ?? "", log: console.error };
   return { dsn: env.WAKEBOARD_DSN ?? "", ...numbers, ...times, ...names, ...others };
 }
 
@@ -117,12 +120,15 @@ export class Worker {
     const began = clock();
     const onSignal = () => this.stop();
     process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+    this.setReady(false); // a killed container may have left the file
     await this.persist(() => this.register(), () => !this.signals);
+    if (!this.signals) this.setReady(true);
     this.options.log(`ready: queues ${this.options.queues}; job types ${this.types}`);
     this.validUntil = clock() + this.options.leaseSeconds * VALID_SHARE;
     const background = [this.renewPeriodically(), this.reportOutcomes()];
     const claiming = async () => { while (!this.signals) await this.persist(() => this.claimTurn(), () => !this.signals); };
     const fault = await claiming().then(() => null, (error) => ({ error }));
+    this.setReady(false);
     await this.drain();
     this.ended.abort();
     this.flush();
@@ -144,7 +150,14 @@ export class Worker {
   /** Claim no more runs. The second call does not wait for the grace period. */
   stop(): void {
     this.signals += 1;
+    this.setReady(false);
     this.wake();
+  }
+
+  private setReady(ready: boolean): void {
+    const { readyFile } = this.options;
+    if (readyFile && ready) writeFileSync(readyFile, "");
+    else if (readyFile) rmSync(readyFile, { force: true });
   }
 
   /** Call `work` until it succeeds, while the database is unavailable and `goesOn`. Undefined: it did not succeed. */
