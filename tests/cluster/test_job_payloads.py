@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        ([], "a job payload is an object"),
+        ([], "cronJob must name a CronJob"),
         ({}, "cronJob must name a CronJob"),
         ({"cronJob": "../secrets"}, "cronJob must name a CronJob"),
         ({"cronJob": "report", "image": "evil"}, "a job payload has no field 'image'"),

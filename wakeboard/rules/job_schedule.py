@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from wakeboard.errors import InvalidSchedule
+from wakeboard.rules.builtin_payloads import payload_problem
 from wakeboard.rules.canonical_json import canonical_json, canonical_payload
 from wakeboard.rules.catch_up import DEFAULT_LIMIT, CatchUpPolicy
 from wakeboard.rules.cron_parser import parse_cron
@@ -276,6 +277,12 @@ class JobScheduleSpec(Declared):
                 "spec.suspendAfterDead stops the ticks of spec.schedule or spec.after, which are absent; write one of "
                 "them, or leave suspendAfterDead out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _payload_fits_a_built_in_job_type(self) -> Self:
+        if problem := payload_problem(self.job_type, self.payload):
+            raise refusal(f"spec.payload does not fit the built-in job type {self.job_type}: {problem}")
         return self
 
     @model_validator(mode="after")

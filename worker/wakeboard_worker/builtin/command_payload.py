@@ -7,13 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import Discard, InvalidSettings
+from wakeboard.rules.builtin_payloads import payload_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wakeboard.settings import AllowedCommand
-
-FIELDS: Final = ("command", "args", "env")
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -72,15 +71,9 @@ class Commands:
 
 def fields_of(payload: Any) -> dict[str, Any]:
     """Return the payload. Raises Discard if its fields are invalid."""
-    fields = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
-    if not isinstance(fields.get("command"), str):
-        raise Discard('a command payload is an object such as {"command": "backup", "args": {"path": "…"}}')
-    for name in sorted(fields.keys() - set(FIELDS)):
-        raise Discard(f"a command payload has no field {name!r}: write {', '.join(FIELDS)}")
-    for name in ("args", "env"):
-        if not isinstance(fields.get(name) or {}, dict):
-            raise Discard(f"{name} must be an object")
-    return fields
+    if problem := payload_problem("command", payload):
+        raise Discard(problem)
+    return cast("dict[str, Any]", payload)
 
 
 def environment_of(extra: Mapping[str, Any]) -> dict[str, str]:

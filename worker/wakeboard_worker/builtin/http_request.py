@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from yarl import URL
 
 from wakeboard.errors import Discard
+from wakeboard.rules.builtin_payloads import payload_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wakeboard.secrets import Secrets
-
-METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-FIELDS: Final = ("method", "url", "headers", "body")
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token (RFC 9110, 5.6.2)
 _HEADER_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -61,7 +59,9 @@ class Request:
 
 def request_of(payload: Any, idempotency_key: str, secrets: Secrets) -> Request:
     """Return the request of a payload, with its secrets resolved. Raises Discard if the payload is invalid."""
-    fields = _fields_of(payload)
+    if problem := payload_problem("http", payload):
+        raise Discard(problem)
+    fields = cast("dict[str, Any]", payload)
     headers, body = _headers(secrets.resolve(fields.get("headers") or {})), secrets.resolve(fields.get("body"))
     url = _url(secrets.resolve(fields["url"]))
     secret_url = isinstance(fields["url"], dict)
@@ -72,8 +72,6 @@ def request_of(payload: Any, idempotency_key: str, secrets: Secrets) -> Request:
             secrets.hide(part, "of the url")
     has_body = "body" in fields
     method = fields.get("method", "POST" if has_body else "GET")
-    if not isinstance(method, str) or method.upper() not in METHODS:
-        raise Discard(f"method {method!r} is not one of {', '.join(METHODS)}")
     text = isinstance(body, str)
     automatic = {"Idempotency-Key": idempotency_key}
     if has_body:
@@ -115,15 +113,6 @@ def _for_another_host(request: Request, url: URL, secrets: Secrets) -> Request:
         if name.lower() in _FOR_ANY_HOST and not secrets.contains_secret(value)
     }
     return replace(request, url=url, headers=headers)
-
-
-def _fields_of(payload: Any) -> dict[str, Any]:
-    fields = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
-    if "url" not in fields:
-        raise Discard('an http payload is an object such as {"method": "POST", "url": "https://…", "body": {…}}')
-    for name in sorted(fields.keys() - set(FIELDS)):
-        raise Discard(f"an http payload has no field {name!r}: write {', '.join(FIELDS)}")
-    return fields
 
 
 def _url(text: Any) -> URL:

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import Discard
-from wakeboard.rules.name_patterns import SUBDOMAIN
+from wakeboard.rules.builtin_payloads import payload_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FIELDS: Final = ("cronJob", "env", "args")
-LONGEST_NAME: Final = 52  # characters of a CronJob's name
 VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_.-]*"
 OWN_PREFIX: Final = "WAKEBOARD_"
 
@@ -29,37 +27,25 @@ class JobPayload:
 
 def payload_of(payload: Any, *, allow_overrides: bool) -> JobPayload:
     """Returns the payload. Raises Discard with one sentence that says what to write."""
-    if not isinstance(payload, dict):
-        raise Discard("a job payload is an object; write for example {cronJob: nightly-report}")
+    if problem := payload_problem("job", payload):
+        raise Discard(problem)
     given = cast("dict[str, Any]", payload)
-    if unknown := sorted(given.keys() - set(FIELDS)):
-        raise Discard(f"a job payload has no field {unknown[0][:80]!r}; its fields: {', '.join(FIELDS)}")
-    name = given.get("cronJob")
-    if not isinstance(name, str) or len(name) > LONGEST_NAME or not re.fullmatch(SUBDOMAIN, name):
-        raise Discard("cronJob must name a CronJob in the schedule's namespace; write for example nightly-report")
     if (given.get("env") or given.get("args") is not None) and not allow_overrides:
         raise Discard(
             "this pool lets no payload override env or args: change the CronJob, or set WAKEBOARD_JOBS_ALLOW_OVERRIDES"
         )
-    return JobPayload(name, _env(given.get("env") or {}), _args(given.get("args")))
+    return JobPayload(given["cronJob"], _env(given.get("env") or {}), _args(given.get("args")))
 
 
-def _env(given: Any) -> dict[str, str]:
-    if not isinstance(given, dict):
-        raise Discard("env must be an object; write for example {REGION: eu}")
-    variables = cast("dict[str, Any]", given)
+def _env(variables: Mapping[str, Any]) -> dict[str, str]:
     for name in variables:
         if not re.fullmatch(VARIABLE, name) or name.upper().startswith(OWN_PREFIX):
             raise Discard(f"a payload cannot set the variable {name[:80]!r}; write another name")
     return {name: _text(value, f"env.{name[:80]}") for name, value in variables.items()}
 
 
-def _args(given: Any) -> list[str] | None:
-    if given is None:
-        return None
-    if not isinstance(given, list):
-        raise Discard("args must be a list of texts; write for example [--month, '2031-01']")
-    return [_text(value, "an element of args") for value in cast("list[Any]", given)]
+def _args(given: Sequence[Any] | None) -> list[str] | None:
+    return None if given is None else [_text(value, "an element of args") for value in given]
 
 
 def _text(value: Any, what: str) -> str:
