@@ -296,6 +296,7 @@ class Operator:
         while True:
             if time.monotonic() >= resync_at:
                 changes.take()  # the list contains them
+                changes.take_gap()
                 self._record_deletions(reconciler)
                 done = await self._resync(store, reconciler)
                 resync_at = time.monotonic() + (self._resync_interval_s(reconciler) if done else 2 * RETRY_S)
@@ -303,7 +304,8 @@ class Operator:
             received_at = await self._wait_for_change(resync_at - time.monotonic(), removal_is_pending=is_pending)
             batch = changes.take()
             self._record_deletions(reconciler)
-            if batch and await self._apply(store, reconciler, batch):
+            needs_list = bool(batch) and await self._apply(store, reconciler, batch)
+            if changes.take_gap() or needs_list:
                 resync_at = min(resync_at, max(time.monotonic(), (reconciler.last_resync_at or 0.0) + MIN_RESYNC_S))
             if batch and received_at is not None:
                 self._metrics.sync_lag_s.set(time.monotonic() - received_at)

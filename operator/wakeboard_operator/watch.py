@@ -80,11 +80,13 @@ class PendingChanges:
         self._any = asyncio.Event()
         self._delivered: dict[Key, str] = {}  # the version that the watch delivered last
         self._gone: dict[Key, str] = {}  # the version of a deletion, while lists may contain the object
+        self._has_gap = False
         self.last_at = time.monotonic()
 
-    def put(self, key: Key, found: Resource | Deleted) -> None:
-        """Adds a change. Called by the watch thread."""
+    def put(self, key: Key, found: Resource | Deleted, *, listed: bool = False) -> None:
+        """Adds a change. Called by the watch thread. `listed`: the watch has found it in a list, as when it begins."""
         with self._lock:
+            self._has_gap |= listed and key in self._delivered
             self._waiting[key] = found
             if isinstance(found, Deleted):
                 self._deleted.add(found.uid)
@@ -111,6 +113,15 @@ class PendingChanges:
         """Returns the uids of the objects that were deleted since the last call."""
         with self._lock:
             taken, self._deleted = self._deleted, set()
+        return taken
+
+    def take_gap(self) -> bool:
+        """Returns whether the watch has begun again since the last call, for example after 410.
+
+        It does not report what was deleted in between.
+        """
+        with self._lock:
+            taken, self._has_gap = self._has_gap, False
         return taken
 
     def undelivered(self, listed: Iterable[Resource]) -> set[Key]:
@@ -199,7 +210,7 @@ class WatchStream:
             if event["type"] == "DELETED":
                 self._changes.put(found.key, Deleted(found.uid, found.resource_version))
             else:
-                self._changes.put(found.key, found)
+                self._changes.put(found.key, found, listed=event["type"] is None)
 
         _ = log_in, on_event
         return registry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
@@ -21,7 +21,7 @@ from wakeboard.settings import Settings, read_settings
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 PREFIX = "WAKEBOARD_"
 MAINTENANCE = {
@@ -307,3 +307,23 @@ def test_every_image_of_the_chart_is_named_and_can_be_built() -> None:
     assert ours <= targets
     for page in ("install", "worker-image"):
         assert ours <= set(re.findall(r"docker build --target (\S+)", (ROOT / "docs" / f"{page}.md").read_text())), page
+
+
+def templates_in(value: Any) -> Iterator[dict[str, Any]]:
+    """The metadata of each Job and pod that an object makes."""
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    for name, inner in fields.items():
+        if name in {"template", "jobTemplate", "jobTargetRef"} and "spec" in inner:
+            yield inner.get("metadata", {})
+        yield from templates_in(inner)
+
+
+def test_common_labels_and_annotations_are_on_every_object_job_and_pod() -> None:
+    common = {"commonAnnotations": {"example.com/cost": "42"}, "commonLabels": {"team": "platform"}}
+    pools = {"wake": {}, "stay": {"mode": "forever"}, "boxes": {"jobs": {"enabled": True, "allNamespaces": True}}}
+    values = {"pools": pools, "board": {"enabled": True}, "migrations": {"mode": "hook"}, **common}
+    for document in rendered(values):
+        for metadata in (document["metadata"], *templates_in(document.get("spec", {}))):
+            where = f"{document['kind']}/{document['metadata']['name']}"
+            assert metadata.get("annotations", {}).get("example.com/cost") == "42", where
+            assert metadata["labels"]["team"] == "platform", where

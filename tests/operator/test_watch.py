@@ -44,6 +44,16 @@ async def test_a_deletion_takes_the_place_of_what_came_before() -> None:
     assert changes.take_deleted() == set()
 
 
+async def test_a_watch_that_begins_again_may_have_missed_deletions() -> None:
+    changes = PendingChanges(asyncio.get_running_loop())
+    changes.put(("billing", "report"), resource(), listed=True)
+    changes.put(("billing", "report"), resource(resource_version="101"))
+    assert not changes.take_gap()
+    changes.put(("billing", "report"), resource(resource_version="101"), listed=True)
+    assert changes.take_gap()
+    assert not changes.take_gap()
+
+
 async def test_a_listed_version_that_the_watch_lacks_is_undelivered() -> None:
     changes = PendingChanges(asyncio.get_running_loop())
     seen, unseen = resource(name="seen", resource_version="7"), resource(name="unseen", resource_version="9")

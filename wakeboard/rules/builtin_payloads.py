@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
 
 from wakeboard.rules.name_patterns import SUBDOMAIN
 
@@ -22,6 +21,7 @@ COMMAND_FIELDS: Final = ("command", "args", "env")
 JOB_FIELDS: Final = ("cronJob", "env", "args")
 LONGEST_CRON_JOB_NAME: Final = 52  # characters
 
+_HTTP_URL: Final = re.compile(r"https?://([^/?#@\s]*@)?[^/?#@:\s]", re.IGNORECASE)
 _SECRET: Final = "$secret"  # noqa: S105 - the key that names one
 
 
@@ -90,10 +90,4 @@ def _is_secret(value: object) -> bool:
 
 
 def _is_http_url(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        parts = urlsplit(value)
-        return parts.scheme in {"http", "https"} and bool(parts.hostname)
-    except ValueError:  # such as an unclosed bracket
-        return False
+    return isinstance(value, str) and _HTTP_URL.match(value) is not None

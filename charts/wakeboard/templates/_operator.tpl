@@ -67,6 +67,10 @@
 metadata:
   labels:
     {{- include "wakeboard.podLabels" (list $ "migrate" dict) | nindent 4 }}
+  {{- with $.Values.commonAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   automountServiceAccountToken: false
   enableServiceLinks: false

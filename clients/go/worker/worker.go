@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log"
 	"maps"
 	"math/rand/v2"
@@ -122,7 +121,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		group.Go(func() { loop(background) })
 	}
 	w.setReady(false) // a killed container may have left the file
-	context.AfterFunc(ctx, func() { w.setReady(false) })
 	err = w.claimUntilStopped(ctx)
 	w.setReady(false)
 	w.drain()
@@ -139,15 +137,12 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 func (w *Worker) setReady(ready bool) {
-	if w.options.ReadyFile == "" {
-		return
-	}
-	err := os.Remove(w.options.ReadyFile)
-	if ready {
-		err = os.WriteFile(w.options.ReadyFile, nil, 0o644)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Printf("WAKEBOARD_READY_FILE: %v", err)
+	if ready && w.options.ReadyFile != "" {
+		if err := os.WriteFile(w.options.ReadyFile, nil, 0o644); err != nil {
+			log.Printf("WAKEBOARD_READY_FILE cannot be made: %v", err)
+		}
+	} else {
+		_ = os.Remove(w.options.ReadyFile)
 	}
 }
 
