@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+import wakeboard
 from wakeboard_worker.outcomes import MAX_ERROR, MAX_RESULT, failure, result_json
 
 if TYPE_CHECKING:
@@ -90,6 +91,46 @@ def test_an_error_and_its_stack_are_stored_without_credentials() -> None:
     assert stored.error == "cannot connect to postgresql://app:***@db/shop password=***"
     assert stored.stack is not None
     assert "hunter2" not in stored.stack
+
+
+def raised_while_handling(cause: Exception, requested: Exception) -> Exception:
+    try:
+        try:
+            raise cause
+        except type(cause):
+            raise requested  # noqa: B904 - the context is what is tested
+    except type(requested) as raised:
+        return raised
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason", "text"),
+    [
+        (ConnectionError("refused"), "", "refused (retry after 60 s)"),
+        (ConnectionError("refused"), "the bank is down", "refused (the bank is down)"),
+        (ConnectionError("refused"), "in doubt: refused", "in doubt: refused"),
+        (ConnectionError(), "", "retry after 60 s"),
+        (ConnectionError("password=hunter2"), "", "password=*** (retry after 60 s)"),
+    ],
+)
+def test_a_requested_retry_is_stored_under_the_error_that_caused_it(cause: Exception, reason: str, text: str) -> None:
+    implicit = raised_while_handling(cause, wakeboard.RetryAfter(60, reason))
+    explicit = wakeboard.RetryAfter(60, reason)
+    explicit.__cause__ = cause
+    for error in (implicit, explicit):
+        stored = cast("Failure", failure(cast("Any", Attempt()), error))
+        assert (stored.error_type, stored.error, stored.delay_s) == ("ConnectionError", text, 60.0)
+
+
+def test_a_requested_retry_without_a_cause_keeps_its_own_name() -> None:
+    class Busy(wakeboard.RetryAfter):
+        pass
+
+    unrelated = raised_while_handling(KeyError("x"), wakeboard.RetryAfter(60, "busy"))
+    unrelated.__suppress_context__ = True  # `from None`
+    for error, name in ((unrelated, "RetryAfter"), (raised_while_handling(KeyError("x"), Busy(60, "busy")), "Busy")):
+        stored = cast("Failure", failure(cast("Any", Attempt()), error))
+        assert (stored.error_type, stored.error) == (name, "busy")
 
 
 _NoName = type("_NoName", (type,), {"__name__": property(lambda _: 1 / 0)})

@@ -126,8 +126,8 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
         id=attempt.id,
         epoch=attempt.epoch,
         outcome="discarded" if isinstance(error, Discard) else "failed",
-        error_type=storable(_type_name(error), 200),
-        error=_error_text(error),
+        error_type=storable(_type_name(_cause(error)), 200),
+        error=_text_with_cause(error),
         stack=_stack(error),
         delay_s=_clamped_delay(delay_s) if delay_s is not None else None,
         pauses_limit=isinstance(error, RetryAfter) and bool(error.limit),
@@ -139,6 +139,23 @@ def timed_out(attempt: Attempt, message: str = "") -> Failure:
     """Return the outcome of an attempt that exceeded its timeout."""
     message = message or f"it ran longer than its timeout of {attempt.timeout_s} s"
     return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", message)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what made a handler raise RetryAfter: it counts and groups failures. Any other error is its own cause.
+
+    So is a subclass of RetryAfter, because its name says why the attempt failed.
+    """
+    if type(error) is not RetryAfter:
+        return error
+    cause = error.__context__ if error.__cause__ is None and not error.__suppress_context__ else error.__cause__
+    return error if cause is None else cause
+
+
+def _text_with_cause(error: BaseException) -> str:
+    """Return the message of the error's cause, and in brackets that of RetryAfter unless it repeats the cause."""
+    requested, cause = _error_text(error), _without_credentials(_str(_cause(error)).strip(), MAX_ERROR)
+    return requested if cause in requested else storable(f"{cause} ({requested})", MAX_ERROR)
 
 
 def _error_text(error: BaseException) -> str:
