@@ -85,6 +85,27 @@ async def test_an_effect_is_shown_under_each_attempt_that_touched_it(worker: Sql
     ]
 
 
+@pytest.mark.parametrize(
+    ("ending", "state"),
+    [("", "started"), ("fail", "failed"), ("release", "released"), ("complete", "failed"), ("fail again", "failed")],
+)
+async def test_an_unfinished_step_is_shown_as_its_attempt_ended(worker: SqlClient, board: str, ending: str, state: str):
+    run_id = worker.enqueue()
+    lease = worker.claims(run_id)
+    worker.step(lease, "charge")
+    if ending:
+        getattr(worker, ending.split()[0])(lease)
+    if ending == "fail again":  # the next attempt runs, and has not begun the step
+        worker.make_due(run_id)
+        worker.claims(run_id)
+
+    history = await history_of(worker, run_id)
+
+    assert [step.state for step in history.run.steps] == [state]
+    assert f"charge  {state}" in "\n".join(map(str, run_details(history.run, history.now)))
+    assert f">{state}</span>" in page_of(board, f"/runs/{run_id}")
+
+
 async def test_the_page_and_the_command_name_the_worker_of_a_finished_run(worker: SqlClient):
     run_id = worker.enqueue()
     worker.complete(worker.claims(run_id))

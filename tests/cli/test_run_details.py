@@ -38,7 +38,7 @@ def test_a_dead_run_shows_payload_attempts_steps_effects_and_the_next_commands(c
     assert "last stack" in text
     assert "Collect done in" in text
     assert '{"rows": 12}' in text
-    assert "Send started" in text
+    assert "Send failed" in text
     assert "charge card in doubt 2 h ago" in text
     assert "tell warehouse done 2 h ago" in text
     assert "attempt 1 failed: HTTPError" in text

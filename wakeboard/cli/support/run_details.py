@@ -180,7 +180,7 @@ def _steps(steps: Sequence[StepRow], now: datetime, width: int) -> Iterator[Text
     rows = [
         [
             one_line(step.name),
-            styled("done") if step.finished_at else "started",
+            styled(step.state),
             f"in {lasted(step.finished_at - step.started_at)}" if step.finished_at else relative(step.started_at, now),
             "" if step.result is None else one_line(step.result),
         ]

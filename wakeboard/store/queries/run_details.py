@@ -65,10 +65,12 @@ class AttemptRow:
 class StepRow:
     """A named part of the run. `lease_epoch`: of the attempt that wrote it last. `finished_at` None: not finished.
 
+    `state`: done, started (by the running attempt), or how the attempt ended that started it and did not finish it.
     `result`: JSON text, perhaps only its beginning; `length`: the number of characters of the whole text.
     """
 
     name: str
+    state: str
     lease_epoch: int
     started_at: datetime
     finished_at: datetime | None
@@ -174,10 +176,16 @@ select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, 
  order by lease_epoch desc
  limit %(attempts)s
 """
+# A handler that succeeds although a step has raised leaves that step without an attempt that failed.
 _STEPS: LiteralString = """
 select name, lease_epoch, started_at, finished_at, left(result::text, %(step_result)s) as result,
-       length(result::text) as length
-  from wakeboard.job_steps
+       length(result::text) as length,
+       case when finished_at is not null then 'done'
+            when lease_epoch = %(epoch)s and %(running)s then 'started'
+            else coalesce((select outcome from wakeboard.job_attempts as attempt
+                            where attempt.run_id = step.run_id and attempt.lease_epoch = step.lease_epoch), 'failed')
+       end as state
+  from wakeboard.job_steps as step
  where run_id = %(id)s
  order by started_at, name
  limit %(steps)s
@@ -210,14 +218,14 @@ async def read_run_details(
     if row is None:
         return None
     values = {**bounds._asdict(), "id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"]}
+    values["running"] = row["status"] == "running"
     steps = await read(conn, class_row(StepRow), _STEPS, values)
     attempts = await read(conn, class_row(AttemptRow), _ATTEMPTS, values)
-    running = row["status"] == "running"
     return RunDetails(
         **row,
         attempts_made=attempts[::-1],
         steps=steps,
-        effects=await read(conn, class_row(EffectRow), _EFFECTS, {**values, "running": running}),
+        effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
         actions=(await audit_rows(conn, AuditFilter(run_id=run_id), MOST_ACTIONS))[::-1],
         kubernetes_jobs=kubernetes_jobs(
             row["job_type"], ((step.name, step.finished_at, parsed_result(step)) for step in steps)
