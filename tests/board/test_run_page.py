@@ -94,7 +94,7 @@ async def test_an_unfinished_step_is_shown_as_its_attempt_ended(worker: SqlClien
     lease = worker.claims(run_id)
     worker.step(lease, "charge")
     if ending:
-        getattr(worker, ending.split()[0])(lease)
+        getattr(worker, ending.split(maxsplit=1)[0])(lease)
     if ending == "fail again":  # the next attempt runs, and has not begun the step
         worker.make_due(run_id)
         worker.claims(run_id)
