@@ -63,8 +63,10 @@ def test_a_single_failure_among_thousands_is_visible():
 
 def test_a_line_has_a_gap_where_there_is_no_value_and_a_dot_for_a_single_one():
     figure = parsed(line_chart("Rate", intervals(5), [Layer("failures", "all", [0.1, 0.2, None, 0.0, None])], "share"))
-    (line,) = of_class(figure, "chart-line")
-    assert line.attrib["d"] == f"M5 {PLOT_HEIGHT / 2:g}L15 0M35 {PLOT_HEIGHT}h0"
+    line, dot = of_class(figure, "chart-line")
+    assert line.attrib["d"] == f"M5 {PLOT_HEIGHT / 2:g}L15 0"
+    assert dot.attrib["d"] == f"M35 {PLOT_HEIGHT}h0"
+    assert "chart-dot" in dot.attrib["class"]
     assert len(of_class(figure, "chart-column")) == 3
 
 
@@ -309,6 +311,35 @@ async def test_a_schedule_without_runs_and_unknown_names_have_empty_charts(clien
         assert "<script>" not in answer.text
     assert (await client.get("/performance", by="schedule", name="x")).status == 404
     assert (await client.get("/performance", by="schedule", name=str(1 << 63))).status == 404
+
+
+def count_one(database: str, grain: str, ago: timedelta, *, succeeded: int = 0, cancelled: int = 0) -> None:
+    """Stores the figures of a period of a minute, an hour or a day."""
+    with psycopg.connect(database) as conn:
+        conn.execute(
+            "insert into wakeboard.run_rollups (grain, starts_at, dimension, name, succeeded, cancelled, skipped,"
+            " discarded, failed, timed_out, crashed, died)"
+            " values (%s::wakeboard.rollup_grain, date_bin(%s::interval, now() - %s, 'epoch'), 'all', '', %s, %s,"
+            " 0, 0, 0, 0, 0, 0)",
+            (grain, f"1 {grain}", ago, succeeded, cancelled),
+        )
+
+
+@pytest.mark.parametrize(("minutes", "period"), [(0, "Hour"), (100, "Day"), (3 * 1440, "90 days"), (None, "Day")])
+async def test_charts_begin_with_a_period_that_fits_the_figures(
+    client: Client, database: str, minutes: int | None, period: str
+):
+    for grain in ("minute", "hour", "day") if minutes is not None else ():
+        count_one(database, grain, timedelta(minutes=minutes or 0), succeeded=1)
+    current = r'aria-current="true">([^<]*)</a>'
+    assert re.findall(current, (await client.get("/")).text) == [period]
+    assert re.findall(current, (await client.get("/", period="week")).text) == ["Week"]
+
+
+async def test_a_chart_without_a_value_is_not_shown(client: Client, database: str):
+    count_one(database, "minute", timedelta(), cancelled=1)
+    page = (await client.get("/", period="hour")).text
+    assert re.findall(r'class="chart-title">([^<]*)<', page) == ["Runs by outcome"]
 
 
 async def test_a_drawing_has_times_in_the_viewers_zone(database: str, board: str, page: Page):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from wakeboard.board.problems import Situation, problems
+from wakeboard.store.queries.alert_page import AlertCounts
 from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
 from wakeboard.store.queries.limits import LimitRow
 from wakeboard.store.queries.listings import PauseRow, RemovalRow
@@ -118,7 +119,7 @@ def test_nothing_is_wrong_when_all_is_well():
         (
             replace(WELL, removals=[RemovalRow(source="k8s:x", count=9, requested_at=NOW, confirmed_at=None)]),
             "warn",
-            "wakeboard confirm removal k8s:x",
+            "k8s:x asks to remove 9 schedules. To confirm, type:",
             "",
         ),
         (
@@ -160,6 +161,21 @@ def test_without_a_worker_all_due_runs_are_one_problem():
         "No worker is running. The last one was seen 10 min ago.",
         "5+ due runs wait for a worker; the oldest was due 10 min ago.",
     ]
+
+
+def test_an_alert_about_all_dead_runs_marks_these_instead_of_repeating_them():
+    alerts = AlertCounts(
+        open=1, severity="critical", names=["dead-runs"], of_all_dead=["dead-runs"], summary="3 dead", opened_at=NOW
+    )
+    (marked,) = problems(replace(WELL, dead=[DEAD], alerts=alerts))
+    assert (marked.alert, marked.severity) == ("dead-runs", "bad")
+    others = replace(alerts, open=2, names=["dead-runs", "slow"])
+    assert problems(replace(WELL, dead=[DEAD], alerts=others))[0].text.startswith("2 alerts")
+
+
+def test_dead_runs_have_one_colour():
+    (problem,) = problems(replace(WELL, dead=[DEAD]))
+    assert (problem.severity, problem.colour) == ("warn", "bad")
 
 
 def test_the_worst_problem_comes_first():

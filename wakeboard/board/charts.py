@@ -140,8 +140,12 @@ def line_chart(
         if area:
             filled = "".join(f"{_path(run)}V{PLOT_HEIGHT}H{run[0][0]}Z" for run in runs)
             paths.append(Markup('<path class="chart-area chart-{}" d="{}"/>').format(layer.key, filled))
-        drawn = "".join(_path(run) for run in runs)
-        paths.append(Markup('<path class="chart-line chart-{}" d="{}"/>').format(layer.key, drawn))
+        for drawn, kind in (
+            ("".join(_path(run) for run in runs if len(run) > 1), "chart-line"),
+            ("".join(_path(run) for run in runs if len(run) == 1), "chart-line chart-dot"),
+        ):
+            if drawn:
+                paths.append(Markup('<path class="{} chart-{}" d="{}"/>').format(kind, layer.key, drawn))
     return _figure(title, intervals, layers, scale, [Markup("")] * len(intervals), lines=Markup("").join(paths))
 
 
@@ -282,7 +286,7 @@ def _segments(heights: Sequence[float | None]) -> Iterable[list[tuple[int, float
 
 
 def _path(points: Sequence[tuple[int, float]]) -> str:
-    """A line through these points; a single one is a line without length, which is drawn as a dot."""
+    """A line through these points; a single one is a line without length, which board.css draws as a disc."""
     first, *others = points
     return f"M{first[0]} {first[1]:g}" + ("".join(f"L{x} {y:g}" for x, y in others) or "h0")
 

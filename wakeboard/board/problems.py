@@ -5,6 +5,7 @@ rules/health_conditions.py decides what is reported and how bad it is, here and 
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -46,16 +47,29 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
 
 MAX_GROUPS: Final = 5
+START_WORKER: Final = "wakeboard worker --forever --handlers MODULE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem. `path` and `parameters`: the page with what is concerned, inside the board."""
+    """One problem. `path` and `parameters`: the page with what is concerned, inside the board.
+
+    `command`: what to type against it. `alert`: the open alert that is about it. `dead`: it is about dead runs, which
+    have one colour on all pages.
+    """
 
     severity: Severity
     text: str
     path: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    command: str = ""
+    alert: str = ""
+    dead: bool = False
+
+    @property
+    def colour(self) -> Severity:
+        """The severity whose colour it has."""
+        return "bad" if self.dead and self.severity == "warn" else self.severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +115,8 @@ def _commits(situation: Situation) -> Iterator[Problem]:
 
 def _alerts(situation: Situation) -> Iterator[Problem]:
     alerts = situation.alerts
-    if alerts is None:
-        return
+    if alerts is None or (situation.dead and _is_about_dead(alerts)):
+        return  # `_dead` marks what the alert is about
     if alerts.open == 1:
         since = relative(alerts.opened_at, situation.now)
         text = f"The alert {one_line(alerts.names[0])} opened {since}: {one_line(alerts.summary)}."
@@ -111,6 +125,11 @@ def _alerts(situation: Situation) -> Iterator[Problem]:
         more = f" and {counted(alerts.open - len(alerts.names), 'other')}" if alerts.open > len(alerts.names) else ""
         text = f"{counted(alerts.open, 'alert')} open: {names}{more}."
     yield Problem(severity=OPEN_ALERTS[alerts.severity], text=text, path="/alerts")
+
+
+def _is_about_dead(alerts: AlertCounts) -> bool:
+    """Whether all open alerts are about all dead runs."""
+    return alerts.open == len(alerts.of_all_dead)
 
 
 def _is_without_worker(situation: Situation) -> bool:
@@ -124,7 +143,8 @@ def _workers(situation: Situation) -> Iterator[Problem]:
     if seen is None:
         needed = situation.definitions.schedules or situation.due
         condition = NEVER_A_WORKER if needed else NOT_NEEDED_WORKER
-        yield Problem(severity=condition.severity, text="No worker has ever registered, so nothing runs.")
+        text = "No worker has ever registered, so nothing runs. Start one where your handlers are:"
+        yield Problem(severity=condition.severity, text=text, command=START_WORKER)
     elif severity := NO_WORKER.severity_after(situation.now - seen):
         text = f"No worker is running. The last one was seen {relative(seen, situation.now)}."
         yield Problem(severity=severity, text=text)
@@ -197,18 +217,24 @@ def _due(situation: Situation) -> Iterator[Problem]:
 
 
 def _dead(situation: Situation) -> Iterator[Problem]:
+    alerts = situation.alerts
+    alert = ", ".join(map(one_line, alerts.of_all_dead)) if alerts else ""
+
+    def problem(newest: datetime, text: str, query: str) -> Problem:
+        lasting = DEAD_RUNS.severity_after(situation.now - newest) or DEAD_RUNS.severity
+        severity = OPEN_ALERTS[alerts.severity] if alerts and _is_about_dead(alerts) else lasting
+        return Problem(severity=severity, text=text, path="/runs", parameters={"q": query}, alert=alert, dead=True)
+
     for group in situation.dead[:MAX_GROUPS]:
         newest = relative(group.newest, situation.now)
-        text = (
-            f"{group.runs_text} of {one_line(group.job_type)}: {one_line(group.error_type)}. The newest died {newest}."
+        yield problem(
+            group.newest,
+            f"{group.runs_text} of {one_line(group.job_type)}: {one_line(group.error_type)}. The newest died {newest}.",
+            f"status:dead type:{quoted(group.job_type)} error:{quoted(group.error_type)}",
         )
-        query = f"status:dead type:{quoted(group.job_type)} error:{quoted(group.error_type)}"
-        severity = DEAD_RUNS.severity_after(situation.now - group.newest) or DEAD_RUNS.severity
-        yield Problem(severity=severity, text=text, path="/runs", parameters={"q": query})
     if others := situation.dead[MAX_GROUPS:]:
         text = f"{counted(len(others), 'other group')} of dead runs."
-        severity = DEAD_RUNS.severity_after(situation.now - max(group.newest for group in others))
-        yield Problem(severity=severity or DEAD_RUNS.severity, text=text, path="/runs", parameters={"q": "status:dead"})
+        yield problem(max(group.newest for group in others), text, "status:dead")
 
 
 def _pauses(situation: Situation) -> Iterator[Problem]:
@@ -223,11 +249,10 @@ def _pauses(situation: Situation) -> Iterator[Problem]:
 def _removals(situation: Situation) -> Iterator[Problem]:
     for removal in situation.removals:
         if removal.confirmed_at is None:
-            text = (
-                f"{one_line(removal.source)} asks to remove {counted(removal.count, 'schedule')}. To confirm, type:"
-                f" wakeboard confirm removal {one_line(removal.source)}"
-            )
-            yield Problem(severity=PENDING_REMOVAL.severity, text=text)
+            source = one_line(removal.source)
+            text = f"{source} asks to remove {counted(removal.count, 'schedule')}. To confirm, type:"
+            command = f"wakeboard confirm removal {shlex.quote(source)}"
+            yield Problem(severity=PENDING_REMOVAL.severity, text=text, command=command)
 
 
 def _limits(situation: Situation) -> Iterator[Problem]:

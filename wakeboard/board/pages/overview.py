@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
+from wakeboard.board.charts import sparkline
 from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
 from wakeboard.board.problems import MAX_GROUPS, Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.rules.humanize import counted
 from wakeboard.store.queries.alert_page import AlertQueries
 from wakeboard.store.queries.commits import read_commit_facts
 from wakeboard.store.queries.dependencies import read_blocked_schedules
@@ -20,11 +25,43 @@ from wakeboard.store.queries.schedule_list import filter_choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
+
+    from markupsafe import Markup
 
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.listings import PauseRow
     from wakeboard.store.queries.overview import DeadGroup, LiveCounts, NextTick, PoolRow
+
+WAKES_COMPARED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPool:
+    """A pool. `woke_at`, `next_at`: of a pool that wakes regularly. `strip`: its wakes by minute; None: without any."""
+
+    row: PoolRow
+    woke_at: datetime | None
+    next_at: datetime | None
+    strip: Markup | None
+
+
+def shown_pool(row: PoolRow, now: datetime) -> ShownPool:
+    """What the page shows of a pool. It wakes regularly if the minutes of its last wakes are equally far apart."""
+    latest = [wake.replace(second=0, microsecond=0) for wake in row.wakes[-WAKES_COMPARED:]]
+    apart = {later - earlier for earlier, later in pairwise(latest)}
+    every = apart.pop() if len(apart) == 1 else timedelta()
+    minutes = Counter(int((now - wake).total_seconds() // 60) for wake in row.wakes)
+    return ShownPool(
+        row,
+        row.wakes[-1] if every else None,
+        latest[-1] + every if every else None,
+        sparkline(
+            f"{counted(len(row.wakes), 'worker')} started and ended in the last hour",
+            [(min(minutes[ago], 1), 0) for ago in reversed(range(60))],
+        )
+        if row.wakes
+        else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +78,7 @@ class Overview:
     schedules: int
     problems: Sequence[Problem]
     dead: Sequence[DeadGroup]
-    pools: Sequence[PoolRow]
+    pools: Sequence[ShownPool]
     next_ticks: Sequence[NextTick]
     charts: RunCharts | None = None
 
@@ -75,7 +112,11 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         schedules=definitions.schedules,
         problems=problems(situation),
         dead=dead,
-        pools=[shown for pool in await queries.pools() if (shown := _with_queues(pool, queues)).queues or sees_all],
+        pools=[
+            shown_pool(pool, counts.now)
+            for row in await queries.pools()
+            if (pool := _with_queues(row, queues)).queues or sees_all
+        ],
         next_ticks=await queries.next_ticks(),
     )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from wakeboard.board.charts import Unit
     from wakeboard.board.routing import BoardRequest
     from wakeboard.rules.histogram import Histogram
     from wakeboard.store.connection import AsyncConnection
@@ -34,6 +35,7 @@ PERIODS: Final[Mapping[str, tuple[Window, str]]] = {
     "90d": ("quarter", "90 days"),
 }
 DEFAULT_PERIOD: Final = "day"
+_HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 _LATE: Final = timedelta(minutes=3)  # of counting, which is done each minute
 ENDED: Final = "status:succeeded,cancelled,skipped,discarded,dead"
@@ -82,14 +84,15 @@ class RunCharts:
     """Charts of one scope and period, and the same figures as rows, newest first.
 
     `behind_since`: what ended later is not counted yet; None: everything is. `backlog`: the chart of the runs that
-    waited, where all runs are shown. `parameters`: of the page's URL, without the period.
+    waited, where all runs are shown. A chart without a value is None. `parameters`: of the page's URL, without the
+    period.
     """
 
     choices: Sequence[PeriodChoice]
     outcomes: Markup
-    failures: Markup
-    durations: Markup
-    lateness: Markup
+    failures: Markup | None
+    durations: Markup | None
+    lateness: Markup | None
     rows: Sequence[Row]
     is_empty: bool
     behind_since: datetime | None = None
@@ -98,8 +101,9 @@ class RunCharts:
 
     @property
     def drawings(self) -> Sequence[Markup]:
-        """All charts, in the order in which they are shown."""
-        return (self.outcomes, self.failures, self.durations, self.lateness)
+        """The charts that show something, in the order in which they are shown."""
+        runs = () if self.is_empty else (self.outcomes, self.failures, self.durations, self.lateness)
+        return [drawing for drawing in (*runs, self.backlog) if drawing]
 
 
 def period_of(text: str | None, *, hour: bool = True) -> str:
@@ -122,19 +126,37 @@ async def read_run_charts(
     namespaces = request.viewer.namespaces if scope is None else None
     scope = scope or Scope("all" if namespaces is None else "schedule")
     hour = scope.dimension != "step" and namespaces is None
-    period = period_of(request.query.get("period"), hour=hour)
 
-    async def read(conn: AsyncConnection) -> tuple[datetime, Series, Sequence[int | None] | None]:
-        now, series = await _read(conn, PERIODS[period][0], scope, namespaces)
-        return now, series, await _read_backlog(conn, series) if scope == Scope() else None
+    async def read_period(period: str) -> tuple[datetime, Series, Sequence[int | None] | None]:
+        async def read(conn: AsyncConnection) -> tuple[datetime, Series, Sequence[int | None] | None]:
+            now, series = await _read(conn, PERIODS[period][0], scope, namespaces)
+            return now, series, await _read_backlog(conn, series) if scope == Scope() else None
 
-    key = ("charts", scope.dimension, scope.name, period, namespaces)
-    now, series, backlog = await request.read_cached(key, read)
+        return await request.read_cached(("charts", scope.dimension, scope.name, period, namespaces), read)
+
+    asked = request.query.get("period")
+    period = period_of(asked, hour=hour)
+    now, series, backlog = await read_period(period)
+    if asked != period and (better := _better_period(series, now, hour=hour)):
+        found = await read_period(better)
+        if better == "hour" or found[1].total != Counts():
+            period, (now, series, backlog) = better, found
 
     def runs(terms: str) -> str:
         return request.url("/runs", q=" ".join(filter(None, [scope.terms, terms])))
 
     return run_charts(series, now, runs, choices(period, hour=hour), parameters or {}, backlog)
+
+
+def _better_period(series: Series, now: datetime, *, hour: bool) -> str | None:
+    """The period to show instead of a day of these figures; None: the day.
+
+    It is the hour if all of them are of the last hour, and 90 days if there are none.
+    """
+    ended = [point.starts_at for point in series.points if point.counts != Counts()]
+    if not ended:
+        return "90d"
+    return "hour" if hour and ended[0] > now - _HOUR else None
 
 
 async def _read_backlog(conn: AsyncConnection, series: Series) -> Sequence[int | None]:
@@ -178,7 +200,7 @@ def run_charts(
     return RunCharts(
         choices=periods,
         outcomes=bar_chart("Runs by outcome", linked(ENDED), _outcomes(counts, total, whole, runs)),
-        failures=line_chart(
+        failures=_line_chart(
             "Failure rate",
             linked(FAILED),
             [
@@ -193,10 +215,10 @@ def run_charts(
             "share",
             area=True,
         ),
-        durations=line_chart(
+        durations=_line_chart(
             "Duration", linked("status:succeeded"), _quantiles([c.duration for c in counts], total.duration), "seconds"
         ),
-        lateness=line_chart(
+        lateness=_line_chart(
             "Lateness", linked("status:succeeded"), _quantiles([c.lateness for c in counts], total.lateness), "seconds"
         ),
         rows=[
@@ -209,6 +231,15 @@ def run_charts(
         backlog=_backlog(columns, backlog, runs("status:queued")) if backlog else None,
         parameters=parameters,
     )
+
+
+def _line_chart(
+    title: str, intervals: Sequence[Interval], layers: Sequence[Layer], unit: Unit, *, area: bool = False
+) -> Markup | None:
+    """The chart; None: no layer has a value."""
+    if all(value is None for layer in layers for value in layer.values):
+        return None
+    return line_chart(title, intervals, layers, unit, area=area)
 
 
 def _backlog(columns: Sequence[tuple[datetime, datetime]], due: Sequence[int | None], href: str) -> Markup:

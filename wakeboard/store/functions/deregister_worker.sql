@@ -8,6 +8,7 @@ returns void language sql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
-  with gone as (delete from workers where worker_id = worker returning worker_id, name)
-  insert into past_workers (worker_id, name) select worker_id, name from gone on conflict do nothing
+  with gone as (delete from workers where worker_id = worker returning worker_id, name, pool, started_at)
+  insert into past_workers (worker_id, name, pool, started_at)
+  select worker_id, name, pool, started_at from gone on conflict do nothing
 $$;

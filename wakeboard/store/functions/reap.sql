@@ -69,9 +69,10 @@ begin
         select worker_id from workers
          where last_seen < (select reap_started_at from installation) - make_interval(secs => lease_s * 2)
            for update skip locked))
-      returning worker_id, name
+      returning worker_id, name, pool, started_at
     )
-    insert into past_workers (worker_id, name) select worker_id, name from gone on conflict do nothing;
+    insert into past_workers (worker_id, name, pool, started_at)
+    select worker_id, name, pool, started_at from gone on conflict do nothing;
     return query select null::bigint, 0, 0, 0, 0;
     return;
   end if;

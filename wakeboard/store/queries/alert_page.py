@@ -76,11 +76,15 @@ class HeartbeatRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertCounts:
-    """How many alerts are open, the worst severity, and the oldest ones. `names`: at most three, the worst first."""
+    """How many alerts are open, the worst severity, and the oldest ones. `names`: at most three, the worst first.
+
+    `of_all_dead`: those of rules for all dead runs.
+    """
 
     open: int
     severity: str
     names: list[str]
+    of_all_dead: list[str]
     summary: str
     opened_at: datetime
 
@@ -151,8 +155,10 @@ select beat.name, beat.enqueued_at, beat.run_id, run.status, run.error,
 _COUNTS: LiteralString = f"""
 select count(*)::integer as open, (array_agg(severity order by worst))[1] as severity,
        (array_agg(rule order by worst))[:3] as names, (array_agg(summary order by worst))[1] as summary,
+       coalesce(array_agg(rule order by worst) filter (where definition ? 'dead' and not definition ? 'where'), '{{}}')
+         as of_all_dead,
        (array_agg(opened_at order by worst))[1] as opened_at
-  from (select rule, severity, summary, opened_at,
+  from (select rule, severity, summary, opened_at, definition,
                row_number() over (
                  order by array_position('{{critical,warning,info}}', severity), opened_at, id) as worst
           from wakeboard.alerts where resolved_at is null and {_VISIBLE}) as shown

@@ -67,7 +67,10 @@ class DeadGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRow:
-    """The workers of a pool that are registered now. `capacity`: how many runs they execute at once, together."""
+    """A pool with workers now or in the last hour. `capacity`: how many runs its workers execute at once, together.
+
+    `wakes`: when the workers that ended in the last hour started, oldest first.
+    """
 
     pool: str
     workers: int
@@ -75,6 +78,7 @@ class PoolRow:
     last_seen: datetime
     versions: list[str]
     queues: list[str]
+    wakes: list[datetime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,13 +158,27 @@ select job_type::text, coalesce(error_type, 'unknown') as error_type, count(*) a
 """
 
 _POOLS: LiteralString = """
-select pool, count(*) as workers, sum(capacity)::integer as capacity, max(last_seen) as last_seen,
-       array_agg(distinct version) as versions,
-       array(select distinct unnest(queues) from wakeboard.workers as other where other.pool = workers.pool order by 1)
-         as queues
-  from wakeboard.workers
- where last_seen > statement_timestamp() - interval '3 minutes'
- group by pool
+with live as (
+  select pool, count(*) as workers, sum(capacity)::integer as capacity, max(last_seen) as last_seen,
+         array_agg(distinct version) as versions,
+         array(select distinct unnest(queues) from wakeboard.workers as other
+                where other.pool = workers.pool order by 1) as queues
+    from wakeboard.workers
+   where last_seen > statement_timestamp() - interval '3 minutes'
+   group by pool
+), past as (
+  select pool, max(ended_at) as ended_at, array_agg(started_at order by started_at) as wakes
+    from (select pool, started_at, ended_at from wakeboard.past_workers
+           where ended_at > statement_timestamp() - interval '1 hour' and pool is not null
+           order by ended_at desc limit 6000) as newest
+   group by pool
+)
+select pool, coalesce(workers, 0) as workers, coalesce(capacity, 0) as capacity,
+       coalesce(last_seen, ended_at) as last_seen, coalesce(versions, '{}') as versions,
+       coalesce(queues, array(select distinct queue from wakeboard.worker_types as known where known.pool = past.pool
+                               order by 1)) as queues,
+       coalesce(wakes, '{}') as wakes
+  from live full join past using (pool)
  order by pool
  limit 100
 """
@@ -207,7 +225,7 @@ class OverviewQueries:
         return await read(self._conn, class_row(DeadGroup), _DEAD, self._values)
 
     async def pools(self) -> list[PoolRow]:
-        """Workers by pool."""
+        """Pools with workers now or in the last hour."""
         return await read(self._conn, class_row(PoolRow), _POOLS)
 
     async def next_ticks(self) -> list[NextTick]:

@@ -1,4 +1,4 @@
-// The page of a run: copy buttons. Each has what it copies as a JSON string, so that no byte is lost in HTML.
+// Copy buttons. Each has what it copies as a JSON string, so that no byte is lost in HTML.
 "use strict";
 {
   document.documentElement.dataset.copy = "on";
