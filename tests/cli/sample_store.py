@@ -149,5 +149,5 @@ class SampleStore:
         ):
             earlier = ", ".join(f"{column} = {column} - interval '{ago}'" for column in columns)
             self.sql(f"update wakeboard.{table} set {earlier} where {key} = %s", run)
-        due = f"update wakeboard.job_runs set run_at = run_at - interval '{ago}' where id = %s and run_at <= now()"
-        self.sql(due, run)
+        earlier = f"run_at = run_at - interval '{ago}', created_at = created_at - interval '{ago}'"
+        self.sql(f"update wakeboard.job_runs set {earlier} where id = %s and run_at <= now()", run)

@@ -17,6 +17,7 @@ set plan_cache_mode = force_generic_plan set lock_timeout = '200ms'
 as $$
 declare
   free bigint[] := ids;
+  is_one constant boolean := epochs[1] = all (epochs);       -- the epoch of all runs: nearly always, as they come from one claim
   again boolean := false;
   awaited bigint[];
   accepted integer;
@@ -30,7 +31,8 @@ loop
 begin
   with done as (                       -- an index scan over a sorted array: rows are locked in id order
     delete from job_runs where id = any (free) and locked_by = worker and has_dependents is null
-                           and ((id, lease_epoch) in (select * from unnest(ids, epochs))) is true      -- `is true`: hashed, not a slow join
+                           and (is_one and lease_epoch = epochs[1]          -- builds no hash table
+                                or ((id, lease_epoch) in (select * from unnest(ids, epochs))) is true)   -- `is true`: not a slow join
     returning definition_id,           -- first, because `noted` reads only it; then only the columns of history
               id, uuid, scheduled_for, run_at, created_at, started_at, locked_by, lease_epoch, trigger, backoff_strategy,
               backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue,
@@ -81,7 +83,8 @@ end loop;
       from unnest(ids, epochs) as missing (id, epoch)
      where accepted + cardinality(awaited) < cardinality(ids)
        and (select id from job_run_history as past           -- not a join, which may read the whole history for each
-             where past.id = missing.id and past.locked_by = worker and past.lease_epoch = missing.epoch and past.status = 'succeeded' limit 1) is null;
+             where past.id = missing.id and past.locked_by = worker and past.lease_epoch = missing.epoch
+              and past.status = 'succeeded' limit 1) is null;
   end if;
 end
 $$;
