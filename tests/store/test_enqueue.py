@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import psycopg
@@ -16,6 +16,7 @@ from tests.postgres_servers import running_pooler
 from wakeboard import Job
 from wakeboard.errors import InvalidValue, KeyReused, WakeboardError
 from wakeboard.store.connection import connect
+from wakeboard_worker.attempt import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -213,3 +214,18 @@ def test_a_value_of_another_type_is_refused_by_its_name(
         of_all: dict[str, Any] = {name: job.pop(name) for name in ("timeout_s", "max_attempts") if name in job}
         with pytest.raises(InvalidValue, match=sentence):
             wakeboard.enqueue_many(application, [Job("ping"), Job(**job)], **of_all)
+
+
+@pytest.mark.parametrize("kind", ["cursor", "session", "no connection"])
+def test_what_is_no_connection_is_refused_with_what_to_pass(application: psycopg.Connection[Any], kind: str) -> None:
+    session = type("Session", (), {"__module__": "sqlalchemy.orm.session"})()
+    given: dict[str, Any] = {"cursor": application.cursor(), "session": session, "no connection": None}
+    calls: list[Callable[[Any], object]] = [
+        lambda conn: wakeboard.enqueue(conn, "ping"),
+        lambda conn: wakeboard.enqueue_many(conn, [Job("ping")]),
+        lambda conn: Attempt.once(cast("Attempt", None), conn, "charge"),  # refuses before it keeps the connection
+    ]
+    name = {"cursor": "psycopg.Cursor", "session": "sqlalchemy.orm.session.Session", "no connection": "NoneType"}[kind]
+    for call in calls:
+        with pytest.raises(InvalidValue, match=f"{name}; pass a psycopg Connection or AsyncConnection"):
+            call(given[kind])

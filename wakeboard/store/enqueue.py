@@ -21,6 +21,7 @@ from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
 from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL
 from wakeboard.rules.object_ids import LARGEST_ID
+from wakeboard.store.connection import require_connection
 from wakeboard.store.refused_job import EXAMPLE, check_fields, is_iterable, naming_job, of_job, shown
 from wakeboard.store.statements import checked_call, translating
 
@@ -188,6 +189,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     `run.results` gives its handler their results. Until the transaction ends, they cannot be claimed or completed.
     Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
     """
+    require_connection(conn)
     if job_type is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise InvalidValue("job_type is None; write the name of a job type")
     _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
@@ -250,6 +252,7 @@ def enqueue_many(
     Raises as `enqueue` does. The message of an InvalidValue begins with the job, `jobs[3] (send_mail): `, if the job
     can be found. `unique_for`, `unique_by` and `if_exists` hold for each job, also among the jobs of one call.
     """
+    require_connection(conn)
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     if not is_iterable(jobs):
         raise InvalidValue(f"jobs is of type {type(jobs).__name__}; write a list, such as [{EXAMPLE}]")

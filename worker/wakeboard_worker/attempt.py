@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.errors import DatabaseUnavailable, Locked
 from wakeboard.run import Run
-from wakeboard.store.connection import is_in_transaction
+from wakeboard.store.connection import is_in_transaction, require_connection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -110,7 +110,8 @@ class Attempt(Run):
         return Run.step(self, name, function, *args) if spans is None else spans.step(self, name, function, args)
 
     def once(self, conn: Any, key: str) -> Any:
-        """As `Run.once`."""
+        """As `Run.once`. Raise InvalidValue if `conn` is no connection: an attempt keeps connections only."""
+        require_connection(conn)
         spans = self.context.spans
         return Run.once(self, conn, key) if spans is None else spans.once(self, conn, key)
 
