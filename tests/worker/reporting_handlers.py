@@ -77,6 +77,7 @@ async def raises(run: wakeboard.Run) -> object:  # noqa: C901, PLR0912 - one cas
         case "limited":
             raise wakeboard.RetryAfter(3600, limit=True)
         case "snooze":
+            run.progress(0.25)
             raise wakeboard.Snooze(3600)
         case "no number":
             raise wakeboard.Snooze(float("nan"))

@@ -68,6 +68,13 @@ def test_what_a_handler_raises_or_returns_decides_the_outcome_of_its_run_alone(s
     assert (store.run(last)["status"], store.run(neighbour)["status"]) == ("dead", "succeeded")
 
 
+def test_a_snoozed_run_keeps_the_progress_that_no_heartbeat_has_sent(store: Store) -> None:
+    (run,) = store.enqueue("raises", '{"what": "snooze"}')
+    store.wake()
+    seen = store.run(run)
+    assert (seen["status"], seen["progress"]) == ("queued", 0.25)
+
+
 def test_a_thousand_runs_of_both_kinds_are_isolated_and_all_succeed(store: Store) -> None:
     store.enqueue("isolated", count=500)
     store.enqueue("answers-plainly", count=500)

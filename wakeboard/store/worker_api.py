@@ -8,6 +8,7 @@ the runs that it leased are queued again when their leases expire.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -93,13 +94,17 @@ class Failure(NamedTuple):
 
 
 class Release(NamedTuple):
-    """A run to release. `reason` WORKER_STOPPED or DISCONNECTED is counted: from the fifth on it costs the attempt."""
+    """A run to release. `reason` WORKER_STOPPED or DISCONNECTED is counted: from the fifth on it costs the attempt.
+
+    `progress`: what its handler reported last; None: nothing.
+    """
 
     id: int
     epoch: int
     delay_s: float = 0.0
     reason: str = "worker_stopped"
     times: Times | None = None
+    progress: float | None = None
 
     @property
     def counted(self) -> bool:
@@ -401,8 +406,17 @@ class WorkerStore:
         return locked
 
     async def release(self, releases: Sequence[Release]) -> list[int]:
-        """Puts runs back into their queue, and gives their attempt back."""
+        """Puts runs back into their queue, and gives their attempt back. Their progress is kept."""
+        if reported := [release for release in releases if release.progress is not None]:
+            await self._renew_progress(reported)
         return await self._report(_RELEASE, *_release_values(self.worker, releases))
+
+    async def _renew_progress(self, releases: Sequence[Release]) -> None:
+        """Stores the progress that no heartbeat has sent. A run that is locked keeps the progress it had."""
+        ids, epochs, _, _, times, progresses = (list(column) for column in zip(*releases, strict=True))
+        held = number_array(ids), number_array(epochs), _ages(times)[0], _reals(progresses)
+        with suppress(Locked):
+            await self._rows(_RENEW, self.worker.worker_id, self.worker.lease_s, *held)
 
     async def still_leased(self, leases: Sequence[tuple[int, int]]) -> set[int]:
         """The ids of those leases (id, epoch) that this worker still holds: another transaction had locked the run."""
@@ -483,7 +497,7 @@ def release(conn: psycopg.Connection[Any], worker: Worker, releases: Sequence[Re
 
 
 def _release_values(worker: Worker, releases: Sequence[Release]) -> tuple[Any, ...]:
-    ids, epochs, delays, reasons, times = (list(column) for column in zip(*releases, strict=True))
+    ids, epochs, delays, reasons, times, _ = (list(column) for column in zip(*releases, strict=True))
     counted = [release.counted for release in releases]
     return worker.worker_id, ids, epochs, delays, counted, reasons, *_ages(times)
 

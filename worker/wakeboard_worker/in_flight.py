@@ -347,6 +347,7 @@ class InFlightBuffer:
         if attempt.started:
             outcome = outcome._replace(times=Times(attempt.started, attempt.ended or time.monotonic()))
         if isinstance(outcome, Release):
+            outcome = outcome._replace(progress=attempt.fraction)
             self.releases.append(outcome)
             if run_lines.per_second and run_lines.take():
                 fields = {**attempt.log_fields(), "outcome": "released", "next_try_s": outcome.delay_s}

@@ -66,7 +66,7 @@ def run_notes(run: RunRow) -> str:
     if run.status in {"failed", "dead"}:
         return error_line(run.error_type, run.error)
     parts = [
-        f"{run.progress:.0%} done" if run.progress is not None and run.status == "running" else "",
+        f"{run.progress:.0%} done" if run.progress is not None and run.status in {"queued", "running"} else "",
         "cancel requested" if run.cancel_requested_at else "",
         reason_in_words(run.reason, run.status),
         counted(run.skipped_count, "tick") if run.skipped_count and run.skipped_count > 1 else "",
