@@ -220,12 +220,11 @@ def test_a_value_of_another_type_is_refused_by_its_name(
 def test_what_is_no_connection_is_refused_with_what_to_pass(application: psycopg.Connection[Any], kind: str) -> None:
     session = type("Session", (), {"__module__": "sqlalchemy.orm.session"})()
     given: dict[str, Any] = {"cursor": application.cursor(), "session": session, "no connection": None}
-    calls: list[Callable[[Any], object]] = [
-        lambda conn: wakeboard.enqueue(conn, "ping"),
-        lambda conn: wakeboard.enqueue_many(conn, [Job("ping")]),
-        lambda conn: Attempt.once(cast("Attempt", None), conn, "charge"),  # refuses before it keeps the connection
-    ]
+    enqueue, enqueue_many, once = cast("list[Any]", [wakeboard.enqueue, wakeboard.enqueue_many, Attempt.once])
+    calls = (enqueue, "ping"), (enqueue_many, [Job("ping")])
     name = {"cursor": "psycopg.Cursor", "session": "sqlalchemy.orm.session.Session", "no connection": "NoneType"}[kind]
-    for call in calls:
+    for call, what in calls:
         with pytest.raises(InvalidValue, match=f"{name}; pass a psycopg Connection or AsyncConnection"):
-            call(given[kind])
+            call(given[kind], what)
+    with pytest.raises(InvalidValue, match=name):  # before the attempt keeps the connection
+        once(None, given[kind], "charge")
