@@ -106,20 +106,26 @@ async def lease(conn: psycopg.AsyncConnection[Any]) -> Any:
     return await (await conn.execute("select locked_until from wakeboard.job_runs")).fetchone()
 
 
-async def test_a_renewal_that_only_meets_its_own_locks_was_not_answered(database: str) -> None:
+@pytest.mark.parametrize("since", ["nothing", "one lost", "one claimed"])
+async def test_a_renewal_that_meets_locks_of_an_earlier_one_was_not_answered(database: str, since: str) -> None:
     """An earlier renewal of this worker, whose commit hangs, keeps the rows locked."""
     async with await connect(database) as conn, await connect(database) as hung:
         store = WorkerStore(conn, ME)
         await store.register_worker(["returns"])
-        await conn.execute("insert into wakeboard.job_runs (job_type) select 'returns' from generate_series(1, 2)")
-        leases = [Renewal(*row[:2]) for row in [*await claimed(store), *await claimed(store)]]
+        await conn.execute("insert into wakeboard.job_runs (job_type) select 'returns' from generate_series(1, 3)")
+        leases = [Renewal(*row[:2]) for _ in range(3) for row in await claimed(store)]
         with connect_blocking(database) as beats:
             async with hung.transaction():
                 await hung.execute("select from wakeboard.workers for update")
                 assert renew(beats, ME, leases) == []
-                await hung.execute("select from wakeboard.job_runs for update")
+                renewed_before = leases[1:] if since == "one claimed" else leases
+                await hung.execute(
+                    "select from wakeboard.job_runs where id = any (%s) for update",
+                    [[each.id for each in renewed_before]],
+                )
+                held = [leases[0]._replace(epoch=99), *leases[1:]] if since == "one lost" else leases
                 with pytest.raises(Locked, match="an earlier renewal"):
-                    renew(beats, ME, leases)
+                    renew(beats, ME, held)
                 assert renew(beats, ME, []) == []
             assert renew(beats, ME, leases) == []
 

@@ -6,8 +6,8 @@ other workers may have the runs. The clock includes the time that the machine is
 
 If renewals failed or were not answered, the worker releases the dropped leases once the database answers again. Until
 then they count as crashed (docs/decisions/0020-what-counts-as-a-crash.md). If the thread itself was blocked, for
-example by a handler, nothing is released, and the expired leases count as crashes. A renewal that only meets the locks
-of an earlier one, whose commit hangs, records nothing and was not answered: `renew` raises Locked.
+example by a handler, nothing is released, and the expired leases count as crashes. A renewal that meets the locks of an
+earlier one, whose commit hangs, records nothing and was not answered: `renew` raises Locked.
 
 The thread also watches the event loop. If the loop is blocked for longer than the longest timeout of the handlers in it
 and a grace period, the process exits, so that other workers can claim its runs. Before that, as soon as the loop is

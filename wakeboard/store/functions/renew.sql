@@ -2,8 +2,8 @@
 -- The heartbeat: records that the worker is alive and renews its leases (ids[i], epochs[i]) for another `lease_s` seconds, but not beyond
 -- start + timeout + 10 s. ages_s[i]: seconds since the handler started; null before that. progress[i]: 0 to 1, or null.
 -- An expired lease is not renewed, but the start of its handler is recorded (see `reap`).
--- Raises 55P03 if the rows of this worker and of all these runs are locked: an earlier renewal of it has not ended, for example because no
--- synchronous standby confirms its commit. Nothing was recorded, so the leases count as not renewed.
+-- Raises 55P03 if the row of this worker and that of any lease are locked: an earlier renewal of it has not ended, for example because no
+-- synchronous standby confirms its commit. Nothing is recorded, so the leases count as not renewed.
 -- Returns only the leases (id, epoch) that need attention:
 --   'cancel'         its cancellation was requested; the lease is renewed;
 --   'busy'           another transaction has locked its row: the lease still holds, try again within a second;
@@ -75,10 +75,11 @@ begin
       from unnest(renewed, renewed_epochs, cancels) as held (id, epoch, cancels) where held.cancels;
   end if;
   if coalesce(cardinality(renewed), 0) < cardinality(ids) then
-    if renewed is null and not seen and not exists (
-         select from unnest(ids, epochs) as held (id, epoch)
-          where not exists (select from job_runs as run where run.id = held.id and run.locked_by = worker and run.lease_epoch = held.epoch
-                               and run.locked_until > statement_timestamp())) then
+    if not seen and exists (
+         select from unnest(ids, epochs) as held (id, epoch) join job_runs as run on run.id = held.id
+          where run.locked_by = worker and run.lease_epoch = held.epoch and run.locked_until > statement_timestamp()
+            and not exists (select from unnest(renewed, renewed_epochs) as done (id, epoch) where done.id = held.id and done.epoch = held.epoch))
+    then
       raise exception using errcode = '55P03', message = 'an earlier renewal of these leases has not ended; try again';
     end if;
     return query
