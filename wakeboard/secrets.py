@@ -31,7 +31,7 @@ class Secrets:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._masked: dict[str, str] = {}  # text to mask -> name of the secret
+        self._masked: dict[str, str] = {}  # text to mask, folded -> name of the secret
 
     def resolve(self, value: Any) -> Any:
         """Return `value` with each {"$secret": NAME} replaced. Raises Discard for a missing or invalid secret."""
@@ -56,7 +56,8 @@ class Secrets:
         for hidden in (text, *lines):
             escaped = json.dumps(hidden)[1:-1], json.dumps(hidden, ensure_ascii=False)[1:-1]
             quoted = quote(hidden), quote(hidden, safe=""), quote_plus(hidden)
-            self._masked |= dict.fromkeys((hidden, printable(hidden), *escaped, *quoted), name)
+            forms = {_folded(form) for form in (hidden, printable(hidden), *escaped, *quoted)}
+            self._masked |= dict.fromkeys(forms - {""}, name)
 
     def hide_url(self, text: str, name: str) -> None:
         """Make `redact` mask the url `text` and its parts, also as aiohttp writes them, or raise ValueError."""
@@ -85,21 +86,29 @@ class Secrets:
         return masked[: MAX_CHARACTERS - 1] + "…" if keep == "start" else "…" + masked[1 - MAX_CHARACTERS :]
 
     def _without_partial(self, text: str, keep: Literal["start", "end"]) -> str:
+        folded = _folded(text)
         if keep == "end":
-            return text[_partial(text, self._masked) :]
-        return text[: len(text) - _partial(text[::-1], (form[::-1] for form in self._masked))]
+            return text[_partial(folded, self._masked) :]
+        return text[: len(text) - _partial(folded[::-1], (form[::-1] for form in self._masked))]
 
     def _masked_forms(self, text: str) -> str:
-        if not self._masked:
-            return text
-        forms = sorted(self._masked.items(), key=lambda form: len(form[0]), reverse=True)
-        for_case = {hidden.lower(): name for hidden, name in forms}
-        return re.sub(
-            "|".join(re.escape(hidden) for hidden, _ in forms),
-            lambda match: f"[secret {for_case.get(match[0].lower(), 'of this run')}]",
-            text,
-            flags=re.IGNORECASE,
-        )
+        masked: list[str] = []
+        shown_from = 0
+        for start, end, name in self._found(_folded(text)):
+            if start >= shown_from:
+                masked.append(f"{text[shown_from:start]}[secret {name}]")
+            shown_from = max(shown_from, end)
+        return "".join(masked) + text[shown_from:]
+
+    def _found(self, folded: str) -> list[tuple[int, int, str]]:
+        """Where each form is: (start, end, name), by start, the longest first."""
+        found: list[tuple[int, int, str]] = []
+        for form, name in self._masked.items():
+            start = folded.find(form)
+            while start >= 0:
+                found.append((start, start + len(form), name))
+                start = folded.find(form, start + len(form))
+        return sorted(found, key=lambda each: (each[0], -each[1]))
 
     def contains_secret(self, text: str) -> bool:
         """Whether `text` contains a secret."""
@@ -135,14 +144,30 @@ def variable_of(name: str) -> str:
     return "WAKEBOARD_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
 
 
+def _folded(text: str) -> str:
+    """`text` in lower case, character by character: as long as `text`, and without the two forms of a sigma."""
+    return text.replace("İ", "i").lower().replace("\N{GREEK SMALL LETTER FINAL SIGMA}", "\N{GREEK SMALL LETTER SIGMA}")
+
+
 def _partial(text: str, secrets: Iterable[str]) -> int:
-    """Return the number of characters at the start of `text` that are the end of a secret that was cut in two."""
-    return max(
-        (
-            size
-            for secret in secrets
-            for size in range(1, min(len(secret), len(text) + 1))
-            if text[:size].lower() == secret[-size:].lower()
-        ),
-        default=0,
-    )
+    """Return the number of characters at the start of `text` that are the end of a secret that was cut in two.
+
+    The algorithm of Knuth, Morris and Pratt: it looks at each character of the text and of the secrets about twice.
+    """
+    shorter = [0] * (len(text) + 1)  # of the first n characters: the longest beginning of `text` that ends them
+    for size in range(1, len(text)):
+        shorter[size + 1] = _longer(text, shorter, shorter[size], text[size])
+    longest = 0
+    for secret in secrets:
+        size = 0
+        for character in secret[max(1, len(secret) - len(text)) :]:
+            size = _longer(text, shorter, size, character)
+        longest = max(longest, size)
+    return longest
+
+
+def _longer(text: str, shorter: list[int], size: int, character: str) -> int:
+    """The longest beginning of `text` that ends with `character`, after one of `size` characters."""
+    while size and (size == len(text) or text[size] != character):
+        size = shorter[size]
+    return size + 1 if text[size : size + 1] == character else 0

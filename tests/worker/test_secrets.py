@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import pytest
@@ -105,6 +106,33 @@ def test_each_line_of_a_multi_line_secret_is_masked() -> None:
     secrets = Secrets("")
     secrets.hide("-----BEGIN-----\nMIIEvgIBADANBg\n-----END-----", "pem")
     assert secrets.redact("bad key: MIIEvgIBADANBg!") == "bad key: [secret pem]!"
+
+
+def test_all_of_overlapping_secrets_is_masked() -> None:
+    secrets = Secrets("")
+    secrets.hide("one-two", "a")
+    secrets.hide("two-three", "b")
+    assert secrets.redact("(one-two-three)") == "([secret a])"
+    assert secrets.redact("ONE-TWO two-three") == "[secret a] [secret b]"
+
+
+def cpu_s(secret: str, text: str, keep: Literal["start", "end"]) -> float:
+    """The least CPU time of three to mask a text that was cut."""
+    secrets, times = Secrets(""), list[float]()
+    secrets.hide(secret, "s")
+    for _ in range(3):
+        began = time.process_time()
+        secrets.redact(text, keep, was_cut=True)
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("keep", ["start", "end"])
+@pytest.mark.parametrize("piece", ["a", "ab", "MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQC7+/\n"])
+def test_a_secret_costs_time_in_proportion_to_its_length(piece: str, keep: Literal["start", "end"]) -> None:
+    """A search that compares each beginning with each end would need 60 times as long."""
+    short, long = (cpu_s("=" + piece * (length // len(piece)) + "=", piece * 9_000, keep) for length in (1_000, 8_000))
+    assert long < 20 * short
 
 
 # -- through handlers --------------------------------------------------------------------------------------------------
