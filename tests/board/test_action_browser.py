@@ -68,6 +68,24 @@ async def test_selected_runs_are_discarded_and_the_filters_kept(board: str, stor
     assert store.value("select count(*) from job_run_history where status = 'dead'") == 3
 
 
+async def test_a_bad_payload_stays_in_its_dialog(board: str, store: Store, page: Page):
+    run = store.run("cancelled")
+    await page.goto(f"{board}/runs/{run}")
+    await page.get_by_role("link", name="Edit payload and run again").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Payload").fill("{broken")
+    await dialog.get_by_role("button", name="Replay run").click()
+    await dialog.get_by_role("alert").wait_for()
+    assert page.url.endswith(f"/runs/{run}")
+    assert await dialog.get_by_label("Payload").input_value() == "{broken"
+
+    await dialog.get_by_label("Payload").fill('{"customer": 1}')
+    await dialog.get_by_role("button", name="Replay run").click()
+    await page.get_by_role("link", name="run").first.wait_for()
+    await page.locator(".message").wait_for()
+    assert store.value("select payload->>'customer' from job_runs") == "1"
+
+
 async def test_actions_work_without_javascript(database: str, store: Store, browser: Browser):
     (run,) = store.dead_runs(1)
     with serving(BoardOptions(dsn=database, access=AccessOf(GrantedViewer("ada")))) as address:

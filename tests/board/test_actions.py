@@ -274,8 +274,12 @@ async def test_a_viewer_who_is_shown_masked_values_is_audited(client: Client, st
     assert "hunter2" not in (await client.get(f"/runs/{run}")).text
     assert store.audit() == []
     assert "hunter2" in (await client.get(f"/runs/{run}/raw/payload")).text
-    assert "hunter2" in (await client.get(f"/runs/{run}/replay")).text
-    assert "s3cr3t" in (await client.get(f"/schedules/{schedule}/run")).text
+    for path, secret in ((f"/runs/{run}/replay", "hunter2"), (f"/schedules/{schedule}/run", "s3cr3t")):
+        asking = await client.get(path)
+        assert secret not in asking.text
+        assert "1 value of the payload is masked" in asking.words
+        assert secret not in (await client.post(path, reason="x" * 201)).text
+        assert secret in (await client.get(path, reveal="1")).text
 
     assert store.rows("select actor::text, action, run_id, definition_id from audit_log order by id") == [
         ("ada", "reveal", run, None),
@@ -292,7 +296,7 @@ async def test_a_request_of_another_site_reveals_nothing_in_the_users_name(
     client: Client, store: Store, sender: dict[str, str]
 ):
     run = store.run("cancelled", {"password": "hunter2"})
-    for path in (f"/runs/{run}/raw/payload", f"/runs/{run}/replay"):
+    for path in (f"/runs/{run}/raw/payload", f"/runs/{run}/replay?reveal=1"):
         answer = await client.send("GET", path, headers={"host": "127.0.0.1:8686", **sender})
         assert answer.status == 200
         assert "hunter2" not in answer.text

@@ -68,7 +68,7 @@ def test_the_counts_of_a_day_are_those_of_its_single_ticks(database: str, board:
             tick = ticks.next_tick(tick)
 
     page = get(board, f"/calendar?zone={zone}&day={day}")
-    week = get(board, f"/calendar?zone={zone}&day={day}&view=week")
+    week = get(board, f"/calendar?zone={zone}&day={day}&view=week&frequent=1")
 
     rows = page.all(
         r'<th scope="row">(\d\d):\d\d( <span class="mark mark-change">second time)?.*?<td class="number">(.*?)</td>'
@@ -79,6 +79,20 @@ def test_the_counts_of_a_day_are_those_of_its_single_ticks(database: str, board:
     first_days = week.all(r'<th scope="row">(\d\d):00</th>\s*<td class="[^"]*"[^>]*>(.*?)</td>')
     by_hour = {hour: sum(count for place, count in expected.items() if place[0] == hour) for hour, _ in expected}
     assert {int(hour): number(count) for hour, count in first_days if number(count)} == by_hour
+
+
+def test_a_week_leaves_out_what_runs_more_often_than_hourly_and_names_the_others(database: str, board: str):
+    with schedules_in(database) as schedules:
+        for name, cron in {"often": "*/10 * * * *", "nightly": "30 1 * * *", "hourly": "7 * * * *"}.items():
+            schedules.add(name, cron, time_zone="Etc/UTC")
+    week = get(board, "/calendar?zone=UTC&day=2060-11-01&view=week")
+    assert "Without 1 schedule that runs more often than hourly. Show it" in week.text
+    assert week.all('class="cell-names">([^<]*)<').count("hourly, nightly") == 7
+    assert f"{7 * 25} ticks to come" in week.text
+    whole = get(board, "/calendar?zone=UTC&day=2060-11-01&view=week&frequent=1")
+    assert f"{7 * (25 + 144):,} ticks to come" in whole.text
+    chosen = get(board, "/calendar?zone=UTC&day=2060-11-01&view=week&at=2060-11-02T01:00Z&minutes=60")
+    assert len(chosen.all(r'<td class="[^"]* chosen">')) == 1
 
 
 # Until 2011 the clocks of Newfoundland went back at 00:01, from one day into the day before.
@@ -214,6 +228,7 @@ def test_levels_are_logarithmic_and_calm_for_equal_counts():
     assert [level_of(count, 1, 10_000) for count in (0, 1, 10, 100, 1000, 10_000)] == [0, 1, 2, 3, 4, 5]
     assert {level_of(count, 100, 140) for count in (100, 120, 140)} == {2}
     assert level_of(3, 100, 1000) == 1
+    assert level_of(36, 72, 72) < level_of(72, 72, 72)
 
 
 def number(cell: str) -> int:

@@ -76,7 +76,7 @@ async def test_a_new_run_appears_without_a_reload(database: str, board: str, pag
     await page.get_by_text("send_mail").first.wait_for(timeout=5000)
 
 
-@pytest.mark.parametrize(("listen", "said"), [(True, "updates by LISTEN"), (False, "updates by polling")])
+@pytest.mark.parametrize(("listen", "said"), [(True, "updated at once"), (False, "updated each second")])
 async def test_a_page_says_how_the_board_learns_of_changes(
     database: str, context: BrowserContext, *, listen: bool, said: str
 ):

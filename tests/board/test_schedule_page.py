@@ -219,6 +219,6 @@ def test_what_does_not_exist_is_refused_with_a_sentence(database: str, board: st
 def ticks_of_viewer(page: Answer) -> list[datetime]:
     """The times that the page shows in the viewer's zone."""
     moments = page.all(
-        r'</td>\s*<td><board-time short datetime="([^"]*)"[^>]*>[^<]*</board-time></td>\s*<td class="number">'
+        r'<td data-other-than="[^"]*"><board-time short datetime="([^"]*)"[^>]*>[^<]*</board-time></td>\s*<td class="n'
     )
     return [datetime.fromisoformat(moment).astimezone(UTC) for moment in moments]

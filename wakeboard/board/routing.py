@@ -80,6 +80,7 @@ class BoardRequest:
     of a repeated one the last. `form`: the fields of an action's form. `parts`: the variable parts of the path.
     `here`: the path inside the board with its query. `message`: what an action has left for this page.
     `secure`: the browser uses HTTPS. `from_own_page`: a page of the board has sent it, and not one of another site.
+    `in_dialog`: actions.js has sent a form, and shows what is wrong with it in the dialog.
     """
 
     board: Board
@@ -94,6 +95,7 @@ class BoardRequest:
     message: Message | None = None
     secure: bool = False
     from_own_page: bool = False
+    in_dialog: bool = False
 
     def field(self, name: str) -> str:
         """A field of the form, of a repeated one the last; "" without it."""
@@ -320,6 +322,7 @@ async def _board_request(request: Request, permission: Permission | None = None)
         message=messages.find(request.cookies, root + here, secure=secure) if is_navigation else None,
         secure=secure,
         from_own_page=_is_from_own_page(request),
+        in_dialog="wakeboard-dialog" in request.headers,
     )
 
 
@@ -404,7 +407,9 @@ def _rendered(request: BoardRequest, shown: Page) -> Response:
 
 
 def _redirected(request: BoardRequest, answer: Redirect) -> Response:
-    response = RedirectResponse(request.prefix + answer.path, 303)
+    response: Response = RedirectResponse(request.prefix + answer.path, 303)
+    if request.in_dialog:  # a script is not told where a redirect leads
+        response = Response(status_code=204, headers={"Wakeboard-Location": response.headers["location"]})
     if answer.message:
         message = Message(text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)
         messages.leave(response, message, request.prefix + answer.path, secure=request.secure)

@@ -18,7 +18,7 @@ from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wakeboard.rules.dst_ticks import DstTicks
 
@@ -32,6 +32,26 @@ _JUST_BEFORE: Final = timedelta(microseconds=1)
 _LONGEST_OFFSET: Final = 26 * 3600  # seconds; more than any zone's distance from UTC
 _EXAMPLE: Final = "2026-01-01, 2026-01-01T06:00 (in the schedule's time zone) or 2026-01-01T05:00Z"
 _ANNOTATION_EXAMPLE: Final = "2026-01-01/2026-02-01, and after it, if you need them, the words at-once=2, again and yes"
+FOUND: Final = {  # what `plan_backfill` knows about a tick
+    "new": "has not run",
+    "skipped": "was skipped",
+    "ran": "has run",
+    "dead": "has a dead run",
+    "discarded": "has a dead run that was discarded",
+    "unfinished": "has an unfinished run",
+    "waiting": "waits in another backfill",
+    "scheduled": "is left to the schedule",
+}
+_PLURALS: Final = {
+    "new": "have not run",
+    "skipped": "were skipped",
+    "ran": "have run",
+    "dead": "have a dead run",
+    "discarded": "have a dead run that was discarded",
+    "unfinished": "have an unfinished run",
+    "waiting": "wait in another backfill",
+    "scheduled": "are left to the schedule",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +187,12 @@ def _of_zone(local: datetime, zone: str) -> datetime:
 
 def _shown(text: str) -> str:
     return f'"{one_line(text)[:60]}"'
+
+
+def counts_in_words(found: Mapping[str, int]) -> str:
+    """How many ticks are in each state: 28 have not run, 3 were skipped."""
+    return ", ".join(
+        f"{found[name]:,} {_PLURALS[name] if found[name] > 1 else text}"
+        for name, text in FOUND.items()
+        if name in found
+    )

@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from wakeboard.board.routing import BoardRequest
 
 MAX_REASON: Final = 200  # characters that the store keeps
+REVEAL: Final = "reveal"  # the parameter of the URL that asks for masked values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A line of the form. `numeric`: for whole numbers. `choices`: the values to choose from, each with its label."""
+    """A line of the form. `numeric`: for whole numbers. `moment`: for a date and a time.
+
+    `choices`: the values to choose from, each with its label.
+    """
 
     name: str
     label: str
@@ -37,6 +41,7 @@ class Input:
     hint: str = ""
     required: bool = False
     numeric: bool = False
+    moment: bool = False
     choices: Sequence[tuple[str, str]] = ()
     max_length: int = MAX_REASON
 
@@ -45,8 +50,9 @@ class Input:
 class ActionForm:
     """The model of a form. `path`: GET shows the form and POST acts. `next`: where both buttons lead.
 
-    `payload`: the text of the field for it; None: there is none. `problem`: why the form is shown again. `items`: what
-    the action changes.
+    `payload`: the text of the field for it; None: there is none. `masked`: so many values of it are masked, and
+    `reveal` shows them. `problem`: why the form is shown again. `items`: what the action changes.
+    `preview`: the label of the button that only says what would change.
     """
 
     heading: str
@@ -57,8 +63,11 @@ class ActionForm:
     inputs: Sequence[Input] = ()
     hidden: Sequence[tuple[str, str]] = ()
     payload: str | None = None
+    masked: int = 0
+    reveal: str = ""
     problem: str = ""
     danger: bool = False
+    preview: str = ""
     items: Sequence[str] = field(default_factory=tuple[str, ...])
 
     def page(self, problem: str = "") -> Page:
@@ -93,6 +102,15 @@ def read_reason(request: BoardRequest, *, required: bool = False) -> str:
     return reason
 
 
+@dataclass(frozen=True, slots=True)
+class EditablePayload:
+    """The payload in a form. `text` None: it is not shown. `masked`, `reveal`: as in ActionForm."""
+
+    text: str | None
+    masked: int = 0
+    reveal: str = ""
+
+
 async def editable_payload(
     request: BoardRequest,
     text: str,
@@ -100,17 +118,23 @@ async def editable_payload(
     *,
     run_id: int | None = None,
     definition_id: int | None = None,
-) -> str | None:
-    """The payload of a run or a schedule for the form; None if it has secret values that the viewer may not see.
+) -> EditablePayload:
+    """The payload of a run or a schedule for the form.
 
-    To show such values is audited, and to send the form is not audited again.
+    Values that are masked are shown to a viewer who may see them and asks for them. To show them is audited, and to
+    send the form is not audited again.
     """
-    if not mask_json(text).masked:
-        return text
+    masked = mask_json(text).masked
+    if not masked:
+        return EditablePayload(text)
+    may = await request.viewer.may(Permission.REVEAL, namespace)
     if request.form:
-        return text if await request.viewer.may(Permission.REVEAL, namespace) else None
-    shown = await request.reveal("payload", namespace, run_id=run_id, definition_id=definition_id)
-    return text if shown else None
+        return EditablePayload(text if may and "payload" in request.form else None, masked)
+    if REVEAL in request.query:
+        shown = await request.reveal("payload", namespace, run_id=run_id, definition_id=definition_id)
+        return EditablePayload(text if shown else None, masked)
+    following = request.url(request.path, next=request.query.get("next"), **{REVEAL: "1"})
+    return EditablePayload(None, masked, following if may else "")
 
 
 def read_payload(request: BoardRequest, shown: str) -> PayloadText | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.backfill_range import CONFIRM_ABOVE, MOST_AT_ONCE, TickRules, backfill_range
+from wakeboard.rules.backfill_range import CONFIRM_ABOVE, MOST_AT_ONCE, TickRules, backfill_range, counts_in_words
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.object_ids import is_id, parse_id
 from wakeboard.rules.sanitize import printable
@@ -63,17 +64,17 @@ async def backfill_list(request: BoardRequest) -> Page:
 # -- declaring ---------------------------------------------------------------------------------------------------------
 
 
-def _form(request: BoardRequest, schedule: ScheduleTarget, zone: str, *, confirm: int = 0) -> ActionForm:
-    """The form with what was typed. `confirm`: so many ticks must be confirmed."""
+def _form(
+    request: BoardRequest, schedule: ScheduleTarget, zone: str, *, confirm: int = 0, known: str = ""
+) -> ActionForm:
+    """The form with what was typed. `confirm`: so many ticks must be confirmed. `known`: what is known of the ticks."""
 
     def typed(name: str, otherwise: str = "") -> str:
         return printable(request.field(name))[:LONGEST_FIELD] if request.form else otherwise
 
     inputs = [
-        Input(
-            name="first", label=f"From, in {zone}", value=typed("first"), hint="Such as 2026-01-01 or 2026-01-01T06:00."
-        ),
-        Input(name="last", label="To", value=typed("last"), hint="The range ends before this time."),
+        Input(name="first", label=f"From, in {zone}", value=typed("first"), moment=True),
+        Input(name="last", label="To", value=typed("last"), moment=True, hint="The range ends before this time."),
         Input(name="at_once", label="Most runs at once", value=typed("at_once", "1"), numeric=True, max_length=7),
         Input(
             name="again",
@@ -87,8 +88,12 @@ def _form(request: BoardRequest, schedule: ScheduleTarget, zone: str, *, confirm
         inputs.append(Input(name="confirmed", label=f"Type {confirm} to confirm", required=True, numeric=True))
     return ActionForm(
         heading=f"Backfill {schedule.namespace}/{schedule.name}?",
-        sentences=["The ticks of the range become runs of the lowest priority, each once. Skipped ticks run, too."],
+        sentences=[
+            "The ticks of the range become runs of the lowest priority, each once. Skipped ticks run, too.",
+            *filter(None, [known]),
+        ],
         submit="Backfill",
+        preview="Count ticks",
         path=f"/schedules/{schedule.id}/backfill",
         next=next_page(request, f"/schedules/{schedule.id}"),
         inputs=inputs,
@@ -140,6 +145,12 @@ async def declare_backfill(request: BoardRequest) -> Redirect | Page:
         wanted: BackfillRange = backfill_range(rules, request.field("first"), request.field("last"), now)
         at_once, again, reason = _at_once(request), _again(request), read_reason(request)
         count = len(wanted.ticks)
+        if request.field("preview"):
+            async with request.acting({schedule.namespace}) as store:
+                found = await store.plan_backfill(schedule.id, wanted.ticks)
+            states = counts_in_words(Counter(found.values())) or "none is in the range"
+            known = f"{counted(len(found), 'tick')}: {states}."
+            return _form(request, schedule, rules.time_zone, known=known).page()
         if count > CONFIRM_ABOVE and request.field("confirmed").strip() != str(count):
             asking = _form(request, schedule, rules.time_zone, confirm=count)
             return asking.page(f"these are {counted(count, 'tick')}; type {count} to confirm")

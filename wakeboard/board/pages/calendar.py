@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wakeboard.board.pages.calendar_days import days_of, segments_of
 from wakeboard.board.pages.calendar_grid import Grid, Load, Rows, coming, load_of
-from wakeboard.board.pages.schedule_filters import filter_query, one_of, schedule_filter
+from wakeboard.board.pages.schedule_filters import FILTERS, filter_query, one_of, schedule_filter
 from wakeboard.board.pages.schedules import words_of
 from wakeboard.board.routing import BoardRequest, Page, page
-from wakeboard.errors import InvalidValue
+from wakeboard.errors import InvalidSchedule, InvalidValue
+from wakeboard.rules.compiled_cron import CronFields
 from wakeboard.rules.dst_ticks import moment_of
 from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.sanitize import one_line
@@ -29,7 +31,7 @@ from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.schedule_list import filter_choices, schedules_of_rules, tick_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wakeboard.board.pages.calendar_days import Segment
     from wakeboard.store.connection import AsyncConnection
@@ -40,6 +42,8 @@ PILE_UPS_SHOWN: Final = 8
 CHANGES_SHOWN: Final = 12
 SCHEDULES_SHOWN: Final = 100
 TICKS_SHOWN: Final = 3  # of one schedule in a cell
+SCHEDULES_NAMED: Final = 60  # in the cells of a week
+HOURS_A_DAY: Final = 24
 LONGEST_CELL: Final = 180  # minutes
 KEPT_LOADS: Final = 8
 FIRST_DAY: Final = date(1971, 1, 1)
@@ -95,6 +99,7 @@ class Chosen:
 class Calendar:
     """The model of the page. `grid`: for each hour of the local clock a cell for each day.
 
+    `left_out`: so many schedules have more than a tick an hour and do not count; `can_leave_out`: they could.
     `full_minutes`: the minutes of the hour that are full in most hours, for example ":00".
     """
 
@@ -115,6 +120,13 @@ class Calendar:
     chosen: Chosen | None
     query: dict[str, Any]
     zones: tuple[str, ...]
+    left_out: int
+    can_leave_out: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a filter is set, besides the search."""
+        return any(self.query[name] for name in FILTERS if name != "q")
 
     @property
     def length(self) -> int:
@@ -158,17 +170,31 @@ async def calendar(request: BoardRequest) -> Page:
         return await read_plan(conn, wanted)
 
     plan = await request.read(("calendar", wanted), read)
+    rare = rare_rules(plan.rules) if view == "week" else {}
+    can_leave_out = bool(rare) and len(rare) < len(plan.rules)
+    frequent = request.query.get("frequent") == "1"
+    left_out = 0
+    if can_leave_out and not frequent:
+        left_out = sum(plan.rules.values()) - sum(rare.values())
+        plan = replace(plan, rules=rare, rules_hash=hash(frozenset(rare.items())))
     today = local_time(zone, plan.now).date()
     day = _day(request.query.get("day"), today)
     days = days_of(day, 7 if view == "week" else 1, LAST_DAY)
     by_day = [segments_of(zone, each) for each in days]
     begin, end = _span(by_day)
     load = await loads.get(plan, begin, end)
-    query = {**filter_query(request), "view": view, "zone": zone, "day": day.isoformat()}
+    query = {
+        **filter_query(request),
+        "view": view,
+        "zone": zone,
+        "day": day.isoformat(),
+        "frequent": "1" if frequent else None,
+    }
     counts = coming(load, plan.now)
     piled = pile_ups(load.counts)
     single = [minute for minute in piled.single if counts[minute]]
-    grid = Grid(load, counts, frozenset(single), int(plan.now.timestamp()), zone)
+    named = await _named(request, wanted, plan, begin, end) if view == "week" else []
+    grid = Grid(load, counts, frozenset(single), int(plan.now.timestamp()), zone, named)
     begins = local_time(zone, moment_of(load.begin))
     model = Calendar(
         plan,
@@ -188,6 +214,8 @@ async def calendar(request: BoardRequest) -> Page:
         await _chosen(request, wanted, plan, zone, query),
         query,
         _zones(plan, zone),
+        left_out,
+        can_leave_out,
     )
     return Page("calendar.html", model, "Calendar")
 
@@ -202,6 +230,36 @@ async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> Plan:
         states,
         await filter_choices(conn, wanted.namespaces),
     )
+
+
+def rare_rules(rules: Mapping[TickRule, int]) -> dict[TickRule, int]:
+    """The rules with at most as many ticks a day as a day has hours."""
+    return {rule: schedules for rule, schedules in rules.items() if _ticks_a_day(rule.cron_fields) <= HOURS_A_DAY}
+
+
+@lru_cache(maxsize=4096)
+def _ticks_a_day(cron_fields: str) -> int:
+    try:
+        fields = CronFields.from_text(cron_fields)
+    except InvalidSchedule:
+        return 0
+    return fields.minutes.bit_count() * fields.hours.bit_count()
+
+
+async def _named(
+    request: BoardRequest, wanted: ScheduleFilter, plan: Plan, begin: int, end: int
+) -> list[tuple[str, int]]:
+    """The schedules with the minutes from `begin` on that have a tick to come, as bits; empty if they are many."""
+    if sum(plan.rules.values()) > SCHEDULES_NAMED:
+        return []
+    hits = dict(await asyncio.to_thread(rules_with_ticks, list(plan.rules), begin, end))
+
+    async def read(conn: AsyncConnection) -> list[PlannedSchedule]:
+        return await schedules_of_rules(conn, wanted, list(hits), SCHEDULES_NAMED)
+
+    found = await request.read(("calendar names", wanted, plan.rules_hash, begin, end), read) if hits else []
+    past = max(0, (int(plan.now.timestamp()) - begin) // 60 + 1)
+    return [(one_line(each.name), hits[each.rule] >> past << past) for each in found if each.rule in hits]
 
 
 def _span(by_day: Sequence[Sequence[Segment]]) -> tuple[int, int]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wakeboard.board.pages.calendar_days import Segment
 
 LEVELS: Final = 5
+NAMES_IN_CELL: Final = 2
 NOTABLE: Final = 1.5  # times: smaller differences have one colour
 
 
@@ -48,6 +49,7 @@ class Cell:
     """An hour of the local clock on one day. `segment` None: the clock jumps over this hour.
 
     `level`: 0 for no ticks, then 1 to 5. `peak`: the most ticks in one minute. `bars`: in the view of a day.
+    `names`: of the schedules with ticks in it, if they are few and known.
     """
 
     segment: Segment | None
@@ -58,6 +60,7 @@ class Cell:
     is_past: bool = False
     changes: tuple[ClockChange, ...] = ()
     bars: tuple[MinuteBar, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def at(self) -> datetime:
@@ -87,13 +90,17 @@ def coming(load: Load, now: datetime) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Makes cells. `counts`: of each minute from the beginning of `load`. `piled`: the places of pile-ups in it."""
+    """Makes cells. `counts`: of each minute from the beginning of `load`. `piled`: the places of pile-ups in it.
+
+    `named`: schedules with the minutes of their ticks that are to come, as bits.
+    """
 
     load: Load
     counts: Sequence[int]
     piled: Collection[int]
     now: int
     zone: str
+    named: Sequence[tuple[str, int]] = ()
 
     def of_day(self, segments: Sequence[Segment]) -> Rows:
         """A row for each segment of a day, so that doubled hours come twice. Cells have bars."""
@@ -123,6 +130,8 @@ class Grid:
         minutes = self._minutes(segment)
         count = sum(minutes)
         changes = (change for change in self.load.changes if change.affected)
+        bits = (1 << len(minutes)) - 1
+        names = tuple(name for name, ticks in self.named if ticks >> first & bits)
         return Cell(
             segment,
             count,
@@ -132,6 +141,7 @@ class Grid:
             segment.end <= self.now,
             tuple(change for change in changes if segment.start <= int(change.at.timestamp()) < segment.end),
             () if minute_scale is None else self._bars(segment, minutes, minute_scale),
+            names if len(names) <= NAMES_IN_CELL else (),
         )
 
     def _bars(self, segment: Segment, minutes: Sequence[int], scale: tuple[int, int]) -> tuple[MinuteBar, ...]:
@@ -154,12 +164,12 @@ class Grid:
 def level_of(count: int, least: int, most: int) -> int:
     """The level of a count on a logarithmic scale: 0 for none, else 1 to 5, from the least count to the highest one.
 
-    Counts that hardly differ have the same calm level.
+    Counts that hardly differ have the same calm level. A count below the least is of an hour that has partly passed.
     """
     if count == 0:
         return 0
     if most < NOTABLE * least:
-        return 2
+        return 1 if NOTABLE * count < least else 2
     return 1 + round((LEVELS - 1) * log(min(max(count, least), most) / least) / log(most / least))
 
 

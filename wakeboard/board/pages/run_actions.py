@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import (
     ActionForm,
+    EditablePayload,
     editable_payload,
     next_page,
     read_payload,
@@ -150,7 +151,7 @@ async def bulk_actions_for(request: BoardRequest, statuses: Collection[str]) -> 
 
 async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> ActionForm:
     """The form of an action on a run. A replay shows the payload to viewers who may see all of it."""
-    payload = None
+    payload = EditablePayload(None)
     if what.sets_payload:
         stored = await request.read(("payload of run", run.id), lambda conn: run_payload(conn, run.id))
         payload = await editable_payload(request, stored, run.namespace, run_id=run.id)
@@ -165,7 +166,9 @@ async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> Ac
         path=f"/runs/{run.id}/{what.path}",
         next=next_page(request, f"/runs/{run.id}"),
         inputs=[reason_input(request)],
-        payload=payload,
+        payload=payload.text,
+        masked=payload.masked,
+        reveal=payload.reveal,
         danger=what.danger,
     )
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 async def _run_form(request: BoardRequest, schedule: ScheduleTarget) -> ActionForm:
-    payload = await request.read(("payload of schedule", schedule.id), lambda conn: schedule_payload(conn, schedule.id))
+    stored = await request.read(("payload of schedule", schedule.id), lambda conn: schedule_payload(conn, schedule.id))
+    payload = await editable_payload(request, stored, schedule.namespace, definition_id=schedule.id)
     return ActionForm(
         heading=f"Run {schedule.namespace}/{schedule.name} now?",
         sentences=["A run is created, due now, also while the schedule is paused. Its next ticks stay as they are."],
@@ -34,7 +35,9 @@ async def _run_form(request: BoardRequest, schedule: ScheduleTarget) -> ActionFo
         path=f"/schedules/{schedule.id}/run",
         next=next_page(request, f"/schedules/{schedule.id}"),
         inputs=[reason_input(request)],
-        payload=await editable_payload(request, payload, schedule.namespace, definition_id=schedule.id),
+        payload=payload.text,
+        masked=payload.masked,
+        reveal=payload.reveal,
     )
 
 

@@ -11,7 +11,7 @@ from wakeboard.board.pages.audit import audit_of_schedule
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
 from wakeboard.board.pages.run_charts import read_run_charts, scope_of
-from wakeboard.board.pages.schedules import words_of
+from wakeboard.board.pages.schedules import mark_of, words_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.rules.dst_ticks import dst_ticks_for
@@ -24,6 +24,7 @@ from wakeboard.rules.spec_document import document_text, spec_document, yaml_tex
 from wakeboard.rules.upcoming_ticks import UpcomingTicks, upcoming_ticks
 from wakeboard.rules.zones import zone_info
 from wakeboard.store.queries.backfills import backfills
+from wakeboard.store.queries.dependencies import read_blocking_reasons
 from wakeboard.store.queries.index_order import prefer_index_order
 from wakeboard.store.queries.schedule_list import recent_runs, schedule_health
 from wakeboard.store.queries.schedule_page import (
@@ -55,7 +56,6 @@ SHOWN_ELSEWHERE: Final = frozenset(
     {
         "advice",
         "after",
-        "dead",
         "due",
         "last_run",
         "maintenance",
@@ -96,11 +96,23 @@ class Found:
     older: RunRow | None
     week: list[WeekOfRuns]
     backfills: list[BackfillRow]
+    blocked: str | None
 
     @property
     def state(self) -> State:
         """What decides whether its ticks become runs."""
         return self.situation.state
+
+    @property
+    def mark(self) -> str:
+        """The mark beside its name, as in the list of schedules."""
+        return mark_of(self.health, self.state, blocked=self.blocked is not None, ran=bool(self.strip.bars))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a tick is due that has not become a run yet."""
+        due = self.schedule["next_run_at"]
+        return self.state == "active" and due is not None and due <= self.now
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +253,7 @@ async def read_schedule(
         past[PAST_SHOWN - 1] if len(past) > PAST_SHOWN else None,
         await week_of_runs(conn, schedule_id),
         await backfills(conn, BACKFILLS_SHOWN, definition_id=schedule_id),
+        (await read_blocking_reasons(conn, [schedule_id])).get(schedule_id) if situation.parents else None,
     )
 
 

@@ -65,9 +65,22 @@ class ScheduleItem:
 
     @property
     def mark(self) -> str:
-        """Its health, or `blocked` if nothing worse: it waits for what does not pass by itself."""
-        health = self.health.health if self.health else "ok"
-        return "blocked" if self.blocked and health in {"ok", "late"} else health
+        """The mark beside its name."""
+        return mark_of(self.health, self.schedule.state, blocked=bool(self.blocked), ran=self.last is not None)
+
+
+def mark_of(health: ScheduleHealth | None, state: str, *, blocked: bool, ran: bool) -> str:
+    """The worst that is known of a schedule: failing, retrying, late, blocked, held, new or ok. `ran`: it has a run."""
+    known = health.health if health else "ok"
+    if known in {"failing", "retrying"}:
+        return known
+    if state in {"stalled", "circuit open"}:
+        return "failing"
+    if blocked:
+        return "blocked"
+    if state in {"paused", "suspended", "removed"}:
+        return "held"
+    return known if known == "late" or ran else "new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,11 @@ class ScheduleList:
     following: str | None
     states: tuple[str, ...] = STATES
     healths: tuple[str, ...] = HEALTHS
+
+    @property
+    def filters(self) -> int:
+        """How many filters are set, besides the search."""
+        return sum(1 for name, value in self.query.items() if value and name != "q")
 
     @property
     def is_filtered(self) -> bool:

@@ -7,17 +7,50 @@
   let opener = null;
 
   async function open(link) {
-    opener = link;
+    if (!dialog.contains(link)) opener = link;
     let form = null;
     try {
       const answer = await fetch(link.href, { mode: "same-origin", redirect: "error" });
       if (answer.ok) form = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("action-form");
     } catch { /* the page of the link says what is wrong */ }
     if (!form) { location.assign(link.href); return; }
-    dialog.replaceChildren(document.adoptNode(form));
-    dialog.showModal();
-    (dialog.querySelector("[autofocus], textarea, input:not([type=hidden])") ?? dialog.querySelector("button")).focus();
+    show(form);
   }
+
+  function show(content) {
+    dialog.replaceChildren(document.adoptNode(content));
+    if (!dialog.open) dialog.showModal();
+    (dialog.querySelector("[autofocus], textarea, input:not([type=hidden])") ?? dialog.querySelector("button, a") ?? dialog).focus();
+  }
+
+  // What is wrong with the form is shown in the dialog, which keeps what was typed.
+  dialog.addEventListener("submit", async (event) => {
+    const form = event.target.closest("form[method=post]");
+    if (!form) return;
+    event.preventDefault();
+    const sent = new URLSearchParams(new FormData(form, event.submitter));
+    form.inert = true;
+    try {
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body: sent, headers: { "Wakeboard-Dialog": "1" }, mode: "same-origin", redirect: "error" });
+      const target = answer.headers.get("Wakeboard-Location");
+      if (target) {
+        const there = new URL(target, location.href);
+        if (there.pathname + there.search === location.pathname + location.search) location.reload();
+        else location.assign(there);
+        return;
+      }
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const content = page.getElementById("action-form") ?? page.getElementById("main") ?? page.body;
+      content.removeAttribute("id");
+      if (content.matches("form")) content.id = "action-form";
+      show(content.matches("body") ? Object.assign(document.createElement("p"), { className: "problem", textContent: content.textContent }) : content);
+    } catch {
+      form.inert = false;
+      const problem = Object.assign(document.createElement("p"), { className: "problem", role: "alert" });
+      problem.textContent = "The board did not answer, so it is not known whether this was done. Look at the page before you try again.";
+      form.prepend(problem);
+    }
+  });
 
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[data-action]");

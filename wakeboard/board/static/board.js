@@ -121,9 +121,9 @@ function showBanner(text) {
 // From where the board learns of changes.
 function showOrigin(origin) {
   const [text, explained] = {
-    listen: ["updates by LISTEN", "The database notifies the board when a run may be due. Everything else is polled each second."],
-    poll: ["updates by polling", "The board polls the database each second."],
-    page: ["updates by polling", "This page polls the board every 10 seconds."],
+    listen: ["updated at once", "The database notifies the board when a run may be due. Everything else is read each second."],
+    poll: ["updated each second", "The board reads the database each second."],
+    page: ["updated every 10 seconds", "This page asks the board every 10 seconds."],
   }[origin];
   const shown = document.getElementById("updates");
   shown.textContent = `${text} · `;
@@ -206,6 +206,14 @@ function showTheme() {
 
 themeButton.addEventListener("click", nextTheme);
 showTheme();
+
+// -- the navigation of narrow windows ----------------------------------------------------------------------------------
+
+const sectionsButton = document.getElementById("sections-button");
+sectionsButton.hidden = false; // board.css shows it in narrow windows only, and folds the navigation there
+sectionsButton.addEventListener("click", () => {
+  sectionsButton.setAttribute("aria-expanded", String(sectionsButton.getAttribute("aria-expanded") !== "true"));
+});
 
 // -- keys -------------------------------------------------------------------------------------------------------------
 

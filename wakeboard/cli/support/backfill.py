@@ -12,7 +12,7 @@ from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.tables import Column
 from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.errors import WakeboardError
-from wakeboard.rules.backfill_range import BackfillRange, TickRules, backfill_range
+from wakeboard.rules.backfill_range import FOUND, BackfillRange, TickRules, backfill_range, counts_in_words
 from wakeboard.rules.humanize import counted, relative
 from wakeboard.rules.sanitize import one_line
 
@@ -29,16 +29,6 @@ TICKS_SHOWN: Final = 10
 WATCH_EVERY_S: Final = 1.0
 ALWAYS_RUN: Final = frozenset({"new", "skipped"})
 RUN_AGAIN: Final = frozenset({"dead", "ran", "discarded"})
-FOUND: Final = {  # what `plan_backfill` knows about a tick
-    "new": "has not run",
-    "skipped": "was skipped",
-    "ran": "has run",
-    "dead": "has a dead run",
-    "discarded": "has a dead run that was discarded",
-    "unfinished": "has an unfinished run",
-    "waiting": "waits in another backfill",
-    "scheduled": "is left to the schedule",
-}
 
 
 class NoTickLeft(WakeboardError):
@@ -89,27 +79,6 @@ class Planned:
             "ticks": ticks,
             "notes": list(self.notes),
         }
-
-
-def counts_in_words(found: Mapping[str, int]) -> str:
-    """How many ticks are in each state: 28 have not run, 3 were skipped."""
-    return ", ".join(
-        f"{found[name]:,} {_PLURALS[name] if found[name] > 1 else text}"
-        for name, text in FOUND.items()
-        if name in found
-    )
-
-
-_PLURALS: Final = {
-    "new": "have not run",
-    "skipped": "were skipped",
-    "ran": "have run",
-    "dead": "have a dead run",
-    "discarded": "have a dead run that was discarded",
-    "unfinished": "have an unfinished run",
-    "waiting": "wait in another backfill",
-    "scheduled": "are left to the schedule",
-}
 
 
 # -- declaring ---------------------------------------------------------------------------------------------------------
