@@ -217,3 +217,30 @@ def test_a_credential_at_a_cut_is_masked() -> None:
     for before in range(300):
         text = "x" * before + " password=hunter2hunter2 " + "y" * 10_000 + " password=hunter2hunter2 " + "x" * before
         assert "hunter2" not in redact(text, 300), before
+
+
+@pytest.mark.parametrize("keep", ["start", "end", "both"])
+@pytest.mark.parametrize("longest", [1_000, 30_000])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "password={}",
+        "token: '{}'",
+        r'"{{\"token\": \"{}\"}}"',
+        "Cookie: sid={}",
+        "Authorization: Bearer {}",
+        "sent Bearer {}",
+        "mysql --password {}",
+        "<token>{}</token>",
+        "https://hooks.slack.com/services/{}",
+        "https://user:{}@host/path",
+        "https://{}@host/path",
+        "ghp_{}",
+        "hvs.{}",
+    ],
+)
+def test_no_part_of_a_long_credential_is_shown(form: str, longest: int, keep: Literal["start", "end", "both"]) -> None:
+    text = f"before {form.format('aB3x' * 5_000)}\nafter"
+    shown = redact(text, longest, keep)
+    assert "aB3x" not in shown
+    assert len(shown) <= longest

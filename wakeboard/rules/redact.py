@@ -28,27 +28,27 @@ _PRIVATE_KEY: Final = (
 )
 _KNOWN_SHAPES: Final = (
     r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}"  # AWS
-    r"|gh[oprsu]_[0-9A-Za-z]{20,255}|github_pat_[0-9A-Za-z_]{20,255}|glpat-[0-9A-Za-z_-]{16,255}"
-    r"|xox[abeoprs]-[0-9A-Za-z-]{10,255}|(?:sk|rk|pk)_(?:live|test)_[0-9A-Za-z]{10,255}|sk-[0-9A-Za-z_-]{20,255}"
-    r"|AIza[0-9A-Za-z_-]{30,60}|SG\.[0-9A-Za-z_-]{16,40}\.[0-9A-Za-z_-]{16,80}|(?:npm|pypi|hf|dop_v1)[_-][0-9A-Za-z_-]{20,255}"
-    r"|hv[sbr]\.[0-9A-Za-z_-]{20,255})"  # Vault
+    r"|gh[oprsu]_[0-9A-Za-z]{20,}|github_pat_[0-9A-Za-z_]{20,}|glpat-[0-9A-Za-z_-]{16,}"
+    r"|xox[abeoprs]-[0-9A-Za-z-]{10,}|(?:sk|rk|pk)_(?:live|test)_[0-9A-Za-z]{10,}|sk-[0-9A-Za-z_-]{20,}"
+    r"|AIza[0-9A-Za-z_-]{30,}|SG\.[0-9A-Za-z_-]{16,40}\.[0-9A-Za-z_-]{16,}|(?:npm|pypi|hf|dop_v1)[_-][0-9A-Za-z_-]{20,}"
+    r"|hv[sbr]\.[0-9A-Za-z_-]{20,})"  # Vault
 )
 # A JWT. A run without a dot is matched, too, so that it is not searched again from a later start.
 _JWT: Final = r"\beyJ[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]{8,}(?:\.[0-9A-Za-z_-]*)?)?"
 _WEBHOOK: Final = (
     r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/|api\.telegram\.org/bot)"
-    r"[^\s\"'<>]{1,255}"
+    r"[^\s\"'<>]+"
 )
 # scheme://user:password@host. The password may hold raw "/", "@" or '"', but no "://"; digits and a "/" are a port and
 # a path.
 _USERINFO: Final = r"(://[^\s:/?#@\[\]]{0,255}:)(?!\d{1,5}(?:[/?#]|\s|$))(?:(?:(?!://)[^\s\"<>])+|(?:(?!://)[^\s<>])+)@"
 # scheme://token@host
-_USER: Final = r"(://)([^\s:/?#@\[\]\"'<>]{16,255})@"
+_USER: Final = r"(://)([^\s:/?#@\[\]\"'<>]{16,})@"
 _HEADER: Final = (
     r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(\\?[\"']?\s{0,3}[:=,]\s{0,3}(?:b(?=[\"']))?)(?!\s|b?\*\*\*)"
-    r"(?:\\?\"[^\"\r\n]{1,4096}\"?|\\?'[^'\r\n]{1,4096}'?|[^\"'\r\n]{1,4096})"
+    r"(?:\\?\"[^\"\r\n]+\"?|\\?'[^'\r\n]+'?|[^\"'\r\n]+)"
 )
-_SCHEME: Final = r"(?i)\b(Bearer|Basic|Digest|Token)(\s{1,3})([0-9A-Za-z._~+/=-]{8,4096})"
+_SCHEME: Final = r"(?i)\b(Bearer|Basic|Digest|Token)(\s{1,3})([0-9A-Za-z._~+/=-]{8,})"
 # password=…, "token": "…", X-Api-Key: … The name may have anything before it (PGPASSWORD, client_secret). A value
 # {$secret: NAME} is the name of a secret, and is shown. The name may also be that of a variable of a container
 # ({"name": "TOKEN", "value": "…"}), or of a column in an error of PostgreSQL (Key (token)=(…)).
@@ -56,11 +56,11 @@ _NAMED: Final = (
     r"(?i)(?<!\$)(password|passwd|passphrase|passcode|(?<![a-z])pass|(?-i:(?<=[a-z])Pass)|pwd|secret|token|credentials?|signature"
     r"|\bsig|(?:api|access|private|secret|account|encryption|master|shared|signing|subscription)[_-]?key|access[_-]?key[_-]?id)"
     r"(\\?[\"']?\]?\s{0,3}(?:=>|[:=]|%3[AD])\s{0,3}|\)=\(|\\?[\"']\s?,\s{0,3}\\?[\"']value\\?[\"']\s?:\s{0,3})"
-    r"((?!\*\*\*|\{\\?[\"']?\$secret\b)(?:\\\"[^\"\\\r\n]{0,1024}(?:\\\")?|\"(?:[^\"\\\r\n]|\\.){0,1024}\"?|\\'[^'\\\r\n]{0,1024}(?:\\')?"
-    r"|'(?:[^'\\\r\n]|\\.){0,1024}'?|[^\s\"'&][^\s&]{0,1023}))"
+    r"((?!\*\*\*|\{\\?[\"']?\$secret\b)(?:\\\"[^\"\\\r\n]*(?:\\\")?|\"(?:[^\"\\\r\n]|\\.)*\"?|\\'[^'\\\r\n]*(?:\\')?"
+    r"|'(?:[^'\\\r\n]|\\.)*'?|[^\s\"'&][^\s&]*))"
 )
-_OPTION: Final = r"(?i)(--(?:[a-z]{1,20}-)?(?:password|passwd|token|secret|api-key))(\s{1,3})([^\s\"']{1,1024})"
-_ELEMENT: Final = r"(?i)(<[\w:.-]{0,40}(?:password|passwd|token|secret)>)[^<]{1,1024}"
+_OPTION: Final = r"(?i)(--(?:[a-z]{1,20}-)?(?:password|passwd|token|secret|api-key))(\s{1,3})([^\s\"']+)"
+_ELEMENT: Final = r"(?i)(<[\w:.-]{0,40}(?:password|passwd|token|secret)>)[^<]+"
 _NOTHING: Final = r"(?i)\W*+(?:(?:none|null|nil|true|false|undefined)\W*)?"
 _CODE: Final = r"[A-Za-z_.]+[(\[][^0-9]*|[A-Za-z_]+\.[A-Za-z_.]++\W*"
 _WORD: Final = r"[A-Za-z]{1,15}\W{0,2}"
@@ -69,7 +69,8 @@ _SHORT_WORD: Final = rf"{_COUNT}|[A-Za-z]{{1,5}}\W{{0,2}}"
 _MORE_WORDS: Final = r" {1,3}\(?[A-Za-z]"
 # The user of a URL is a token if one of its parts, joined by "-", "_" or ".", is this long and has letters and digits.
 # Words and versions are a name.
-_LONG_PART: Final = r"[A-Za-z0-9+=%~]{16,255}"
+_LONG_PART: Final = r"[A-Za-z0-9+=%~]{16,}"
+_WORD_END: Final = r"[\s\"'&<>]"  # no token contains one of these
 _UUID: Final = r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _LOOKS_RANDOM: Final = r"(?s)\A[A-Za-z]*[^A-Za-z].*[A-Za-z0-9]|[A-Za-z]{20}|\A[^A-Za-z]*[A-Za-z].*[0-9]"
 
@@ -77,7 +78,9 @@ _LOOKS_RANDOM: Final = r"(?s)\A[A-Za-z]*[^A-Za-z].*[A-Za-z0-9]|[A-Za-z]{20}|\A[^
 def redact(text: str, longest: int = MAX_SHOWN, keep: Literal["start", "end", "both"] = "both") -> str:
     """At most `longest` characters of `text`, with each part that looks like a credential replaced by `***`.
 
-    Names and hosts stay. `keep`: the part of a longer text that is shown; `both` leaves out the middle.
+    Names and hosts stay. `keep`: the part of a longer text that is shown; `both` leaves out the middle. A word that
+    goes on for more than MARGIN characters behind a cut is replaced, too. A credential that contains spaces, such as a
+    header or a private key, is not recognised if it begins so far before the part that is shown.
     """
     if len(text) <= longest + MARGIN:
         text = _masked(text)
@@ -94,11 +97,21 @@ def redact(text: str, longest: int = MAX_SHOWN, keep: Literal["start", "end", "b
 
 
 def _start(text: str, length: int) -> str:
-    return _masked(text[: length + MARGIN])[:length]
+    masked = _masked(text[: length + MARGIN])
+    torn = _word_length(masked[::-1]) if length + MARGIN < len(text) else 0
+    return (masked[: len(masked) - torn] + MASK * bool(torn))[:length]
 
 
 def _end(text: str, length: int) -> str:
-    return _masked(text[-length - MARGIN :])[-length:]
+    masked = _masked(text[-length - MARGIN :])
+    torn = _word_length(masked) if length + MARGIN < len(text) else 0
+    return (MASK * bool(torn) + masked[torn:])[-length:]
+
+
+def _word_length(text: str) -> int:
+    """The length of the word that `text` begins with. If a cut tore it, it may be a part of a credential."""
+    end = re.search(_WORD_END, text)
+    return end.start() if end else len(text)
 
 
 def _masked(text: str) -> str:
