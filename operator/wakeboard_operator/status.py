@@ -112,10 +112,11 @@ def next_change_at(facts: ScheduleState, now: datetime) -> datetime | None:
     """Returns when the status may change although nothing happens to the schedule or its runs, or None.
 
     Only one condition depends on the time: whether a worker knows the job type. While none has ever known it, the
-    status is checked every minute. If a run waits, it is checked when no worker has known the type for ten minutes,
-    and from then on every minute, because a worker may register the type and still not claim the run.
+    status of a schedule that is not suspended is checked every minute. If a run waits, it is checked when no worker has
+    known the type for ten minutes, and from then on every minute, because a worker may register the type and still not
+    claim the run.
     """
-    recheck_at = now + RECHECK_AFTER if facts.type_known_at is None else None
+    recheck_at = now + RECHECK_AFTER if facts.type_known_at is None and not facts.suspended else None
     if not facts.queued or facts.oldest_due_at is None:
         return recheck_at
     changes_at = max(facts.oldest_due_at, facts.type_known_at or facts.oldest_due_at) + UNKNOWN_TYPE_AFTER
@@ -213,16 +214,26 @@ def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PL
 
 
 def _has_no_worker(facts: ScheduleState, now: datetime) -> bool:
-    """Whether nothing executes its runs.
-
-    Either others work, and none has ever known the job type in this queue; or a run is waiting, and no worker of its
-    queue has known its job type for ten minutes. A pool that only starts when something is due has known it before.
-    """
-    if facts.type_known_at is None and facts.workers_known_at is not None:
-        return True
-    if not facts.queued or facts.oldest_due_at is None or facts.oldest_due_at > now - UNKNOWN_TYPE_AFTER:
+    """Whether nothing executes its runs: a run waits in vain, or its workers do not know the job type."""
+    if facts.paused:
         return False
-    return facts.type_known_at is None or facts.type_known_at < now - UNKNOWN_TYPE_AFTER
+    if facts.queued and facts.oldest_due_at is not None and facts.oldest_due_at <= now - UNKNOWN_TYPE_AFTER:
+        return facts.type_known_at is None or facts.type_known_at < now - UNKNOWN_TYPE_AFTER
+    return not facts.suspended and _is_type_missing(facts)
+
+
+def _is_type_missing(facts: ScheduleState) -> bool:
+    """Whether a worker of the queue has registered since the schedule was last changed, and none knows the job type.
+
+    A pool may start only when a run is due, so a worker that registered before says nothing. A rollout may replace the
+    workers after it has applied the schedule: it has ten minutes, unless the name resembles that of a known job type.
+    """
+    if facts.type_known_at is not None or facts.queue_known_at is None:
+        return False
+    if facts.last_success_at is not None and facts.last_success_at > facts.updated_at:
+        return False  # by a pool that has not started for so long that its job types are forgotten
+    rollout = timedelta() if facts.type_meant else UNKNOWN_TYPE_AFTER
+    return facts.queue_known_at > facts.updated_at + rollout
 
 
 def _no_worker_text(facts: ScheduleState) -> str:

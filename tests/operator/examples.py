@@ -26,7 +26,7 @@ RESOURCE = Resource(
 GIVEN: dict[str, Any] = {
     "id": 1, "source": "k8s:one", "namespace": "billing", "name": "report", "uid": "u1", "generation": 3,
     "queue": "default", "job_type": "ping", "schedule": "0 8 * * *", "suspended": False, "removed": False,
-    "next_run_at": NOW, "created_at": THEN, "queued": 0, "running": 0, "failed": 0, "dead": 0,
+    "next_run_at": NOW, "created_at": THEN, "updated_at": THEN, "queued": 0, "running": 0, "failed": 0, "dead": 0,
 }  # fmt: skip
 ABSENT: dict[str, Any] = dict.fromkeys(field.name for field in fields(ScheduleState))
 FACTS = ScheduleState(**{**ABSENT, **GIVEN})

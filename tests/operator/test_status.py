@@ -93,20 +93,44 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         status(facts(queued=1, oldest_due_at=LONG_AGO)),
         {"Healthy": ("False", "NoWorker")},
     ),
-    "other workers know other job types": (
-        status(facts(type_known_at=None, queue_known_at=NOW, workers_known_at=NOW)),
+    "workers of the queue know other job types": (
+        status(facts(queue_known_at=NOW)),
         {"Healthy": ("False", "NoWorker")},
     ),
-    "suspended, in a queue that no worker serves": (
-        status(facts(suspended=True, type_known_at=None, workers_known_at=NOW)),
+    "a job type that is misspelled": (
+        status(facts(updated_at=NOW - MINUTE, queue_known_at=NOW, type_meant="pong")),
         {"Healthy": ("False", "NoWorker")},
     ),
-    "of a pool that has not woken for a month": (
-        status(facts(type_known_at=NOW - timedelta(days=31), workers_known_at=NOW)),
+    "a suspended schedule of which a run waits": (
+        status(facts(suspended=True, queued=1, oldest_due_at=LONG_AGO)),
+        {"Healthy": ("False", "NoWorker")},
+    ),
+    "new, of a pool that has not woken yet": (
+        status(facts(next_run_at=NOW + timedelta(days=20))),
+        {"Healthy": ("Unknown", "NoRuns")},
+    ),
+    "new, of a pool that last woke before": (
+        status(facts(queue_known_at=THEN - MINUTE, type_meant="pong")),
+        {"Healthy": ("Unknown", "NoRuns")},
+    ),
+    "new, while a rollout replaces the workers": (
+        status(facts(updated_at=NOW - 2 * MINUTE, queue_known_at=NOW)),
+        {"Healthy": ("Unknown", "NoRuns")},
+    ),
+    "of a pool that last woke a quarter ago": (
+        status(facts(**WENT_WELL, updated_at=THEN - MINUTE, queue_known_at=NOW)),
+        {"Healthy": ("True", "LastRunSucceeded")},
+    ),
+    "imported, so suspended": (
+        status(facts(suspended=True, queue_known_at=NOW, type_meant="pong")),
+        {"Healthy": ("Unknown", "NoRuns")},
+    ),
+    "paused while a run waits": (
+        status(facts(paused="queue:default", queued=1, oldest_due_at=LONG_AGO)),
         {"Healthy": ("Unknown", "NoRuns")},
     ),
     "due just now": (
-        status(facts(queued=1, oldest_due_at=THEN, type_known_at=NOW)),
+        status(facts(queued=1, oldest_due_at=NOW - MINUTE, type_known_at=NOW)),
         {"Healthy": ("Unknown", "NoRuns")},
     ),
 }
@@ -215,10 +239,8 @@ def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:
 
 
 def test_a_job_type_that_no_worker_knows_is_asked_for_again() -> None:
-    assert next_change_at(facts(**WENT_WELL, workers_known_at=NOW), NOW) == NOW + MINUTE
-    (event,) = events_between(
-        status(facts()), status(facts(queue_known_at=NOW, workers_known_at=NOW, type_meant="pong"))
-    )
+    assert next_change_at(facts(**WENT_WELL), NOW) == NOW + MINUTE
+    (event,) = events_between(status(facts()), status(facts(queue_known_at=NOW, type_meant="pong")))
     assert event.warning
     assert event.message == "No worker of queue default has known job type ping yet. Did you mean pong?"
 

@@ -29,9 +29,9 @@ class ScheduleState:
     `generation` is the one in force. `paused`: the paused scope: 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
     run that ended last, a dead one included: its result is succeeded, cancelled, skipped or dead. `last_scheduled_for`
     is None unless a tick created it. `last_reason`: why that run was skipped or cancelled.
-    `type_known_at`: when a worker of the queue last knew the job type; `queue_known_at`, `workers_known_at`: when the
-    last worker of the queue, or any worker, said what it knows. `type_meant`: a job type of the queue with a similar
-    name, if none has ever known this one.
+    `updated_at`: when its definition was last changed. `type_known_at`: when a worker of the queue last knew the job
+    type; `queue_known_at`: when a worker of the queue last said what it knows. Both None: in the last 40 days none did.
+    `type_meant`: a job type of the queue with a similar name, if none knows this one.
     `runs_after`: the names in spec.after. `waiting_for`: what a user must do something about before it continues.
     `circuit_*`: since when it creates no runs after dead ones, and its probe.
     """
@@ -51,6 +51,7 @@ class ScheduleState:
     next_run_at: datetime | None
     schedule_error: str | None
     created_at: datetime
+    updated_at: datetime
     removed: bool
     queued: int
     running: int
@@ -70,7 +71,6 @@ class ScheduleState:
     last_failure_run_id: int | None
     type_known_at: datetime | None
     queue_known_at: datetime | None
-    workers_known_at: datetime | None
     last_action: str | None
     last_action_token: str | None
     last_action_at: datetime | None
@@ -90,7 +90,7 @@ _RECENT_RUNS = 100
 _FACTS: LiteralString = """
 select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def.queue::text, def.job_type::text,
        def.schedule, def.suspended, pause.scope as paused, pause.reason as pause_reason, def.next_run_at,
-       def.schedule_error, def.created_at, def.removed_at is not null as removed,
+       def.schedule_error, def.created_at, def.updated_at, def.removed_at is not null as removed,
        coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
        coalesce(live.dead, 0) as dead, live.oldest_dead_at, live.oldest_due_at,
        last.id as last_run_id, last.tick as last_scheduled_for, last.ended_at as last_finished_at,
@@ -99,7 +99,6 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        failure.last_error as last_failure_message, failure.id as last_failure_run_id,
        type.last_known_at as type_known_at,
        (select max(last_known_at) from wakeboard.worker_types where worker_types.queue = def.queue) as queue_known_at,
-       (select max(last_known_at) from wakeboard.worker_types) as workers_known_at,
        action.action as last_action, action.token as last_action_token, action.requested_at as last_action_at,
        action.result as last_action_result,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id
