@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 UNKNOWN_TYPE_AFTER: Final = timedelta(minutes=10)
 RECHECK_AFTER: Final = timedelta(minutes=1)
 
-# Why ticks are skipped that a healthy schedule would have run. The other reasons are what a user or a policy decided.
+# Why ticks are skipped that were late, or missed in an outage. The other reasons say that nothing should have run.
 LATE_REASONS: Final = frozenset({TOO_LATE, *map(skip_reason, get_args(CatchUpPolicy))})
 
 ConditionStatus = Literal["True", "False", "Unknown"]

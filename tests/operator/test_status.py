@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,6 +137,25 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         {"Healthy": ("Unknown", "NoRuns")},
     ),
 }
+
+
+def test_the_docs_list_the_reasons_of_healthy_in_their_order() -> None:
+    """Each step mends the problem that is shown."""
+    text = Path("docs/conditions.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \w+, `(\w+)`", text.split("## Healthy")[1].split("\n## ")[0], re.MULTILINE)
+    known = facts(dead=1, queued=1, oldest_due_at=LONG_AGO, waiting_for="It waits.", failed=1)
+    mended: tuple[dict[str, Any], ...] = (
+        {},
+        {"dead": 0},
+        {"queued": 0},
+        {"waiting_for": None},
+        {"failed": 0},
+        {"last_result": "dead", "last_reason": "TooLate"},
+        {"last_reason": None},
+        {"last_result": "succeeded"},
+    )
+    shown = [condition_of(status(known := replace(known, **step)), "Healthy")[1] for step in mended]
+    assert shown == listed
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
