@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ MANIFESTS = sorted(
     for folder in ("crds", "deploy", "examples")
     for path in (ROOT / folder).rglob("*.yaml")
     if "kind:" in path.read_text()  # the others are patches
-    if "kind: Limits" not in path.read_text()  # no resource: `wakeboard up` reads it
+    if not re.search("kind: (Limits|AlertRules)", path.read_text())  # no resources: `wakeboard up` reads them
 )
 # Not Kubernetes' own: their definitions are another project's, and this API server does not know them.
 FOREIGN = (

@@ -222,8 +222,8 @@ def ask(url: str, headers: dict[str, str] | None = None, form: bytes | None = No
 
 
 def shown(release: Release, name: str) -> dict[str, str]:
-    """The row of `kubectl get jobschedules`, by column."""
-    lines = release.node.kubectl("--namespace", release.jobs, "get", "jobschedules").splitlines()
+    """The row of `kubectl get jobschedules --output=wide`, by column."""
+    lines = release.node.kubectl("--namespace", release.jobs, "get", "jobschedules", "--output=wide").splitlines()
     head, *rows = [re.split(r" {2,}", line.strip()) for line in lines]
     return next(dict(zip(head, row, strict=True)) for row in rows if row[0] == name)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import wakeboard
+from wakeboard.store.worker_api import DISCONNECTED, Release
 from wakeboard_worker.outcomes import MAX_ERROR, MAX_RESULT, failure, result_json
 
 if TYPE_CHECKING:
@@ -98,6 +99,14 @@ def test_an_error_and_its_stack_are_stored_without_credentials() -> None:
     assert stored.error == "cannot connect to postgresql://app:***@db/shop password=***"
     assert stored.stack is not None
     assert "hunter2" not in stored.stack
+
+
+def test_a_database_that_does_not_know_the_lease_costs_no_attempt() -> None:
+    """A former primary refuses `run.once`. If the lease is really lost, the store refuses the release."""
+    error = wakeboard.LeaseLost("this database does not know the lease of run 1: roll this transaction back")
+    outcome = failure(cast("Any", Attempt()), error)
+    assert isinstance(outcome, Release)
+    assert outcome.reason == DISCONNECTED
 
 
 def raised_while_handling(cause: Exception, requested: Exception) -> Exception:

@@ -18,6 +18,7 @@ from wakeboard.errors import (
     MIN_SNOOZE_S,
     DatabaseUnavailable,
     Discard,
+    LeaseLost,
     RequestedOutcome,
     RetryAfter,
     Snooze,
@@ -118,8 +119,10 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
         return timed_out(attempt)
     if isinstance(error, Snooze):
         return Release(attempt.id, attempt.epoch, _clamped_delay(error.seconds, MIN_SNOOZE_S), SNOOZED)
-    # Raised by a step, an effect, or in the transaction of run.once. The outage is not the handler's failure.
-    if isinstance(error, DatabaseUnavailable) or is_connection_loss(attempt.effect_conn, error):
+    # Raised by a step, an effect, or in the transaction of run.once. An outage is not the handler's failure, nor is its
+    # connection to a server that does not know the lease, such as a former primary. A lost lease refuses the release.
+    is_outage = isinstance(error, DatabaseUnavailable | LeaseLost) or is_connection_loss(attempt.effect_conn, error)
+    if is_outage:
         return Release(attempt.id, attempt.epoch, DISCONNECTED_DELAY_S, DISCONNECTED)
     delay_s = error.seconds if isinstance(error, RetryAfter) else None
     return Failure(

@@ -167,6 +167,8 @@ func outcomeOf(result any, err, stopped error) (settled outcome) {
 		return outcome{Kind: "succeeded", Result: encode(result)}
 	case requested:
 		err = settled.error
+	case fault(err).Code == "WB001": // the handler's connection leads to a server that does not know the lease; a lost one refuses this
+		return outcome{Kind: "released", Word: "disconnected", Delay: new(1.0)}
 	case errors.Is(stopped, ErrShutdown):
 		return outcome{Kind: "released", Word: "worker_stopped"}
 	case errors.Is(stopped, ErrTimedOut):

@@ -52,6 +52,8 @@ export function success(result: unknown): Outcome {
 /** The outcome of a handler that threw, possibly because it was stopped. */
 export function failure(error: unknown, stopped: StopReason | null, timeoutS: number): Outcome {
   if (error instanceof Snooze) return { kind: "release", delay: Math.max(MIN_SNOOZE, error.seconds), reason: "snoozed" };
+  const unknownLease = error instanceof Error && "code" in error && error.code === "WB001"; // a lost one refuses the release
+  if (unknownLease) return { kind: "release", delay: 1, reason: "disconnected" };
   const requested = error instanceof Discard || error instanceof RetryAfter;
   if (stopped === "shutdown" && !requested) return { kind: "release", delay: 0, reason: "worker_stopped" };
   if (stopped === "timed out" && !requested) {

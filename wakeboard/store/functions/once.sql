@@ -2,7 +2,8 @@
 -- Guards an effect in the database. Call it in the handler's own transaction, before or after the effect. True: this transaction has the
 -- effect. False: an earlier attempt has committed it; commit nothing new. It checks the lease and locks the run's row in share mode until
 -- the transaction ends, so that the run cannot be given to another worker meanwhile. Waits for a transaction that has locked the run.
--- Raises WB001 if the lease is lost: roll back.
+-- Raises WB001 if this database does not know the lease: it is lost, or the connection leads to another server, such as a former primary.
+-- Roll back.
 
 create or replace function wakeboard.once(worker bigint, run_id bigint, run_uuid uuid, epoch bigint, key text)
 returns boolean language plpgsql security definer
@@ -16,7 +17,9 @@ begin
     where run.id = once.run_id and run.uuid = once.run_uuid and run.locked_by = once.worker and run.lease_epoch = once.epoch
       for key share;              -- conflicts with ending the lease, not with heartbeats
   if not found then
-    raise exception using errcode = 'WB001', message = format('the lease of run %s is lost: roll this transaction back', once.run_id);
+    raise exception using errcode = 'WB001', message = format(
+      'this database does not know the lease of run %s: roll this transaction back', once.run_id),
+      hint = 'The lease is lost, or this connection leads to another server than the worker''s.';
   end if;
   insert into job_effects (run_uuid, key, run_id, lease_epoch, finished_at)
   values (once.run_uuid, once.key, once.run_id, once.epoch, statement_timestamp())
