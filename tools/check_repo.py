@@ -30,7 +30,7 @@ CLIENTS = {
     "clients/go": "clients/go/worker/*.go",
     "clients/typescript": "clients/typescript/src/[!ei]*.ts",
 }  # their workers, without `enqueue` and the index
-LONGEST_CLIENT = 620  # lines of code
+LONGEST_CLIENT = 625  # lines of code
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", re.MULTILINE | re.DOTALL)
 VENDORED = ROOT / "wakeboard/board/static/vendor"
 ARCHITECTURE = "docs/architecture.md"
