@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast, get_args
 
 from wakeboard.maintenance.scheduler import TOO_LATE
 from wakeboard.rules.catch_up import CatchUpPolicy, skip_reason
+from wakeboard.rules.facts import did_you_mean
 from wakeboard.rules.humanize import counted, reason_in_words, runs_after_words
 from wakeboard.rules.redact import redact
 from wakeboard.rules.sanitize import one_line
@@ -240,8 +241,8 @@ def _no_worker_text(facts: ScheduleState) -> str:
     if facts.queue_known_at is None:
         return f"No worker of queue {facts.queue} has been seen yet."
     known = f"since {facts.type_known_at:%Y-%m-%d %H:%M} UTC" if facts.type_known_at else "yet"
-    meant = f" Did you mean {facts.type_meant}?" if facts.type_meant else ""
-    return f"No worker of queue {facts.queue} has known job type {facts.job_type} {known}.{meant}"
+    text = f"No worker of queue {facts.queue} has known job type {facts.job_type} {known}."
+    return f"{text}{did_you_mean(facts.type_meant)}"
 
 
 def _skipped_text(facts: ScheduleState) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from tests.cli.sample_store import WORKER
+from wakeboard.store.connection import connect
+from wakeboard.store.queries.recent_events import EventQueries
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Explain
@@ -312,6 +315,27 @@ def test_a_schedule_names_the_run_in_its_way(served: SampleStore, explain: Expla
         f"Its run {run} is unfinished.{meanwhile}",
         f"`wakeboard explain {run}` explains the first one.",
     ]
+
+
+def test_a_misspelled_job_type_is_answered_with_the_one_that_is_meant(
+    sample: SampleStore, explain: Explain, cli: Cli, database: str
+):
+    async def meant_in_up() -> list[str | None]:
+        async with await connect(database) as conn:
+            return [each.meant for each in await EventQueries(conn).unserved()]
+
+    sample.register_worker("send_mail")
+    sample.add_schedule("mails", job_type="send_mial")
+    run = sample.enqueue("sendmail")
+    sample.sql("update wakeboard.job_runs set run_at = now() - interval '1 h', created_at = now() - interval '1 h'")
+    question = "Did you mean send_mail?"
+    assert [line.endswith(question) for line in explain("mails")].count(True) == 1
+    assert [line.endswith(question) for line in explain(run)].count(True) == 1
+    assert "did you mean send_mail?" in " ".join(cli("check").out.split())
+    assert anyio.run(meant_in_up) == ["send_mail"]
+    sample.register_worker("send_mail", "sendmail")
+    sample.sql("update wakeboard.worker_types set last_known_at = now() - interval '1 h'")  # it was no mistake
+    assert anyio.run(meant_in_up) == [None]
 
 
 def test_a_schedule_that_no_worker_serves_says_so(served: SampleStore, explain: Explain):

@@ -9,6 +9,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.rules.facts import did_you_mean
 from wakeboard.rules.health_conditions import (
     BLOCKED_SCHEDULE,
     DEAD_RUNS,
@@ -208,7 +209,8 @@ def _due(situation: Situation) -> Iterator[Problem]:
         if not due.served:
             severity, text = UNSERVED_QUEUE.severity_after(lasted), f"No worker serves the queue of {runs}; {oldest}."
         elif not due.known:
-            severity, text = UNKNOWN_JOB_TYPE.severity_after(lasted), f"No worker has a handler for {runs}; {oldest}."
+            severity = UNKNOWN_JOB_TYPE.severity_after(lasted)
+            text = f"No worker has a handler for {runs}; {oldest}.{did_you_mean(due.meant)}"
         else:
             severity, text = WAITING_RUNS.severity_after(lasted), f"Waiting: {runs}; {oldest}."
         if severity:

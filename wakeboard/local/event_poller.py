@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import WakeboardError
 from wakeboard.local.messages import event_message
+from wakeboard.rules.facts import did_you_mean
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 
@@ -95,5 +96,5 @@ def _unserved_problem(unserved: Unserved) -> str:
     runs = f"At least {counted(unserved.runs, 'run')}" if unserved.more else counted(unserved.runs, "run")
     return (
         f"{runs} of job type {one_line(unserved.job_type)} cannot start: no worker of queue"
-        f" {one_line(unserved.queue)} has a handler for it."
+        f" {one_line(unserved.queue)} has a handler for it.{did_you_mean(unserved.meant)}"
     )

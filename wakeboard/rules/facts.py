@@ -49,14 +49,24 @@ def pause_fact(pause: Pause, schedule: str) -> Fact:
     return Fact("paused", f"{what} is paused{by} since", pause.paused_at, f"{reason}.")
 
 
-def unserved_fact(queue: str, job_type: str, *, queue_served: bool, type_served: bool) -> Fact | None:
-    """That no worker serves the queue, or that none of them has the job type; None: a worker has both."""
+def unserved_fact(
+    queue: str, job_type: str, *, queue_served: bool, type_served: bool, meant: str | None
+) -> Fact | None:
+    """That no worker serves the queue, or that none of them has the job type; None: a worker has both.
+
+    `meant`: a similar job type, which workers of the queue know.
+    """
     if not queue_served:
         return Fact("no_worker", f"No worker has served the queue {one_line(queue)} in the last 10 minutes.")
     if not type_served:
-        types = f"a handler for {one_line(job_type)} in the last 10 minutes"
-        return Fact("unknown_job_type", f"No worker of the queue {one_line(queue)} has had {types}.")
+        types = f"a handler for {one_line(job_type)} in the last 10 minutes.{did_you_mean(meant)}"
+        return Fact("unknown_job_type", f"No worker of the queue {one_line(queue)} has had {types}")
     return None
+
+
+def did_you_mean(name: str | None) -> str:
+    """A question that follows a sentence; empty if there is no similar name."""
+    return f" Did you mean {one_line(name)}?" if name else ""
 
 
 def listed_runs(ids: Sequence[int], count: int) -> str:

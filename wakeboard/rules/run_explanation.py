@@ -64,14 +64,16 @@ class Obstacles:
     """What may keep a run from being claimed.
 
     `pauses`: of everything, of its queue and of its schedule. `type_served`, `queue_served`: a worker knew the job type
-    in this queue, or served the queue, in the last 10 minutes. `higher`, `earlier`: free runs of its queue (and of its
-    limit key if it has one) that are due and have a higher priority, or the same one and were due before it. None are
-    read if the run is not due or is quarantined. `waits_for`: runs that must succeed before.
+    in this queue, or served the queue, in the last 10 minutes. `type_meant`: a similar one that they know. `higher`,
+    `earlier`: free runs of its queue (and of its limit key if it has one) that are due and have a higher priority, or
+    the same one and were due before it. None are read if the run is not due or is quarantined. `waits_for`: runs that
+    must succeed before.
     """
 
     pauses: list[Pause]
     limits: list[LimitOfRun]
     type_served: bool
+    type_meant: str | None
     queue_served: bool
     higher: RunsAhead
     earlier: RunsAhead
@@ -175,7 +177,11 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
         yield Fact("too_late", "It is skipped: it had to start before", run.start_before, ".")
     found = [*_pauses(obstacles), *_full_limits(obstacles, with_counts=with_counts)]
     unserved = unserved_fact(
-        run.queue, run.job_type, queue_served=obstacles.queue_served, type_served=obstacles.type_served
+        run.queue,
+        run.job_type,
+        queue_served=obstacles.queue_served,
+        type_served=obstacles.type_served,
+        meant=obstacles.type_meant if with_counts else None,
     )
     yield from [*found, unserved] if unserved else found
     if run.crash_count >= QUARANTINED:

@@ -68,6 +68,7 @@ class ScheduleSituation:
     removal_count: int | None
     removal_at: datetime | None
     type_served: bool
+    type_meant: str | None
     queue_served: bool
     last_worker: datetime | None
     operator_leads: bool
@@ -117,7 +118,11 @@ def explain_schedule(schedule: ScheduleSituation, *, with_counts: bool = True) -
         facts += _ticks(schedule)
     facts += _runs(schedule)
     unserved = unserved_fact(
-        schedule.queue, schedule.job_type, queue_served=schedule.queue_served, type_served=schedule.type_served
+        schedule.queue,
+        schedule.job_type,
+        queue_served=schedule.queue_served,
+        type_served=schedule.type_served,
+        meant=schedule.type_meant if with_counts else None,
     )
     if unserved and not schedule.removed_at:
         facts.append(unserved)

@@ -327,6 +327,7 @@ def _job_types(facts: HealthFacts) -> Finding:
             f"no worker of the queue has a handler for {_listed(names)}:"
             f" {_runs(unknown)} queued, the oldest due {relative(oldest.oldest, now)}"
         )
+        message += "".join(f"; did you mean {due.meant}?" for due in unknown[:1] if due.meant)
         hint = f"deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --all-queued --type {names[0]}`"
         return _reported(_severity(UNKNOWN_JOB_TYPE, oldest, now), "job types", message, hint)
     waits = lasted(UNKNOWN_JOB_TYPE.after)

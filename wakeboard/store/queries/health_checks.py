@@ -6,7 +6,7 @@ may not read (other sessions, replication) are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 from psycopg.rows import class_row
@@ -16,6 +16,7 @@ from wakeboard.rules.humanize import counted_at_least
 from wakeboard.store.connection import connect
 from wakeboard.store.queries.commits import CommitFacts, read_commit_facts
 from wakeboard.store.queries.dependencies import DependencyFacts, read_dependency_facts
+from wakeboard.store.queries.job_types import meant_job_types
 from wakeboard.store.queries.limits import limits_that_differ
 from wakeboard.store.queries.listings import DUE_SINCE, LIVE_QUEUES, Listings
 from wakeboard.store.statements import execute, read, translating
@@ -85,7 +86,7 @@ class Due:
     """Free runs of one type that are due in one queue: how many, and since when the oldest.
 
     `more`: there may be more, because the read of the queue stopped at its bound. `known`: a worker of that queue has
-    known the type in the last 10 minutes; `served`: a worker served the queue.
+    known the type in the last 10 minutes; `served`: a worker served the queue; `meant`: a similar type that they know.
     """
 
     queue: str
@@ -97,6 +98,7 @@ class Due:
     served: bool
     paused: bool
     more: bool = False
+    meant: str | None = None
 
     @property
     def runs_text(self) -> str:
@@ -321,7 +323,9 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
 
 async def read_due(conn: psycopg.AsyncConnection[Any]) -> list[Due]:
     """Due runs by queue and job type, the oldest first."""
-    return await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT})
+    found = await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT})
+    meant = await meant_job_types(conn, {(due.queue, due.job_type) for due in found if not due.known})
+    return [replace(due, meant=meant.get((due.queue, due.job_type))) for due in found]
 
 
 async def read_definitions(

@@ -6,11 +6,12 @@ poll it less often on a large database.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, scalar_row, tuple_row
 
+from wakeboard.store.queries.job_types import meant_job_types
 from wakeboard.store.statements import call, read
 
 if TYPE_CHECKING:
@@ -57,13 +58,14 @@ class RunEvent:
 class Unserved:
     """Due runs of a job type and queue for which no worker with a handler was seen in the last 10 minutes.
 
-    `more`: only a part of the due runs was read, so there may be more.
+    `more`: only a part of the due runs was read, so there may be more. `meant`: a similar job type of the queue.
     """
 
     job_type: str
     queue: str
     runs: int
     more: bool
+    meant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +190,9 @@ class EventQueries:
 
     async def unserved(self) -> list[Unserved]:
         """Returns due runs that wait because no known worker can claim them."""
-        return await self._rows(Unserved, _UNSERVED)
+        found: list[Unserved] = await self._rows(Unserved, _UNSERVED)
+        meant = await meant_job_types(self.conn, [(each.queue, each.job_type) for each in found])
+        return [replace(each, meant=meant.get((each.queue, each.job_type))) for each in found]
 
     async def _rows(self, kind: type[Any], query: LiteralString, **values: Any) -> list[Any]:
         return await read(self.conn, class_row(kind), query, values)

@@ -13,12 +13,15 @@ from wakeboard.rules.facts import IDS_SHOWN, Pause
 from wakeboard.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunsAhead, RunSituation
 from wakeboard.store.queries.backfills import backfilled_ticks
 from wakeboard.store.queries.dependencies import read_awaited_runs
+from wakeboard.store.queries.job_types import meant_job_types
 from wakeboard.store.queries.limits import NEXT_START_S
 from wakeboard.store.queries.listings import DUE_SINCE
 from wakeboard.store.queries.schedule_list import paused_by
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import psycopg
 
 _BOTH: LiteralString = f"""
@@ -141,22 +144,25 @@ async def read_run_situation(conn: psycopg.AsyncConnection[Any], run_id: int) ->
     row = found[0]
     definition_id = row.pop("definition_id")
     waits = row["status"] in {"queued", "failed"}
-    obstacles = await _obstacles(conn, run_id, row["queue"], definition_id) if waits else None
+    obstacles = await _obstacles(conn, run_id, row, definition_id) if waits else None
     backfilled = await backfilled_ticks(conn, run_id) if row["status"] == "skipped" else []
     return RunSituation(**row, obstacles=obstacles, backfilled=backfilled)
 
 
 async def _obstacles(
-    conn: psycopg.AsyncConnection[Any], run_id: int, queue: str, definition_id: int | None
+    conn: psycopg.AsyncConnection[Any], run_id: int, run: Mapping[str, Any], definition_id: int | None
 ) -> Obstacles:
+    key = run["queue"], run["job_type"]
     values = {"id": run_id, "most": MOST_AHEAD + 1, "shown": IDS_SHOWN}
     others = (await read(conn, dict_row, OTHERS, values) or [_CLAIMED])[0]
+    meant = {} if others["type_served"] else await meant_job_types(conn, [key])
     return Obstacles(
         type_served=others["type_served"],
+        type_meant=meant.get(key),
         queue_served=others["queue_served"],
         higher=RunsAhead(*others["higher"]),
         earlier=RunsAhead(*others["earlier"]),
-        pauses=await read_pauses(conn, queue, definition_id),
+        pauses=await read_pauses(conn, run["queue"], definition_id),
         limits=await read(conn, class_row(LimitOfRun), LIMITS, values),
         waits_for=await read_awaited_runs(conn, run_id),
     )

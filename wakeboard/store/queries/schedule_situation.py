@@ -12,6 +12,7 @@ from psycopg.rows import class_row, dict_row
 from wakeboard.rules.facts import IDS_SHOWN
 from wakeboard.rules.schedule_explanation import ScheduleSituation, SkippedTicks
 from wakeboard.store.queries.dependencies import read_parents, read_unmatched_ticks
+from wakeboard.store.queries.job_types import meant_job_types
 from wakeboard.store.queries.run_situation import read_pauses
 from wakeboard.store.statements import read
 
@@ -79,12 +80,15 @@ async def read_schedule_situation(conn: psycopg.AsyncConnection[Any], definition
     if not found:
         return None
     row = found[0]
+    key = row["queue"], row["job_type"]
+    meant = {} if row["type_served"] else await meant_job_types(conn, [key])
     live = {"id": definition_id, "shown": IDS_SHOWN, "most": _MOST_RUNS}
     past = {"id": definition_id, "recent": _RECENT, "most": _MOST_SKIPPED}
     ended = await read(conn, dict_row, PAST_RUNS, past)
     last: dict[str, Any] = ended[0] if ended else {}
     return ScheduleSituation(
         **row,
+        type_meant=meant.get(key),
         **(await read(conn, dict_row, LIVE_RUNS, live))[0],
         **(await read(conn, dict_row, WAITING_TICKS, live))[0],
         last_id=last.get("id"),

@@ -6,15 +6,15 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from psycopg.rows import class_row, tuple_row
+from psycopg.rows import class_row
 
 from wakeboard.rules.dependency_graph import blocked_by
-from wakeboard.rules.validation_messages import closest
 from wakeboard.store.queries.dependencies import read_parents
+from wakeboard.store.queries.job_types import meant_job_types
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     import psycopg
@@ -151,9 +151,6 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
      order by requested_at desc limit 1) as action on true
  where def.id = any (%(ids)s)
 """
-_KNOWN_TYPES: LiteralString = """
-select queue, array_agg(distinct job_type) from wakeboard.worker_types where queue = any (%(queues)s) group by queue
-"""
 
 
 async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[ScheduleState]:
@@ -162,15 +159,14 @@ async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]
     for parent in await read_parents(conn, ids):
         parents[parent.definition_id].append(parent)
     states = await read(conn, class_row(ScheduleState), _FACTS, {"ids": list(ids), "recent_runs": _RECENT_RUNS})
-    unknown = {state.queue for state in states if state.type_known_at is None and state.queue_known_at is not None}
-    types = dict(await read(conn, tuple_row, _KNOWN_TYPES, {"queues": list(unknown)})) if unknown else {}
-    return [_with_names(state, parents.get(state.id, []), types) for state in states]
+    unserved = {
+        (state.queue, state.job_type) for state in states if state.type_known_at is None and state.queue_known_at
+    }
+    meant = await meant_job_types(conn, unserved)
+    return [_with_names(state, parents.get(state.id, []), meant.get((state.queue, state.job_type))) for state in states]
 
 
-def _with_names(
-    state: ScheduleState, parents: Sequence[Parent], known_types: Mapping[str, Sequence[str]]
-) -> ScheduleState:
-    meant = closest(state.job_type, known_types.get(state.queue, ())) if state.type_known_at is None else None
+def _with_names(state: ScheduleState, parents: Sequence[Parent], meant: str | None) -> ScheduleState:
     if not parents and meant is None:
         return state
     names = tuple(parent.name for parent in parents)
