@@ -127,6 +127,29 @@ def test_a_session_that_maintains_a_table_is_named(database: str) -> None:
             migrated(database, wait_s=0)
 
 
+@pytest.mark.parametrize(
+    ("held", "change"),
+    [
+        ("select wakeboard.enqueue('ping', idempotency_key => 'a')", "alter table job_keys add column later text"),
+        (
+            "lock table wakeboard.job_run_history in share update exclusive mode",
+            "comment on table job_run_history is 'later'",
+        ),
+    ],
+)
+def test_a_session_that_holds_an_undeclared_lock_is_named(
+    database: str, monkeypatch: pytest.MonkeyPatch, held: str, change: str
+) -> None:
+    monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), Migration(LATER.version, "later", change)))
+    said = list[str]()
+    with psycopg.connect(database) as holder:
+        holder.execute(held.encode())
+        named = f"pid {holder.info.backend_pid} "
+        with pytest.raises(SchemaMismatch, match=f"{named}.*End them"):
+            migrated(database, said.append, wait_s=0.7)
+    assert named in said[0]
+
+
 def test_after_its_time_a_migration_ends_and_has_changed_nothing(database: str) -> None:
     with psycopg.connect(database, application_name="forgotten") as holder:
         holder.execute("select count(*) from wakeboard.job_keys")

@@ -141,7 +141,7 @@ async def migrate(  # one keyword for each decision of the caller
             except TablesInUse as in_use:
                 await waiting.pause(in_use)
             except psycopg.errors.LockNotAvailable:
-                await waiting.pause(TablesInUse("installation", "migrations"))  # such as another migrator
+                await waiting.pause(TablesInUse())  # such as VACUUM, while `create_partitions` adds a table
             except psycopg.Error as exc:
                 raise translated(exc, conn.info.user) from exc
 
@@ -227,7 +227,10 @@ async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
         )
     except _CREATED_CONCURRENTLY as exc:
         raise _AnotherWasFirst from exc
-    await conn.execute("lock table wakeboard.migrations in share row exclusive mode")
+    try:
+        await conn.execute("lock table wakeboard.migrations in share row exclusive mode")
+    except psycopg.errors.LockNotAvailable as exc:
+        raise TablesInUse("installation", "migrations") from exc  # such as by another migrator
 
 
 async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:

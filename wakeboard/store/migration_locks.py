@@ -54,7 +54,7 @@ select lock.pid, lock.virtualtransaction as transaction, activity.usename::text 
   left join pg_stat_activity as activity on activity.pid = lock.pid
  where lock.locktype = 'relation' and lock.granted and lock.pid is distinct from pg_backend_pid()
    and lock.database = (select oid from pg_database where datname = current_database())
-   and coalesce(parent.relname, class.relname) = any (%s)
+   and (coalesce(parent.relname, class.relname) = any (%(tables)s) or %(tables)s = '{}')
    and (class.relname not in ('installation', 'migrations') or lock.mode <> 'AccessShareLock')
  group by 1, 2, 3, 4, 5, 6
  order by open_for desc nulls last, lock.pid
@@ -91,7 +91,10 @@ class Session:
 
 
 class TablesInUse(Exception):
-    """Other sessions use the tables that a migration must change. `long`: one of their transactions is not short."""
+    """Other sessions use the tables that a migration must change. `long`: one of their transactions is not short.
+
+    Without tables: Postgres did not say which of wakeboard's tables it was.
+    """
 
     def __init__(self, *tables: str, long: bool = False) -> None:
         self.tables = tables
@@ -113,7 +116,7 @@ class Waiting:
     async def sessions(self, tables: Sequence[str]) -> list[Session]:
         """The other sessions that use the tables, the longest transaction first. It must run in a transaction."""
         async with self._conn.cursor(row_factory=class_row(Session)) as cursor:
-            found = await (await cursor.execute(_SESSIONS.encode(), (list(tables),))).fetchall()
+            found = await (await cursor.execute(_SESSIONS.encode(), {"tables": list(tables)})).fetchall()
         now = self._now()
         self._first_seen = {
             (one.pid, one.transaction): self._first_seen.get((one.pid, one.transaction), now) for one in found
@@ -133,12 +136,12 @@ class Waiting:
         if over or now >= self._next_message:
             async with pinned_transaction(self._conn):
                 found = await self.sessions(in_use.tables)
-            names = ", ".join(in_use.tables)
+            names = ", ".join(in_use.tables) or "wakeboard's tables"
             if over:
                 raise SchemaMismatch(
                     f"nothing was migrated: for {self._wait_s:g} s other transactions have used {names}."
-                    f" {_named(found)}"
-                    " End them (`select pg_terminate_backend(PID)`), or wait longer with --wait."
+                    f" {_named(found)} {'End them (`select pg_terminate_backend(PID)`)' if found else 'Try again'},"
+                    " or wait longer with --wait."
                 ) from in_use
             if found:
                 left_s = math.ceil(self._deadline - now)
