@@ -80,6 +80,8 @@ def test_a_search_is_a_list_of_terms(text: str, expected: list[tuple[str, list[s
         ("payload.smtp.password:h*", "Values of password are masked and cannot be searched; search another key."),
         ("payload.apiKeys.0:h*", "Values of apiKeys are masked and cannot be searched; search another key."),
         ("type.name:x", "type has no parts; write type: instead of type.name:."),
+        ("AND status:dead", "A run must fit all words, also without AND; write type:send_mail status:dead."),
+        ("OR status:dead", "Write values with a comma for or, such as status:dead,failed;"),
         ("NOT", "NOT stands at the end; write a term after it, for example NOT type:send_mail."),
         ("type:" + "x" * 201, "A value of type: is longer than 200 characters; write a part of it."),
         ("id:" + ",".join("1" * 51), "id: has more than 50 values; write a pattern such as send_*."),
@@ -93,6 +95,11 @@ def test_a_word_that_means_nothing_is_left_out_with_a_sentence(text: str, proble
     assert search.problem.endswith(".")
     assert "\n" not in search.problem
     assert all(term.text in {"queue:mail", "status:dead"} for term in search.terms)
+
+
+@pytest.mark.parametrize(("text", "hinted"), [('"open', True), ('error:"no \\" end', True), ('error:"a \\" b"', False)])
+def test_a_quote_that_is_not_closed_has_a_hint(text: str, hinted: bool):
+    assert bool(parse_run_search(text).hint) == hinted
 
 
 def test_a_search_is_bounded_in_length_and_terms():

@@ -44,6 +44,11 @@ QUALIFIERS: Final[Mapping[str, str]] = {  # and what each is for
     "id": "id:42",
     "uuid": "beginning of the uuid, uuid:0192f0c1",
 }
+OPERATORS: Final[Mapping[str, str]] = {
+    "AND": "A run must fit all words, also without AND; write type:send_mail status:dead.",
+    "OR": 'Write values with a comma for or, such as status:dead,failed; "or" in quotes is the word itself.',
+}
+OPEN_QUOTE: Final = 'A quote is not closed, so the value goes on to the end of the search; write another ".'
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO: Final = re.compile(r"(\d{1,6})(s|m|min|h|d|w)")
 _UUID_START: Final = re.compile(r"[0-9a-fA-F-]{1,36}")
@@ -79,10 +84,14 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSearch:
-    """A search that was understood: a run fits if it fits all terms. `problem`: what was left out and why, or ""."""
+    """A search that was understood: a run fits if it fits all terms. `problem`: what was left out and why, or "".
+
+    `hint`: what was read in a way that the user may not mean, or "".
+    """
 
     terms: tuple[Term, ...] = ()
     problem: str = ""
+    hint: str = ""
 
     @property
     def text(self) -> str:
@@ -125,6 +134,9 @@ def parse_run_search(text: str) -> RunSearch:
         if word == "NOT" and not negated:
             negated = True
             continue
+        if word in {"AND", "OR"}:
+            problem = problem or OPERATORS[word]
+            continue
         try:
             terms.append(_next_term(word, terms, negated=negated))
         except InvalidValue as exc:
@@ -132,7 +144,8 @@ def parse_run_search(text: str) -> RunSearch:
         negated = False
     if negated:
         problem = problem or "NOT stands at the end; write a term after it, for example NOT type:send_mail."
-    return RunSearch(terms=tuple(terms), problem=problem)
+    is_open = text.replace('\\"', "").count('"') % 2 == 1
+    return RunSearch(terms=tuple(terms), problem=problem, hint=OPEN_QUOTE if is_open else "")
 
 
 def _next_term(word: str, terms: Sequence[Term], *, negated: bool) -> Term:

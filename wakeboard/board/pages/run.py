@@ -35,7 +35,8 @@ SHOWN_ELSEWHERE: Final = frozenset({"advice", "error"})  # facts that the page h
 class Text:
     """A text of a run. `shown`: for the page. `copied`: a JSON string of what the copy button copies. `raw`: its path.
 
-    `masked`: the number of values that are hidden because of their key.
+    `masked`: the number of values that are hidden because of their key. `stored`: the text as it is stored, if it has
+    no such values.
     """
 
     title: str
@@ -44,6 +45,7 @@ class Text:
     raw: str
     size: int
     masked: int = 0
+    stored: str = ""
 
     @property
     def long(self) -> bool:
@@ -71,6 +73,21 @@ class RunModel:
     def run(self) -> RunDetails:
         """The run."""
         return self.history.run
+
+    @property
+    def error_first(self) -> bool:
+        """Whether the error is why the run is in its status, so that it stands at the top."""
+        return self.run.status not in {"succeeded", "running", "queued"}
+
+    @property
+    def error_listed(self) -> bool:
+        """Whether an attempt of the timeline has the error."""
+        return self.error is not None and any(event.error == self.error.stored for event in self.events)
+
+    @property
+    def stack_listed(self) -> bool:
+        """Whether an attempt of the timeline has the stack."""
+        return any(event.stack == self.run.stack for event in self.events)
 
 
 def run_model(history: RunHistory, *, may_reveal: bool, with_counts: bool) -> RunModel:
@@ -116,11 +133,12 @@ def json_shown(title: str, text: str, raw: str) -> Text:
 
 def plain_shown(title: str, text: str, raw: str) -> Text:
     """A text of any kind. Characters that are unsafe to show are replaced where it is shown, not where it is copied."""
-    return Text(title=title, shown=printable(text), copied=json.dumps(text), raw=raw, size=len(text.encode()))
+    copied = json.dumps(text)
+    return Text(title=title, shown=printable(text), copied=copied, raw=raw, size=len(text.encode()), stored=text)
 
 
 def _error_title(run: StoredRun) -> str:
-    return "Error of an earlier attempt" if run.status in {"succeeded", "running"} else "Error"
+    return "Error of an earlier attempt" if run.status in {"succeeded", "running", "queued"} else "Error"
 
 
 def _error(run: StoredRun) -> str:

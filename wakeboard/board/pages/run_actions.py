@@ -82,6 +82,13 @@ async def _discard_and_replay(store: AdminStore, run_id: int, payload: PayloadTe
     return Outcome(answer=replayed.answer, new_id=replayed.new_id)
 
 
+STATUS_IN_WORDS: Final[Mapping[str, str]] = {
+    "succeeded": "the run has succeeded",
+    "failed": "an attempt of the run failed, and another follows",
+    "cancelled": "the run was cancelled",
+    "discarded": "the run was discarded",
+    "skipped": "the run was skipped",
+}
 RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
     "retry": RunAction(
         name="retry",
@@ -110,7 +117,7 @@ RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
         path="discard",
         permission=Permission.DISCARD,
         takes=("dead",),
-        effect="It is given up and moves to the history. Replay can make a new run from it.",
+        effect="It will not run again. It stays in the history, from which you can run it again.",
         done={"discarded": "is discarded"},
         apply=_discard,
         danger=True,
@@ -155,10 +162,13 @@ async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> Ac
     if what.sets_payload:
         stored = await request.read(("payload of run", run.id), lambda conn: run_payload(conn, run.id))
         payload = await editable_payload(request, stored, run.namespace, run_id=run.id)
-    sentences = [f"{run.schedule or run.job_type}: the run is {run.status}.", what.effect]
+    sentences = [
+        f"{run.schedule or run.job_type}: {STATUS_IN_WORDS.get(run.status, f'the run is {run.status}')}.",
+        what.effect,
+    ]
     if run.status not in what.takes:
         takes = " or ".join(what.takes)
-        sentences.append(f"It is {run.status} now. The action {what.title.lower()} is for a run that is {takes}.")
+        sentences.append(f"The action {what.title.lower()} is for a run that is {takes}.")
     return ActionForm(
         heading=f"{what.title} run {run.id}?",
         sentences=sentences,

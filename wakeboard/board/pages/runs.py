@@ -6,6 +6,7 @@ All state is in the URL: `q` (the search), `sort`, and `after` or `before` (a pl
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,14 +16,14 @@ from starlette.responses import JSONResponse
 from wakeboard.board.pages.run_actions import bulk_actions_for
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.errors import QueryTimedOut
-from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search
+from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search, quoted
 from wakeboard.rules.search_suggestions import suggestions
 from wakeboard.store.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
 from wakeboard.store.queries.run_list import RunPage, position, read_run_page
 from wakeboard.store.queries.run_orders import FIRST_DUE, SORTED, read_first_due_runs, read_longest_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from starlette.responses import Response
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.run_list import ListedRun
 
 PAGE_SIZE: Final = 50
+MOST_ERRORS: Final = 6
 SORTS: Final = {"": "Newest first", "oldest": "Oldest first", "due": "Due first", "longest": "Longest first"}
 
 _BOUNDED: Final = {"due": read_first_due_runs, "longest": read_longest_runs}  # they read some runs and have one page
@@ -46,6 +48,15 @@ class Tab:
     current: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorCount:
+    """How many runs of the page have this type of error. `query`: the search for all of them."""
+
+    error_type: str
+    runs: int
+    query: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunList:
     """The model of the page.
@@ -54,7 +65,8 @@ class RunList:
     `newer`, `older`: the places that the links to the neighbouring pages name; "" without a neighbour. `searched`: the
     number of runs that were examined, if not all were. `named`: the run whose id is the search.
     `stopped`: the search took too long.
-    `bulk`: the actions on many runs that the viewer may do.
+    `bulk`: the actions on many runs that the viewer may do. `errors`: of the failed and dead runs of this page, if some
+    have the same type.
     """
 
     now: datetime
@@ -71,6 +83,7 @@ class RunList:
     named: int | None
     stopped: bool
     bulk: tuple[str, ...] = ()
+    errors: Sequence[ErrorCount] = ()
     sorts: Mapping[str, str] = field(default_factory=lambda: SORTS)
 
 
@@ -78,7 +91,7 @@ def run_list(
     text: str, search: RunSearch, found: RunPage | None, counts: Mapping[str, Count], sort: str, named: int | None
 ) -> RunList:
     """The model of the page, from what was read. `found` None: the search took too long."""
-    problem = f"{search.problem} The list leaves this part out." if search.problem else ""
+    problem = f"{search.problem} The list leaves this part out." if search.problem else search.hint
     stopped = found is None
     if found is None:
         found = RunPage(now=datetime.now(UTC), runs=[], newer=None, older=None, searched=None)
@@ -97,7 +110,21 @@ def run_list(
         filtered=bool(search.terms),
         named=named,
         stopped=stopped,
+        errors=error_counts(search, found.runs),
     )
+
+
+def error_counts(search: RunSearch, runs: Sequence[ListedRun]) -> list[ErrorCount]:
+    """The types of the errors of failed and dead runs, the most frequent first; none if all are different."""
+    if search.of("error"):
+        return []
+    found = Counter(run.error_type for run in runs if run.error_type and run.status in {"failed", "dead"})
+    if not found or max(found.values()) == 1:
+        return []
+    return [
+        ErrorCount(name, count, f"{search.text} error:{quoted(name)}".strip())
+        for name, count in found.most_common(MOST_ERRORS)
+    ]
 
 
 def tabs(search: RunSearch, counts: Mapping[str, Count]) -> list[Tab]:

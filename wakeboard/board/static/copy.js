@@ -26,7 +26,8 @@
     if (!button) return;
     const copied = await copy(JSON.parse(button.dataset.copy));
     button.focus();
-    button.textContent = copied ? "Copied" : "Copying was refused";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    button.dataset.label ??= button.textContent;
+    button.textContent = copied ? button.dataset.copied ?? "Copied" : "Copying was refused";
+    setTimeout(() => { button.textContent = button.dataset.label; }, 1500);
   });
 }
