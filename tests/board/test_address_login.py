@@ -57,6 +57,22 @@ async def test_another_user_of_the_machine_sees_the_login_page_only(database: st
     assert refused.status == 401
 
 
+async def test_the_cookie_s_content_is_accepted_as_a_cookie_only(database: str):
+    """Programs at other ports of the machine receive the cookie."""
+    client = client_of(database)
+    cookie = AddressAccess(TOKEN, "").cookie
+    opened = await client.send("GET", f"/?token={cookie}", headers=BROWSER)
+    typed = await client.post("/login", token=cookie, next="/")
+    sent = await client.send("GET", "/", headers={**BROWSER, "authorization": f"Bearer {cookie}"})
+    assert not client.cookies
+    await client.send("GET", f"/?token={TOKEN}", headers=BROWSER)
+    page = await client.send("GET", "/", headers=BROWSER)
+    await client.close()
+
+    assert (opened.status, opened.header("set-cookie")) == (303, "")
+    assert (typed.status, sent.status, page.status) == (401, 303, 200)
+
+
 async def test_the_token_can_be_typed(database: str):
     client = client_of(database)
     answer = await client.post("/login", token=TOKEN, next="/runs")

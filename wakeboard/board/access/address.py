@@ -15,7 +15,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.tokens import new_token
-from wakeboard.board.access.viewer import RoleViewer, token_of
+from wakeboard.board.access.viewer import RoleViewer, bearer_token, login_cookie
 from wakeboard.errors import InvalidSettings
 from wakeboard.system_user import system_user
 
@@ -43,11 +43,13 @@ class AddressAccess:
 
     async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:  # noqa: ARG002
         """The user who runs the board, for the token or the cookie that was made from it."""
-        return RoleViewer(system_user(), "operator") if self.accepts(token_of(request)) else None
+        token = bearer_token(request)
+        accepted = self.accepts(token) if token is not None else _equal(login_cookie(request), self.cookie)
+        return RoleViewer(system_user(), "operator") if accepted else None
 
     def accepts(self, given: str) -> bool:
-        """Whether this is the token, or the content of the cookie."""
-        return any(hmac.compare_digest(given.encode(), right.encode()) for right in (self.token, self.cookie))
+        """Whether this is the token. The content of the cookie is none."""
+        return _equal(given, self.token)
 
     @property
     def cookie(self) -> str:
@@ -56,6 +58,10 @@ class AddressAccess:
 
     async def close(self) -> None:
         """Has opened nothing."""
+
+
+def _equal(given: str, right: str) -> bool:
+    return hmac.compare_digest(given.encode(), right.encode())
 
 
 def kept_token(file: Path) -> str:

@@ -107,9 +107,15 @@ class LocalAccess:
 
 def token_of(request: HTTPConnection) -> str:
     """The token of a request: `Authorization: Bearer …`, or the cookie of the login page; "" for none."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    token = given.strip() if scheme.lower() == "bearer" else _cookie(request)
+    bearer = bearer_token(request)
+    token = login_cookie(request) if bearer is None else bearer
     return token if len(token) <= MAX_TOKEN else ""
+
+
+def bearer_token(request: HTTPConnection) -> str | None:
+    """The token in `Authorization: Bearer …`; None without this header."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
 
 
 def cookie_name(request: HTTPConnection, *, secure: bool) -> str:
@@ -124,6 +130,7 @@ def cookie_name(request: HTTPConnection, *, secure: bool) -> str:
     return f"__Host-{name}" if secure and not root else name
 
 
-def _cookie(request: HTTPConnection) -> str:
+def login_cookie(request: HTTPConnection) -> str:
+    """The content of the cookie of the login page; "" for none."""
     cookies = request.cookies
     return cookies.get(cookie_name(request, secure=True)) or cookies.get(cookie_name(request, secure=False), "")
