@@ -25,6 +25,20 @@ def test_a_worker_is_ready_from_its_registration_until_it_stops(store: Store, tm
         assert worker.running  # its run has the grace period
 
 
+def test_a_worker_that_claims_no_more_runs_is_not_ready(store: Store, tmp_path: Path) -> None:
+    """Handlers that do not stop occupy half of its slots, and it waits for the other run."""
+    ready = tmp_path / "ready"
+    with store.worker(
+        "--forever", ready_file=ready, handlers="tests.worker.misbehaving_handlers", concurrency=4
+    ) as worker:
+        wait_for(ready.exists, why=lambda: worker.log)
+        store.enqueue("naps", '{"seconds": 60}')
+        store.enqueue("never-stops", count=2, timeout_s=1, max_attempts=1)
+        wait_for(lambda: not ready.exists(), why=lambda: worker.log)
+        assert store.watcher.ask("select count(*) from wakeboard.job_runs where locked_by <> 0") == 1
+        assert worker.running
+
+
 def test_a_worker_whose_handlers_cannot_be_imported_is_never_ready(store: Store, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     ready.touch()  # by a process of this container that was killed

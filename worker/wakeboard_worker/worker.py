@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
@@ -105,7 +105,8 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
         if tracing is not None:
             handlers = tracing.traced_handlers(handlers)
         in_flight = InFlightBuffer(handlers, context, settings.concurrency, settings.threads)
-        code = await _WorkerTasks(settings, stay_s, stop_signal, worker, in_flight, claims, outcomes, blocked).run()
+        connections = _Connections(claims, outcomes, blocked)
+        code = await _WorkerTasks(settings, stay_s, stop_signal, worker, in_flight, connections, ready_file).run()
         if in_flight.orphans_since is None:  # otherwise it stays registered until the reaper has found its leases
             await _deregister(claims)
         return code
@@ -239,6 +240,12 @@ def _alerts(settings: Settings) -> Callable[[], AlertSpec | None] | None:
     return AlertFile(Path(settings.alerts_file), log_problems).alerts
 
 
+class _Connections(NamedTuple):
+    claims: ReconnectingConnection[WorkerStore]
+    outcomes: ReconnectingConnection[WorkerStore]
+    blocked: ReconnectingConnection[WorkerStore]
+
+
 class _WorkerTasks:
     """The tasks of a registered worker."""
 
@@ -249,15 +256,16 @@ class _WorkerTasks:
         stop_signal: StopSignal,
         worker: Worker,
         in_flight: InFlightBuffer,
-        claims: ReconnectingConnection[WorkerStore],
-        outcomes: ReconnectingConnection[WorkerStore],
-        blocked: ReconnectingConnection[WorkerStore],
+        connections: _Connections,
+        ready_file: ReadyFile,
     ) -> None:
         self._settings, self._stay_s, self._stop_signal, self._in_flight = settings, stay_s, stop_signal, in_flight
-        self._worker = worker
+        self._worker, self._ready_file = worker, ready_file
         self._heartbeat = Heartbeat(settings.dsn.get_secret_value(), worker, in_flight)
         self._coroutines, self._threads = CoroutineExecutor(in_flight), ThreadExecutor(in_flight)
-        self._completer = Completer(in_flight, outcomes, blocked, self._heartbeat, settings.lease_seconds)
+        self._completer = Completer(
+            in_flight, connections.outcomes, connections.blocked, self._heartbeat, settings.lease_seconds
+        )
         retention = Retention.from_settings(settings)
         self._maintenance = MaintenanceLoop(
             misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings), between_claims=True
@@ -266,7 +274,14 @@ class _WorkerTasks:
         self._maintain_at = 0.0
         self._runs_ended = False  # other runs may have waited for them
         self._fetcher = Fetcher(
-            in_flight, self._coroutines, self._threads, claims, self._heartbeat, settings, stay_s, self._maintain
+            in_flight,
+            self._coroutines,
+            self._threads,
+            connections.claims,
+            self._heartbeat,
+            settings,
+            stay_s,
+            self._maintain,
         )
 
     async def run(self) -> int:
@@ -308,10 +323,11 @@ class _WorkerTasks:
     # -- shutdown ------------------------------------------------------------------------------------------------------
 
     async def _drain(self) -> None:
-        """Wait until all runs have ended and their outcomes are reported.
+        """Claim no more runs, and wait until all have ended and their outcomes are reported.
 
         After a stop signal, the runs have the grace period. Then they are stopped and released.
         """
+        self._ready_file.remove()
         in_flight = self._in_flight
         stop_at = float("inf")
         while in_flight.running or in_flight.waiting or (self._blocked_lately() and not in_flight.blocked_too_long):
