@@ -72,6 +72,16 @@ def test_a_handler_that_never_stops_does_not_keep_a_draining_worker(store: Store
     assert (seen["status"], seen["error_type"]) == ("dead", "Timeout")
 
 
+def test_a_cancelled_handler_that_never_stops_counts_as_cancelled(store: Store) -> None:
+    (run,) = store.enqueue("never-stops", timeout_s=5, max_attempts=1)
+    with store.worker(handlers=ASYNC) as worker:
+        store.watcher.wait("select true from wakeboard.job_runs where locked_by <> 0")
+        store.watcher.do("select wakeboard.cancel(array[%s]::bigint[])", run)
+        assert worker.exit_code() == 0, worker.log
+    assert store.run(run)["status"] == "cancelled"
+    assert "1 claimed, 1 cancelled" in worker.log
+
+
 def test_a_handler_that_blocks_for_ever_ends_its_worker_and_others_run_elsewhere(store: Store) -> None:
     (stuck,) = store.enqueue("never-comes-back", timeout_s=1, max_attempts=1)
     (neighbour,) = store.enqueue("naps", '{"seconds": 1}')

@@ -139,9 +139,10 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
 
 
 def timed_out(attempt: Attempt, message: str = "") -> Failure:
-    """Return the outcome of an attempt that exceeded its timeout."""
+    """Return the outcome of an attempt that exceeded its timeout, perhaps because it does not stop when cancelled."""
     message = message or f"it ran longer than its timeout of {attempt.timeout_s} s"
-    return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", message)
+    cancelled = attempt.stopped_because == CANCELLED
+    return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", message, cancelled=cancelled)
 
 
 def _cause(error: BaseException) -> BaseException:
