@@ -198,6 +198,20 @@ async def test_the_overview_shows_the_backlog_to_those_who_see_everything(client
         await other.close()
 
 
+async def test_an_outage_shows_overdue_ticks_and_a_backlog_that_is_not_measured(client: Client, database: str):
+    with schedules_in(database) as schedules:
+        schedules.add("job")
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("update wakeboard.job_definitions set next_run_at = now() - interval '3 hours'")
+        conn.execute(
+            "insert into wakeboard.backlog_samples select date_bin('1 minute', now(), 'epoch') - interval '3 hours', 7"
+        )
+    page = await client.get("/", period="day")
+    assert [name for name in legend(page.text) if name.startswith("most runs due, not measured for ")]
+    assert "What is due now includes 1 overdue tick that no worker or operator has enqueued yet." in page.words
+    assert '<span class="tile-value">1</span><span class="tile-label">due now</span>' in page.text
+
+
 async def test_the_page_of_a_schedule_shows_charts_of_its_runs(client: Client, database: str):
     with schedules_in(database) as schedules:
         schedules.add("job")

@@ -68,13 +68,14 @@ def shown_pool(row: PoolRow, now: datetime) -> ShownPool:
 class Overview:
     """The model of the page.
 
-    `due`: how many runs are due, at least. `problems`: worst first. `charts`: None until they are read, apart from all
-    else.
+    `due`: how many runs are due, at least, with the `overdue` ticks, which nothing has enqueued yet. `problems`: worst
+    first. `charts`: None until they are read, apart from all else.
     """
 
     now: datetime
     counts: LiveCounts
     due: int
+    overdue: int
     schedules: int
     problems: Sequence[Problem]
     dead: Sequence[DeadGroup]
@@ -108,7 +109,8 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
     return Overview(
         now=counts.now,
         counts=counts,
-        due=max(counts.due, sum(each.runs for each in situation.due)),  # both may be lower bounds
+        due=max(counts.due, sum(each.runs for each in situation.due)) + definitions.late,  # may be a lower bound
+        overdue=definitions.late,
         schedules=definitions.schedules,
         problems=problems(situation),
         dead=dead,

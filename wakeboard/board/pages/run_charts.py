@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.charts import Interval, Layer, bar_chart, line_chart, moment_text, written
+from wakeboard.rules.humanize import lasted
 from wakeboard.rules.run_search import quoted
 from wakeboard.store.queries.backlog import read_backlog
 from wakeboard.store.queries.listings import Listings
@@ -244,7 +245,10 @@ def _line_chart(
 
 def _backlog(columns: Sequence[tuple[datetime, datetime]], due: Sequence[int | None], href: str) -> Markup:
     most = max((each for each in due if each is not None), default=None)
-    layer = Layer("due", "most runs due", due, written(most, "number"), href)
+    measured = max((end for (_, end), each in zip(columns, due, strict=True) if each is not None), default=None)
+    silence = columns[-1][1] - measured if measured else timedelta(0)  # nothing that samples the backlog works
+    label = f"most runs due, not measured for {lasted(silence)}" if silence else "most runs due"
+    layer = Layer("due", label, due, written(most, "number"), href)
     return line_chart("Backlog", [Interval(*column) for column in columns], [layer], "number", area=True)
 
 
