@@ -16,6 +16,8 @@ import tomllib
 from itertools import groupby
 from pathlib import Path
 
+from tools.generated import GENERATED
+
 ROOT = Path(__file__).resolve().parents[1]
 BANNED = Path(__file__).with_name("banned_words.txt")
 LONG_FILE = 500  # lines
@@ -29,8 +31,8 @@ ENDINGS = re.compile(r"(?<=[a-z]{3})(ing|ers?|ed|e)$")
 CLIENTS = {
     "clients/go": "clients/go/worker/*.go",
     "clients/typescript": "clients/typescript/src/[!ei]*.ts",
-}  # their workers, without `enqueue` and the index
-LONGEST_CLIENT = 625  # lines of code
+}  # their workers, without `enqueue`, the index and what is generated
+LONGEST_CLIENT = 685  # lines of code
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", re.MULTILINE | re.DOTALL)
 VENDORED = ROOT / "wakeboard/board/static/vendor"
 ARCHITECTURE = "docs/architecture.md"
@@ -108,7 +110,11 @@ def lines_of_code(text: str) -> int:
 def long_clients() -> list[str]:
     """The workers in other languages are examples: an author of a third one must be able to read them."""
     lengths = {
-        folder: sum(lines_of_code(file.read_text(encoding="utf-8")) for file in ROOT.glob(sources))
+        folder: sum(
+            lines_of_code(file.read_text(encoding="utf-8"))
+            for file in ROOT.glob(sources)
+            if str(file.relative_to(ROOT)) not in GENERATED
+        )
         for folder, sources in CLIENTS.items()
     }
     return [

@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GENERATED: dict[str, list[str]] = {
     "NOTICE": ["tools.generate_notice"],
+    "clients/go/worker/mask_rules.go": ["tools.generate_mask_rules", "go"],
+    "clients/typescript/src/mask_rules.ts": ["tools.generate_mask_rules", "typescript"],
     "charts/wakeboard/files/dashboard.json": ["tools.generate_dashboard"],
     "charts/wakeboard/README.md": ["tools.generate_chart_readme"],
     "charts/wakeboard/templates/crd.yaml": ["tools.generate_chart_crd"],

@@ -60,7 +60,7 @@ async def fail(run):
         case "snooze":
             raise Outcome("snoozed", run.payload["seconds"])
         case _:
-            raise ValueError("no such customer")
+            raise ValueError(run.payload.get("message", "no such customer"))
 
 
 async def steps(run):

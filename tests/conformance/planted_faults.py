@@ -42,6 +42,13 @@ FAULTS = (
         {"const leases = [...": "if (!this.held.size) return (this.validUntil = 1e9) > 0;\nconst leases = [..."},
     ),
     Fault(
+        "credentials are not masked",
+        "masked-errors",
+        "in place of",
+        {"text = mask(rule, text);": "mask(rule, text);"},
+        "redact",
+    ),
+    Fault(
         "the epoch of the claim is not sent",
         "retry",
         "the run did not succeed",

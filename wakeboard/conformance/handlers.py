@@ -60,7 +60,7 @@ async def fail(run: Run) -> dict[str, int]:
             case "snooze":
                 raise Snooze(run.payload["seconds"])
             case _:
-                raise ValueError("no such customer")
+                raise ValueError(run.payload.get("message", "no such customer"))
     return {"attempt": run.attempt}
 
 

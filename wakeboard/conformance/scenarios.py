@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
 
 from wakeboard.conformance.claim_scenarios import CLAIMS
+from wakeboard.conformance.credential_texts import LEFT_ALONE, MASKED
 from wakeboard.conformance.harness import GRACE_S, LEASE_S, Violated, expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
 from wakeboard.conformance.tcp_proxy import Action, Intercept
@@ -83,6 +84,29 @@ def retry(harness: Harness) -> None:
         [outcome for outcome, _ in found] == ["failed"] * 2 and all("no such customer" in text for _, text in found),
         f"the failed attempts are stored as {found!r}",
     )
+
+
+@scenario(
+    "what looks like a credential is masked in the stored error and its stack, and other errors stay as they are",
+    "who may read errors (on the board, in a status, in an alert) reads the passwords that drivers put into them",
+)
+def masked_errors(harness: Harness) -> None:
+    long = "connect to https://user:" + "aB3x" * 2_500 + "@host"
+    cases = [*MASKED, *((text, text) for text in LEFT_ALONE)]
+    texts = [long, *(text for text, _ in cases)]
+    first, *runs = [
+        harness.one("fail", {"how": "error", "times": 9, "message": text}, max_attempts=1) for text in texts
+    ]
+    harness.start()
+    ended = b"select count(*) = 0 from wakeboard.job_runs where status <> 'dead' and id = any (%s)"
+    harness.wait("some failing runs are not dead", ended, [first, *runs])
+    stored = {run: texts for run, *texts in harness.rows(b"select run_id, error, stack from wakeboard.job_attempts")}
+    torn = "aB3x" in "".join(filter(None, stored[first]))
+    expect(not torn, "a part of a password of 10,000 characters is stored; mask the word that a cut tears")
+    for run, (text, masked) in zip(runs, cases, strict=True):
+        error, stack = stored[run]
+        expect(error.strip() == masked.strip(), f"the error {text!r} is stored as {error!r} in place of {masked!r}")
+        expect(text == masked or text not in (stack or ""), f"the stack that is stored quotes {text!r}")
 
 
 @scenario(

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,7 @@ func wait(ctx context.Context, run *worker.Run) (any, error) {
 func fail(_ context.Context, run *worker.Run) (any, error) {
 	var payload struct {
 		How     string
+		Message string
 		Times   int
 		Seconds float64
 	}
@@ -61,7 +63,7 @@ func fail(_ context.Context, run *worker.Run) (any, error) {
 	if run.Attempt > payload.Times {
 		return map[string]int{"attempt": run.Attempt}, nil
 	}
-	reason, delay := errors.New("no such customer"), time.Duration(payload.Seconds*float64(time.Second))
+	reason, delay := errors.New(cmp.Or(payload.Message, "no such customer")), time.Duration(payload.Seconds*float64(time.Second))
 	switch payload.How {
 	case "discard":
 		return nil, worker.Discard(reason)

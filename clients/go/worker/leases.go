@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"log"
 	"maps"
 	"os"
 	"slices"
@@ -83,7 +82,7 @@ func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
 			return 0, err
 		}
 		if err != nil { // a table is locked, for example: that must not stop the claims
-			log.Printf("could not register again: %v", err)
+			logf("could not register again: %v", err)
 		}
 		w.registered.Store(true)
 		w.setReady(true)
@@ -223,7 +222,7 @@ func (w *Worker) renew() (pause time.Duration) {
 	}
 	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions})
 	if err != nil {
-		log.Printf("the leases are not renewed: %v", err)
+		logf("the leases are not renewed: %v", err)
 		return min(busyRetry, pause)
 	}
 	w.renewed.Store(&sent)
@@ -301,13 +300,13 @@ func (w *Worker) report(batch []outcome, splitUntil time.Time) {
 			}
 			time.AfterFunc(busyRetry, func() { w.outbox <- settled })
 		case err != nil && settled.Type != "OutcomeRefused":
-			settled.Type, settled.Text, settled.Delay, settled.Result = "OutcomeRefused", storable(err.Error()), nil, encode("a result that cannot be stored")
+			settled.Type, settled.Text, settled.Delay, settled.Result = "OutcomeRefused", storable(err.Error(), maxLine), nil, encode("a result that cannot be stored")
 			if settled.Kind != "succeeded" {
 				settled.Kind, settled.Word = "failed", "failed"
 			}
 			w.report([]outcome{settled}, splitUntil)
 		case missing || err != nil:
-			log.Printf("the outcome of run %d is not accepted: %v", settled.run.ID, cmp.Or(err, ErrLeaseLost))
+			logf("the outcome of run %d is not accepted: %v", settled.run.ID, cmp.Or(err, ErrLeaseLost))
 			w.end(settled.run, "lost")
 		default:
 			w.end(settled.run, settled.Kind)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,7 +157,7 @@ func (o outcome) Unwrap() error { return o.error }
 func outcomeOf(result any, err, stopped error) (settled outcome) {
 	defer func() { // a method of the handler's error or result may panic
 		if panicked := recover(); panicked != nil {
-			settled.Kind, settled.Word, settled.Type, settled.Text = "failed", cmp.Or(settled.Word, "failed"), "panic", storable(fmt.Sprint(panicked))
+			settled.Kind, settled.Word, settled.Type, settled.Text = "failed", cmp.Or(settled.Word, "failed"), "panic", storable(fmt.Sprint(panicked), maxLine)
 		}
 	}()
 	settled, requested := errors.AsType[outcome](err)
@@ -178,7 +177,7 @@ func outcomeOf(result any, err, stopped error) (settled outcome) {
 	default:
 		settled = outcome{Kind: "failed", Word: "failed"}
 	}
-	settled.Type, settled.Text = strings.TrimPrefix(fmt.Sprintf("%T", err), "*"), storable(err.Error())
+	settled.Type, settled.Text = strings.TrimPrefix(fmt.Sprintf("%T", err), "*"), storable(err.Error(), maxLine)
 	return settled
 }
 
@@ -186,15 +185,13 @@ func outcomeOf(result any, err, stopped error) (settled outcome) {
 func encode(result any) *string {
 	encoded, err := json.Marshal(result)
 	if err != nil || len(encoded) > maxResult || strings.Contains(string(encoded), `\u0000`) {
-		text := storable(cmp.Or(string(encoded), fmt.Sprint("a result that is not JSON: ", err)))
-		encoded, _ = json.Marshal(text[:min(len(text), maxResult/8)])
+		text := cmp.Or(string(encoded), fmt.Sprint("a result that is not JSON: ", err))
+		encoded, _ = json.Marshal(storable(text, maxResult/8))
 	}
 	return new(string(encoded))
 }
 
-var password = regexp.MustCompile(`://([^\s:/@]*):[^\s/@]+@`)
-
-// storable masks passwords in URLs and replaces what Postgres cannot store.
-func storable(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(password.ReplaceAllString(text, "://$1:…@"), "\uFFFD"), "\x00", "\uFFFD")
+// storable cuts a text, masks its credentials, and replaces what Postgres cannot store.
+func storable(text string, longest int) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(redact(text, longest), "\uFFFD"), "\x00", "\uFFFD")
 }

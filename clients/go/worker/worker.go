@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -40,6 +39,7 @@ const (
 	keysPerClaim = 200
 	batchSize    = 1000   // outcomes in one statement
 	maxResult    = 16_384 // bytes of JSON
+	maxLine      = 4_000  // bytes of an error or a log message
 )
 
 // Handler executes the runs of a job type. Its result is stored as JSON. It returns when its context is done.
@@ -128,18 +128,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	group.Wait()
 	if lost := slices.Sorted(maps.Keys(w.heldRuns())); len(lost) > 0 {
 		w.counts["lost"] += len(lost)
-		log.Printf("lost: the outcomes of %d runs are not stored; they will be executed again: %v", len(lost), lost[:min(len(lost), 10)])
+		logf("lost: the outcomes of %d runs are not stored; they will be executed again: %v", len(lost), lost[:min(len(lost), 10)])
 	} else { // otherwise it stays registered, so that the reaper finds the leases sooner
 		_, _ = query(w, min(w.options.Lease, 5*time.Second), pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
 	}
-	log.Printf("worker finished after %.1f s: %d succeeded of %v", time.Since(began).Seconds(), w.counts["succeeded"], w.counts)
+	logf("worker finished after %.1f s: %d succeeded of %v", time.Since(began).Seconds(), w.counts["succeeded"], w.counts)
 	return err
 }
 
 func (w *Worker) setReady(ready bool) {
 	if ready && w.options.ReadyFile != "" {
 		if err := os.WriteFile(w.options.ReadyFile, nil, 0o644); err != nil {
-			log.Printf("WAKEBOARD_READY_FILE cannot be made: %v", err)
+			logf("WAKEBOARD_READY_FILE cannot be made: %v", err)
 		}
 	} else {
 		_ = os.Remove(w.options.ReadyFile)

@@ -33,7 +33,7 @@ function fail(run: Run) {
     case "snooze":
       throw new Snooze(run.payload.seconds);
     default:
-      throw new Error("no such customer");
+      throw new Error(run.payload.message ?? "no such customer");
   }
 }
 

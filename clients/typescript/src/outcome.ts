@@ -1,5 +1,7 @@
 /** Turns what a handler returned or threw into the outcome to report. */
 
+import { redact } from "./redact.js";
+
 /** Throw it: the run is dead, without further attempts. */
 export class Discard extends Error {}
 
@@ -62,8 +64,8 @@ export function failure(error: unknown, stopped: StopReason | null, timeoutS: nu
   }
   const { constructor, message, stack } = error instanceof Error ? error : new Error(readable(error));
   const [outcome, delay] = [error instanceof Discard ? "discarded" : "failed", error instanceof RetryAfter ? error.seconds : null];
-  const cut = (value: unknown, length: number) => storable(readable(value ?? "").slice(0, length));
-  const texts = { type: cut(constructor?.name, 200), error: cut(message, MAX_ERROR), stack: cut(stack, MAX_STACK) };
+  const type = readable(constructor?.name ?? "", 200);
+  const texts = { type, error: readable(message ?? "", MAX_ERROR), stack: readable(stack ?? "", MAX_STACK) };
   return { kind: "fail", outcome, ...texts, delay };
 }
 
@@ -73,10 +75,10 @@ export function storableOutcome(outcome: Outcome, refusal: unknown): Outcome {
   return { kind: "fail", outcome: "failed", type: "OutcomeRefused", error: readable(refusal), stack: "", delay: null };
 }
 
-/** The text of any value that may have been thrown. */
-export function readable(value: unknown): string {
+/** The text of any value that may have been thrown: at most `longest` characters, with credentials masked. */
+export function readable(value: unknown, longest = MAX_ERROR): string {
   try {
-    return storable(String(value).replace(/:\/\/([^\s:/@]*):[^\s/@]+@/g, "://$1:…@")); // passwords in URLs
+    return storable(redact(String(value), longest));
   } catch {
     return "a value without a text";
   }

@@ -103,7 +103,8 @@ export class Worker {
   private flush: () => void = () => {};
 
   constructor(options: WorkerOptions) {
-    this.options = { ...optionsFromEnvironment({ WAKEBOARD_DSN: options.dsn }), ...options };
+    const { log, ...others } = { ...optionsFromEnvironment({ WAKEBOARD_DSN: options.dsn }), ...options };
+    this.options = { ...others, log: (message) => log(readable(message)) };
     this.types = Object.keys(options.handlers);
     const { dsn, leaseSeconds, directConnection } = this.options;
     checkDsn(dsn);
