@@ -1,8 +1,8 @@
 """Delivers a notification about an alert to a receiver, for workers and for an operator that finds no worker.
 
-    payload: {alert: 12, receiver: team, notification: open}        or, for a test, {receiver: team, notification: test}
-
-If the receiver is a heartbeat, it calls the url of the heartbeat.
+What a run delivers is what a rule, a heartbeat or an administrator's test has recorded for it in the database. Its
+payload only shows it to readers: any application may enqueue runs of the job type, and those deliver nothing. If the
+receiver is a heartbeat, its url is called.
 
 The database has only the names of receivers. Their addresses and the names of their secrets are in the file that
 WAKEBOARD_ALERTS_FILE names; secrets are resolved here, and masked in errors. The administrator chooses the receivers,
@@ -17,11 +17,10 @@ import smtplib
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from wakeboard import __version__
@@ -39,14 +38,14 @@ from wakeboard.rules.alert_messages import (
 )
 from wakeboard.rules.alert_receivers import Email, Heartbeat, Opsgenie, PagerDuty, Slack, Webhook
 from wakeboard.rules.alert_rules import definition_of
-from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.retry_after import retry_after_s
 from wakeboard.secrets import Secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from email.message import EmailMessage
 
+    from wakeboard.rules.alert_messages import Notification
     from wakeboard.rules.alert_receivers import Receiver
     from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.settings import Settings
@@ -57,7 +56,10 @@ SEND_WITHIN_S: Final = 30.0
 WAIT_S: Final = 5.0  # for an earlier notification to the same receiver that is being sent
 LONGEST_WAIT_S: Final = 300.0  # whatever Retry-After says: an alert or a heartbeat must not wait for a day
 SHOWN_BYTES: Final = 1_000  # of a response, in errors
-NO_PAYLOAD: Final = "the payload is not one of an alert; write {alert, receiver, notification}"
+NOT_RECORDED: Final = (
+    "no alert rule, heartbeat or test has recorded this run, so it delivers nothing; send a test message with"
+    " `wakeboard alerts test RECEIVER`"
+)
 
 
 class DeliveryFailed(Exception):
@@ -70,24 +72,32 @@ class AlertSender:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    async def deliver(self, payload: Any, key: str, may_send: Callable[[], bool] = lambda: True) -> dict[str, Any]:
-        """Sends the notification and returns {sent: true}, or {sent: false, reason} if it is no longer needed.
+    async def deliver(self, run_id: int, key: str, may_send: Callable[[], bool] = lambda: True) -> dict[str, Any]:
+        """Sends what was recorded for the run and returns {sent: true}, or {sent: false, reason} if it is not needed.
 
         `key`: the Idempotency-Key, the same in each attempt. `may_send` is called just before it is sent. Raises
         Discard, RetryAfter, Snooze, DeliveryFailed, DatabaseUnavailable, and LeaseLost if it may not be sent any more.
         """
-        if not isinstance(payload, Mapping):
-            raise Discard(NO_PAYLOAD)
-        payload = cast("Mapping[str, Any]", payload)
+        from wakeboard.store.alert_deliveries import read_delivery
+
+        found = await read_delivery(self._settings.dsn.get_secret_value(), run_id)
+        if found is None:
+            raise Discard(NOT_RECORDED)
+        if found.verdict == "wait":
+            raise Snooze(WAIT_S)
+        if found.verdict == "skip":
+            return {"sent": False, "reason": "the alert was resolved before"}
         alerts = self._alerts()
-        receiver = self._receiver(alerts, payload.get("receiver"))
+        receiver = self._receiver(alerts, found.receiver)
         secrets = Secrets(self._settings.secrets_dir)
         if isinstance(receiver, Heartbeat):
             sending = _call(receiver, secrets, key)
+        elif found.notification == "heartbeat":
+            raise DeliveryFailed(
+                f"{receiver.name} is a receiver of {self._settings.alerts_file}, no heartbeat any more"
+            )
         else:
-            message = await self._message(payload, receiver.name, alerts)
-            if message is None:
-                return {"sent": False, "reason": "the alert was resolved before"}
+            message = self._message(found, found.notification, alerts)
             sending = _send(receiver, message, secrets, key)
         if not may_send():
             sending.close()
@@ -113,23 +123,19 @@ class AlertSender:
         except InvalidSchedule as error:
             raise DeliveryFailed(str(error)) from None
 
-    def _receiver(self, alerts: AlertSpec, name: Any) -> Receiver | Heartbeat:
+    def _receiver(self, alerts: AlertSpec, name: str) -> Receiver | Heartbeat:
         receivers = [*alerts.receivers, *alerts.heartbeats]
         found = next((receiver for receiver in receivers if receiver.name == name), None)
         if found is None:
             known = ", ".join(receiver.name for receiver in receivers) or "none"
             # The file of another worker, or a newer one of this worker, may have it.
-            raise DeliveryFailed(
-                f"{self._settings.alerts_file} has no receiver {str(name)[:80]!r}; its receivers: {known}"
-            )
+            raise DeliveryFailed(f"{self._settings.alerts_file} has no receiver {name!r}; its receivers: {known}")
         return found
 
-    async def _message(self, payload: Any, receiver: str, alerts: AlertSpec) -> AlertMessage | None:
-        """What to send. None: the notification is no longer needed. Raises Snooze to send it after another one."""
-        notification = payload.get("notification")
-        if notification == "test":
+    def _message(self, found: Delivery, notification: Notification, alerts: AlertSpec) -> AlertMessage:
+        if found.opened_at is None:  # a test
             return AlertMessage(
-                notification="test",
+                notification=notification,
                 alert_id=0,
                 rule="test",
                 severity="info",
@@ -138,19 +144,9 @@ class AlertSender:
                 opened_at=datetime.now(UTC),
                 link=self._link("/alerts"),
             )
-        from wakeboard.store.alert_deliveries import read_delivery
-
-        alert_id = payload.get("alert")
-        if notification not in ("open", "repeat", "resolved") or not is_id(alert_id):  # a list is in no set
-            raise Discard(NO_PAYLOAD)
-        found = await read_delivery(self._settings.dsn.get_secret_value(), alert_id, receiver, notification)
-        if found.verdict == "wait":
-            raise Snooze(WAIT_S)
-        if found.verdict == "skip" or found.opened_at is None:
-            return None
         return AlertMessage(
             notification=notification,
-            alert_id=alert_id,
+            alert_id=found.alert_id,
             rule=found.rule,
             severity=found.severity,
             summary=found.summary,

@@ -93,7 +93,7 @@ class AlertDeliveries:
 
         receiver = delivery.payload.get("receiver")
         try:
-            result = await self._sender.deliver(delivery.payload, str(delivery.uuid), may_send)
+            result = await self._sender.deliver(delivery.run_id, str(delivery.uuid), may_send)
         except LeaseLost:
             log.warning("delivery %d to %s: this process was suspended; its lease is over", delivery.run_id, receiver)
         except Exception as error:  # noqa: BLE001 - the outcome of the run

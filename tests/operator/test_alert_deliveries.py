@@ -166,9 +166,8 @@ async def test_a_test_message_and_a_heartbeat_are_delivered_and_a_failed_deliver
     await rows(store, "select discard(array(select id from job_runs))")
     file = alerts_file(tmp_path, receiver.url("/503"), receiver.url("/beat"))
     assert await enqueue_heartbeats(store, load_alert_file(file).heartbeats) == 1
-    await rows(
-        store, 'select enqueue(\'wakeboard.alert\', \'{"receiver": "team", "notification": "test"}\', priority => 5)'
-    )
+    await rows(store, "select send_test_notification('team')")
+    await rows(store, "update job_runs set max_attempts = 2 where payload ->> 'notification' = 'test'")
     async with delivering(database, file):
         await until(store, "select 1 from job_run_history where payload ->> 'receiver' = 'watchdog'")
         await until(store, "select 1 from job_runs where status = 'failed' and attempts = 1")

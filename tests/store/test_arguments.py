@@ -30,13 +30,13 @@ DUE: Final = (
 
 ACTIONS: Final = (
     *("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "set_rate_limit", "reveal"),
+    "send_test_notification",
     *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
 )
 ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 
 # By function and argument, or by argument: SQL for a value with which the function does its work.
 VALID: Final = {
-    "alert_id": "1",
     "finish_alert_delivery.outcome": "'failed'",
     "finish_alert_delivery.delay_s": "1",
     "finish_alert_delivery.result": "'{}'",

@@ -229,6 +229,7 @@ ACTIONS = {
     "discard": "discard(array[{run}::bigint], ",
     "replay": "replay(array[{run}::bigint], ",
     "run_now": "run_now({schedule}, ",
+    "send_test_notification": "send_test_notification('team', ",
     "pause": "pause('all', ",
     "resume": "resume('queue:held', ",
     "set_limit": "set_limit('k', 5, ",

@@ -150,6 +150,11 @@ class AdminStore(MaintenanceStore):
         query = "select wakeboard.reveal(%s, %s, %s, %s, %s, %s)"
         return await self._value(query, run_id, definition_id, what, reason, *self._by)
 
+    async def send_test_notification(self, receiver: str, queue: str, reason: str = "") -> int:
+        """Enqueues a run that sends a test message to a receiver, or calls a heartbeat, and returns its id."""
+        query = "select wakeboard.send_test_notification(%s, %s, %s, %s, %s)"
+        return await self._value(query, receiver, queue, reason, *self._by)
+
     async def run_now(self, definition_id: int, payload: Any = None, reason: str = "") -> tuple[int | None, str]:
         """Creates a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …').
 

@@ -1,8 +1,8 @@
-"""Reads what a delivery of an alert's notification needs, over a connection of its own: deliveries are rare."""
+"""Reads what was recorded for a delivery, over a connection of its own: deliveries are rare."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from wakeboard.store.connection import connect
 from wakeboard.store.statements import call
@@ -10,11 +10,19 @@ from wakeboard.store.statements import call
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from wakeboard.rules.alert_messages import Notification
+
 
 class Delivery(NamedTuple):
-    """The verdict (send, skip or wait; see the SQL function `alert_delivery`) and the alert."""
+    """What a run delivers to which receiver: see the SQL function `alert_delivery`.
+
+    `verdict`: send, skip or wait. `notification`: open, repeat or resolved, with the alert; heartbeat or test, without.
+    """
 
     verdict: str
+    receiver: str
+    notification: Notification | Literal["heartbeat"]
+    alert_id: int
     rule: str
     severity: str
     summary: str
@@ -23,11 +31,9 @@ class Delivery(NamedTuple):
     resolved_at: datetime | None
 
 
-async def read_delivery(dsn: str, alert_id: int, receiver: str, notification: str) -> Delivery:
-    """What to do with this notification. Raises WakeboardError."""
-    columns = "verdict, rule, severity, summary, examples, opened_at, resolved_at"
+async def read_delivery(dsn: str, run_id: int) -> Delivery | None:
+    """What was recorded for this run. None: nothing, so it must not send anything. Raises WakeboardError."""
+    columns = "verdict, receiver, notification, alert_id, rule, severity, summary, examples, opened_at, resolved_at"
     async with await connect(dsn, name="wakeboard alert") as conn:
-        rows = await call(
-            conn, f"select {columns} from wakeboard.alert_delivery(%s, %s, %s)", alert_id, receiver, notification
-        )
-        return Delivery(*rows[0])
+        rows = await call(conn, f"select {columns} from wakeboard.alert_delivery(%s)", run_id)
+        return Delivery(*rows[0]) if rows else None

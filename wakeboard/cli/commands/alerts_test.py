@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
 
 EXAMPLES = ("wakeboard alerts test team",)
-JOB_TYPE = "wakeboard.alert"
 POLL_S = 0.2
-TIMEOUT_S = 60
 ENDED = frozenset({"succeeded", "dead", "cancelled", "deleted"})
 
 
@@ -65,20 +63,16 @@ async def _send(session: Session, receiver: str, queue: str, wait: int, say: Cal
     import asyncio
     import time
 
-    from wakeboard.store.enqueue import enqueue
     from wakeboard.store.queries.run_details import read_run_details
 
-    payload = {"receiver": receiver, "notification": "test"}
-    enqueued = await enqueue(
-        session.conn, JOB_TYPE, payload, queue=queue, priority=5, max_attempts=1, timeout_s=TIMEOUT_S
-    )
-    say(enqueued.id)
+    run_id = await session.store.send_test_notification(receiver, queue)
+    say(run_id)
     until = time.monotonic() + wait
     while True:
-        run = await read_run_details(session.conn, enqueued.id)
+        run = await read_run_details(session.conn, run_id)
         status = run.status if run else "deleted"
         if status in ENDED or time.monotonic() > until:
             if status == "dead":  # a dead run would open an alert of a rule with `dead`, and stay
-                await session.store.discard([enqueued.id], "a test notification")
-            return {"run": enqueued.id, "status": status, "error": run.error if run else None}
+                await session.store.discard([run_id], "a test notification")
+            return {"run": run_id, "status": status, "error": run.error if run else None}
         await asyncio.sleep(POLL_S)

@@ -1,14 +1,17 @@
 -- for: worker, operator
--- What a run of the job type wakeboard.alert needs to know. `verdict`:
+-- What a run of the job type wakeboard.alert delivers: what was recorded for it by `record_alert` (open, repeat or resolved), by
+-- `enqueue_heartbeats` (heartbeat) or by `send_test_notification` (test). Applications may enqueue runs of any job type, so the payload of the
+-- run decides nothing. Returns no row if nothing was recorded: then the run delivers nothing. `verdict`:
 -- - send: send the notification;
--- - skip: the notification is not true: the alert was resolved before its `open` or `repeat` was sent, or it does not exist any more;
+-- - skip: the notification is not true: the alert was resolved before its `open` or `repeat` was sent;
 -- - wait: an earlier notification of the alert is being sent to this receiver, and `resolved` must come after it.
 -- Example:
---   select * from wakeboard.alert_delivery(1, 'team', 'open');
+--   select * from wakeboard.alert_delivery(1);
 
-create or replace function wakeboard.alert_delivery(alert_id bigint, receiver text, notification text)
+create or replace function wakeboard.alert_delivery(run_id wakeboard.run_number)
 returns table (
-  verdict text, rule text, severity text, summary text, examples text[], opened_at timestamptz, resolved_at timestamptz)
+  verdict text, receiver text, notification text, alert_id bigint, rule text, severity text, summary text, examples text[],
+  opened_at timestamptz, resolved_at timestamptz)
 language plpgsql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -16,17 +19,21 @@ as $$
 #variable_conflict use_column
 begin
   return query
-  select case when (alert.resolved_at is not null) <> (alert_delivery.notification = 'resolved') then 'skip'
-              when alert_delivery.notification = 'resolved' and exists (
+  select case when (alert.resolved_at is not null) <> (sent.notification = 'resolved') then 'skip'
+              when sent.notification = 'resolved' and exists (
                 select from alert_deliveries as earlier join job_runs as run on run.id = earlier.run_id
-                 where earlier.alert_id = alert.id and earlier.receiver = alert_delivery.receiver
+                 where earlier.alert_id = alert.id and earlier.receiver = sent.receiver
                    and earlier.notification <> 'resolved' and run.locked_by <> 0) then 'wait'
               else 'send' end,
-         alert.rule::text, alert.severity, alert.summary, alert.examples, alert.opened_at, alert.resolved_at
-    from alerts as alert where alert.id = alert_delivery.alert_id;
-  if not found then
-    return query
-    select 'skip', '', '', '', '{}'::text[], null::timestamptz, null::timestamptz;
-  end if;
+         sent.receiver, sent.notification, alert.id, alert.rule::text, alert.severity, alert.summary, alert.examples, alert.opened_at,
+         alert.resolved_at
+    from alert_deliveries as sent join alerts as alert on alert.id = sent.alert_id
+   where sent.run_id = alert_delivery.run_id
+  union all
+  select 'send', made.receiver, made.notification, 0, '', '', '', '{}', null, null
+    from (select beat.name::text, 'heartbeat' from alert_heartbeats as beat where beat.run_id = alert_delivery.run_id
+          union all
+          select test.scope, 'test' from audit_log as test
+           where test.run_id = alert_delivery.run_id and test.action = 'send_test_notification') as made (receiver, notification);
 end
 $$;

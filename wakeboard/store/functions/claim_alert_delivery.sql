@@ -3,8 +3,8 @@
 -- that knows the job type serves the queue: one that registered or sent a heartbeat in the last three minutes. Runs of a paused queue and
 -- quarantined runs are left to workers. Any other job type is not claimed. `finish_alert_delivery` reports the outcome.
 --
--- It finds the notifications of open alerts, and of those that were resolved in the last two days, calls of heartbeats, and test messages
--- among the first 1,000 due runs of priority 5. Never waits for a lock.
+-- It finds the last 1,000 recorded notifications of open alerts and of those that were resolved in the last two days, calls of heartbeats, and
+-- the last 100 test messages; as in `alert_delivery`, no other run of the job type. Never waits for a lock.
 -- Example:
 --   select * from wakeboard.claim_alert_delivery(7, 'default', '{team,watchdog}');
 
@@ -45,12 +45,8 @@ begin
     union
     select beat.run_id from alert_heartbeats as beat where beat.run_id is not null
     union
-    select first.id
-      from (select id, job_type from job_runs
-             where job_runs.queue = claim_alert_delivery.queue and priority = 5
-               and limit_key is null and crash_count < 2 and dead_at is null and run_at <= present
-             order by run_at, id limit 1000) as first
-     where first.job_type = 'wakeboard.alert');
+    select test.run_id
+      from (select run_id from audit_log where action = 'send_test_notification' order by id desc limit 100) as test);
   select run.id into claimed
     from job_runs as run
    where run.id = any (candidates) and run.job_type = 'wakeboard.alert' and run.queue = claim_alert_delivery.queue

@@ -38,6 +38,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "retry",
     "reveal",
     "run_now",
+    "send_test_notification",
     "set_audit_retention",
     "set_limit",
     "set_rate_limit",
@@ -52,7 +53,8 @@ class AuditRow:
 
     `action`: the name of the SQL function. `actor` and `source` (cli, board, kubectl, up, sql): who acted through which
     program, as the program said. `database_user`: whom Postgres let in. `new_run_id`: the run that a replay created.
-    `scope`: of a pause; a limit key; the source of a removal. `detail`: see docs/sql-functions.md, Audit.
+    `scope`: of a pause; a limit key; the source of a removal; the receiver of a test. `detail`: see
+    docs/sql-functions.md, Audit.
     """
 
     id: int

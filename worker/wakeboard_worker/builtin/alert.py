@@ -21,5 +21,5 @@ class AlertDelivery:
         self._sender = AlertSender(settings)
 
     async def __call__(self, run: Run) -> dict[str, Any]:
-        """Deliver the notification that the payload names."""
-        return await self._sender.deliver(run.payload, str(run.uuid))
+        """Deliver the notification that was recorded for this run."""
+        return await self._sender.deliver(run.id, str(run.uuid))

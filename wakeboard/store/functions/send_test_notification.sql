@@ -1,0 +1,29 @@
+-- for: operator
+-- Enqueues a run of the job type wakeboard.alert that sends a test message to a receiver, or calls the url of a heartbeat. `queue`: that of the
+-- alerts file. The run has one attempt. Returns its id. Writes an audit row for it (see Audit), which `alert_delivery` reads.
+-- Example:
+--   select wakeboard.send_test_notification('team');
+
+create or replace function wakeboard.send_test_notification(
+  receiver text, queue wakeboard.queue_name default 'default', reason text default '', actor text default null,
+  source wakeboard.acting_program default 'sql')
+returns bigint language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  checked_actor audit_actor := coalesce(actor, session_user);
+  checked_source audit_source := source;
+  made record;
+begin
+  if (char_length(receiver) between 1 and 63) is not true then
+    perform refuse_argument('receiver', left(receiver, 60), 'the name of a receiver or a heartbeat, of 1 to 63 characters');
+  end if;
+  select * into made
+    from enqueue('wakeboard.alert', jsonb_build_object('receiver', receiver, 'notification', 'test'), queue, 5,
+                 max_attempts => 1, timeout_s => 60);
+  insert into audit_log (actor, source, action, run_id, run_uuid, scope, reason)
+  values (checked_actor, checked_source, 'send_test_notification', made.id, made.uuid, receiver,
+          coalesce(left(send_test_notification.reason, 200), ''));
+  return made.id;
+end
+$$;
