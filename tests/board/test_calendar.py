@@ -81,16 +81,21 @@ def test_the_counts_of_a_day_are_those_of_its_single_ticks(database: str, board:
     assert {int(hour): number(count) for hour, count in first_days if number(count)} == by_hour
 
 
-def test_a_week_leaves_out_what_runs_more_often_than_hourly_and_names_the_others(database: str, board: str):
+def test_a_week_leaves_out_what_runs_each_hour_and_names_the_others(database: str, board: str):
     with schedules_in(database) as schedules:
-        for name, cron in {"often": "*/10 * * * *", "nightly": "30 1 * * *", "hourly": "7 * * * *"}.items():
+        for name, cron in {
+            "often": "*/10 * * * *",
+            "nightly": "30 1 * * *",
+            "hourly": "7 * * * *",
+            "by-day": "7 1-20 * * *",
+        }.items():
             schedules.add(name, cron, time_zone="Etc/UTC")
     week = get(board, "/calendar?zone=UTC&day=2060-11-01&view=week")
-    assert "Without 1 schedule that runs more often than hourly. Show it" in week.text
-    assert week.all('class="cell-names">([^<]*)<').count("hourly, nightly") == 7
-    assert f"{7 * 25} ticks to come" in week.text
+    assert "Without 2 schedules that run each hour or more often. Show them" in week.text
+    assert week.all('class="cell-names">([^<]*)<').count("nightly, by-day") == 7
+    assert f"{7 * 21} ticks to come" in week.text
     whole = get(board, "/calendar?zone=UTC&day=2060-11-01&view=week&frequent=1")
-    assert f"{7 * (25 + 144):,} ticks to come" in whole.text
+    assert f"{7 * (21 + 24 + 144):,} ticks to come" in whole.text
     chosen = get(board, "/calendar?zone=UTC&day=2060-11-01&view=week&at=2060-11-02T01:00Z&minutes=60")
     assert len(chosen.all(r'<td class="[^"]* chosen">')) == 1
 

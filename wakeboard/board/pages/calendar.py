@@ -99,7 +99,7 @@ class Chosen:
 class Calendar:
     """The model of the page. `grid`: for each hour of the local clock a cell for each day.
 
-    `left_out`: so many schedules have more than a tick an hour and do not count; `can_leave_out`: they could.
+    `left_out`: so many schedules have a tick each hour or more and do not count; `can_leave_out`: they could.
     `full_minutes`: the minutes of the hour that are full in most hours, for example ":00".
     """
 
@@ -233,8 +233,8 @@ async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> Plan:
 
 
 def rare_rules(rules: Mapping[TickRule, int]) -> dict[TickRule, int]:
-    """The rules with at most as many ticks a day as a day has hours."""
-    return {rule: schedules for rule, schedules in rules.items() if _ticks_a_day(rule.cron_fields) <= HOURS_A_DAY}
+    """The rules with fewer ticks a day than a day has hours."""
+    return {rule: schedules for rule, schedules in rules.items() if _ticks_a_day(rule.cron_fields) < HOURS_A_DAY}
 
 
 @lru_cache(maxsize=4096)
@@ -259,7 +259,8 @@ async def _named(
 
     found = await request.read(("calendar names", wanted, plan.rules_hash, begin, end), read) if hits else []
     past = max(0, (int(plan.now.timestamp()) - begin) // 60 + 1)
-    return [(one_line(each.name), hits[each.rule] >> past << past) for each in found if each.rule in hits]
+    named = [(one_line(each.name), hits[each.rule] >> past << past) for each in found if each.rule in hits]
+    return sorted(named, key=lambda each: each[1].bit_count())  # the rarest first: a cell cuts what is too long
 
 
 def _span(by_day: Sequence[Sequence[Segment]]) -> tuple[int, int]:
