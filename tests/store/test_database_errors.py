@@ -20,6 +20,7 @@ from wakeboard.errors import (
     WakeboardError,
 )
 from wakeboard.store.database_errors import translated
+from wakeboard.store.schema_files import sql_functions
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
@@ -32,6 +33,23 @@ def error_with(
     made = (kind or psycopg.DatabaseError)(message)
     made.sqlstate = sqlstate
     return translated(made)
+
+
+class _InAFunction(psycopg.errors.UndefinedColumn):
+    """An error with a context, which only a server can set."""
+
+    def __init__(self, context: str) -> None:
+        super().__init__("no such column")
+        self.context, self.message_primary = context, "no such column"
+
+    @property
+    def diag(self) -> Any:
+        return self
+
+
+def error_in(context: str) -> type[WakeboardError]:
+    """What becomes of an error with this context."""
+    return type(translated(_InAFunction(context)))
 
 
 @pytest.mark.parametrize(
@@ -198,6 +216,40 @@ def test_a_call_in_the_former_body_of_a_function_is_retried(
         application.execute(change.encode())
         with pytest.raises(DatabaseUnavailable, match="was upgraded during this call, or a part of its schema is gone"):
             wakeboard.enqueue(application, "ping", idempotency_key="a", after=[])
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "PL/pgSQL function {} line 3 at SQL statement",
+        "PL/pgSQL-Funktion {} Zeile 3 bei SQL-Anweisung",
+        "SQL-Anweisung »select 1\nfrom job_runs(1)«\nPL/pgSQL-Funktion {} Zeile 3 bei RETURN",
+        "fonction PL/pgSQL {}, ligne 3 à RETURN",
+        "PL/pgSQL関数{}の3行目のRETURN",
+        "функция PL/pgSQL {}, строка 3, оператор RETURN",
+        "función PL/pgSQL {} en la línea 3 en RETURN",
+    ],
+)
+def test_the_function_of_an_error_is_found_in_every_language(context: str) -> None:
+    assert error_in(context.format("enqueue(text,jsonb)")) is DatabaseUnavailable
+    assert error_in(context.format("public.audits()")) is WakeboardError
+    assert error_in(context.format("audits()")) is WakeboardError  # it has its own search_path
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        'SQL function "{}" statement 1',
+        'SQL function "{}" during startup',
+        "SQL-Funktion »{}« Anweisung 1",
+        "fonction SQL «\xa0{}\xa0», instruction 1",
+        '"{}" SQL 함수의 1 번째 명령문',
+    ],
+)
+def test_an_sql_function_of_an_error_is_found_in_every_language(context: str) -> None:
+    name = next(function.name for function in sql_functions() if "language sql" in function.text)
+    assert error_in(context.format(name)) is DatabaseUnavailable
+    assert error_in(context.format("theirs") + "\nPL/pgSQL function public.audits() line 1 at IF") is WakeboardError
 
 
 def test_a_broken_trigger_of_the_application_is_named(application: psycopg.Connection[Any]) -> None:

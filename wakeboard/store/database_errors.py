@@ -38,11 +38,14 @@ NUL_IN_JSON: Final = "22P05"
 
 # No such function, table or column, another result or another kind of column. A call that waits for a migration goes on
 # in the former body of its function, where these follow.
-FORMER_BODY: Final = ("0A000", "428C9", "42703", "42804", "42883", "42P01")
+FORMER_BODY: Final = ("0A000", "3F000", "428C9", "42703", "42804", "42883", "42P01")
 _CHANGED_MEANWHILE: Final = re.compile(r"cache lookup failed|could not open relation with OID|tuple concurrently ")
-# The context begins with the innermost function. Those of other schemas than the search_path of ours are qualified.
+# A function in a line of the context, which begins with the innermost one, in every language of the server's messages:
+# "PL/pgSQL-Funktion enqueue(text) Zeile 3 bei RETURN", "fonction SQL « run_of », instruction 1". Those of other schemas
+# than the search_path are qualified.
 _FUNCTION: Final = re.compile(
-    r"^(?:PL/pgSQL|SQL) function (?:wakeboard\.)?(.+?)(?:\(| statement| during)", re.MULTILINE
+    r"""^(?=.*SQL)[^("«»„“”\n]*?(?:(?P<signature>(?:"[^"\n]+"|[a-zA-Z0-9_.$])+)\(|["«»„“”]\s*(?P<name>\w+)\s*["«»„“”])""",
+    re.MULTILINE,
 )
 
 _UPGRADED: Final = (
@@ -54,8 +57,6 @@ _FAILED_BEFORE: Final = (
     "an earlier statement of this transaction failed: roll back, or use `with conn.transaction():` around what may fail"
 )
 _MISSING: Final = ("3F000", "42883", "42P01")  # a schema, a function or a table does not exist
-# The innermost function of an error's context, in every language of the server's messages.
-_INNERMOST_FUNCTION: Final = re.compile(r"PL/pgSQL[^(\n]*?([\w.]+)\(")
 # What libpq adds to a lost connection.
 _LIBPQ_ADDS: Final = re.compile(r"consuming input failed: |\s*This probably means the server .*?request\.")
 _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
@@ -84,13 +85,13 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:  # noqa: P
         return _of_the_client(exc, message)
     if code == NO_RIGHT:
         return _no_right(message, role)
-    if code in FORMER_BODY and (function := _function_of(exc)):
-        return _in_a_function(function, message)
+    if code in FORMER_BODY and (function := _function_of(exc.diag.context or "")):
+        name, ours = function
+        if ours:
+            return DatabaseUnavailable(f"{_UPGRADED}: {message}")
+        return WakeboardError(f"{message}, in the function {name}, which is not one of wakeboard's")
     if code in _MISSING:
-        function = _function_of_others(exc.diag.context or "")
-        if function is None:
-            return SchemaMismatch(_OLD_SCHEMA)
-        return WakeboardError(f"{message}, in the function {function}, which a trigger of this database calls")
+        return SchemaMismatch(_OLD_SCHEMA)
     if code in _MEANINGS:
         return _MEANINGS[code](message)
     if code.startswith(CONNECTION_LOST):
@@ -98,22 +99,6 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:  # noqa: P
     if code.startswith(TEMPORARY) or _is_stale_plan(exc) or _CHANGED_MEANWHILE.match(message):
         return DatabaseUnavailable(f"the database cannot do this now: {message}")
     return _final(code, exc, message)
-
-
-def _in_a_function(function: str, message: str) -> WakeboardError:
-    if "." in function:
-        return WakeboardError(f"{message}, in the function {function}, which is not one of wakeboard's")
-    return DatabaseUnavailable(f"{_UPGRADED}: {message}")
-
-
-def _function_of_others(context: str) -> str | None:
-    """The function in which an error happened, if it is not one of ours, such as that of an application's trigger."""
-    found = _INNERMOST_FUNCTION.search(context)
-    if found is None:
-        return None
-    schema, _, name = found[1].rpartition(".")
-    ours = schema == "wakeboard" or (not schema and name in {function.name for function in sql_functions()})
-    return None if ours else found[1]
 
 
 def _no_right(message: str, role: str) -> MissingRight:
@@ -145,10 +130,19 @@ def _of_the_client(exc: psycopg.Error, message: str) -> WakeboardError:
     return WakeboardError(f"the database client refuses this: {message}")
 
 
-def _function_of(exc: psycopg.Error) -> str | None:
-    """The function in which an error was raised, with its schema if it is another one. None: in a statement of ours."""
-    found = _FUNCTION.search(exc.diag.context or "")
-    return found[1] if found else None
+def _function_of(context: str) -> tuple[str, bool] | None:
+    """The innermost function of an error's context, and whether it is one of ours. None: in a statement of ours.
+
+    One of the application's is that of a trigger. A word in quotes may be an expression: it is one of ours or none.
+    """
+    ours = {function.name for function in sql_functions()}
+    for found in _FUNCTION.finditer(context):
+        schema, _, name = (found["signature"] or found["name"]).rpartition(".")
+        if schema == "wakeboard" or (not schema and name in ours):
+            return name, True
+        if found["signature"]:
+            return found["signature"], False
+    return None
 
 
 def _is_stale_plan(exc: psycopg.Error) -> bool:

@@ -250,8 +250,9 @@ func fault(err error) *pgconn.PgError {
 }
 
 // No answer, lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements,
-// a locked row, and a lost lease, which the heartbeat ends. In a function of wakeboard: it was replaced during the call.
-var temporary = regexp.MustCompile(`^($|08|25006|25P0[34]|40|53|55P03|57|58|WB001|(0A000|42(8C9|703|804|883|P01))(SQL statement "(?s:.*?)"\n)?(PL/pg)?SQL function (wakeboard\.)?"?\w+["(])`)
+// a locked row, and a lost lease, which the heartbeat ends. In a function of wakeboard, which the context names in any
+// language of the server's messages: it was replaced during the call.
+var temporary = regexp.MustCompile(`^($|08|25006|25P0[34]|40|53|55P03|57|58|WB001|(0A000|42(8C9|703|804|883|P01))([^\n(."«»„“”]*SQL[^\n(."«»„“”]*["«»„“”](?s:.*?)["«»„“”]\n)?[^\n(."«»„“”]*SQL[^\n(."«»„“”]*((wakeboard\.\w+)?\(|["«»„“”][\s\x{a0}]*\w+[\s\x{a0}]*["«»„“”]))`)
 
 // unavailable: the database did not answer, or will answer otherwise.
 func unavailable(err error) bool { return temporary.MatchString(fault(err).Code + fault(err).Where) }

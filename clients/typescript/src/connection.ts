@@ -18,8 +18,9 @@ export class InvalidOption extends Error {}
 const TIMESTAMPTZ = 1184;
 const CLOSE_MS = 1000;
 // Lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements, a locked row,
-// and a prepared statement that the server no longer knows. In a function of wakeboard: it was replaced during the call.
-const UNAVAILABLE = /^(08|25006|25P0[34]|40|53|55P03|57|58|26000|42P05|0A000|42(8C9|703|804|883|P01)(SQL statement "[^]*?"\n)?(PL\/pg)?SQL function (wakeboard\.)?"?\w+["(])/;
+// and a prepared statement that the server no longer knows. In a function of wakeboard, which the context names in any
+// language of the server's messages: it was replaced during the call.
+const UNAVAILABLE = /^(08|25006|25P0[34]|40|53|55P03|57|58|26000|42P05|0A000|42(8C9|703|804|883|P01)([^\n(."«»„“”]*SQL[^\n(."«»„“”]*["«»„“”][^]*?["«»„“”]\n)?[^\n(."«»„“”]*SQL[^\n(."«»„“”]*((wakeboard\.\w+)?\(|["«»„“”]\s*\w+\s*["«»„“”]))/;
 const types = {
   getTypeParser: (oid: number, format?: any) =>
     oid === TIMESTAMPTZ ? (text: string) => text : pg.types.getTypeParser(oid, format), // keeps the microseconds
