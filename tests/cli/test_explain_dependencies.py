@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from wakeboard.board.pages.overview import Overview, read_overview
 from wakeboard.board.pages.schedules import Listed, read_list
 from wakeboard.store.connection import connect
+from wakeboard.store.queries import dependencies
+from wakeboard.store.queries.dependencies import read_blocked_schedules
 from wakeboard.store.queries.schedule_list import ScheduleFilter
+from wakeboard.store.queries.schedule_state import schedule_states
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Explain
@@ -65,6 +70,42 @@ def test_a_schedule_that_runs_after_others_says_what_it_waits_for(served: Sample
     tree = cli("graph").lines
     assert tree[0].startswith("billing/extract [")
     assert tree[1] == "└─ billing/transform: It waits for rates, which does not exist in its namespace."
+
+
+@pytest.mark.parametrize("state", ["waits", "in a cycle", "suspended", "paused"])
+def test_every_view_agrees_on_which_schedules_are_blocked(served: SampleStore, cli: Cli, state: str):
+    extract, load = served.add_schedule("extract"), served.add_schedule("load", schedule=None)
+    declare_after(served, load, load if state == "in a cycle" else None, "load" if state == "in a cycle" else "gone")
+    if state == "suspended":
+        served.sql("update wakeboard.job_definitions set suspended = true where id = %s", load)
+    if state == "paused":
+        served.sql("select wakeboard.pause(%s)", f"schedule:{load}")
+
+    async def read_views() -> list[list[str]]:
+        async with await connect(served.conn.info.dsn) as conn:
+            listed, overview = await read_list(conn, ScheduleFilter(), "name", None), await read_blocked_schedules(conn)
+            states = await schedule_states(conn, [extract, load])
+        return [
+            [item.schedule.name for item in listed.items if item.blocked],
+            [each.name for each in overview],
+            [each.name for each in states if each.waiting_for],
+            [row["name"] for row in await asyncio.to_thread(lambda: cli("schedules", "--json").json) if row["blocked"]],
+        ]
+
+    assert asyncio.run(read_views()) == [["load"] if state in {"waits", "in a cycle"} else []] * 4
+
+
+def test_blocked_schedules_are_found_behind_others_that_may_be(served: SampleStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dependencies, "_CANDIDATES", 1)
+    for name in ("a", "b", "c"):
+        declare_after(served, served.add_schedule(name, schedule=None), None, "gone")
+    served.sql("update wakeboard.job_definitions set suspended = true where name = 'a'")
+
+    async def first() -> list[str]:
+        async with await connect(served.conn.info.dsn) as conn:
+            return [each.name for each in await read_blocked_schedules(conn, most=1)]
+
+    assert asyncio.run(first()) == ["b"]
 
 
 def test_every_list_of_schedules_says_which_one_is_blocked_and_why(served: SampleStore, cli: Cli):

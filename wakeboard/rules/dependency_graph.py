@@ -24,7 +24,8 @@ class Parent:
     """An entry of `after`: a schedule that another one runs after.
 
     `parent_id` None: there is none of this name. `run_*`: a live run of it that the other one waits for, dead ones
-    first; None: there is none. `in_cycle`: it runs after the other one, too.
+    first; None: there is none. `in_cycle`: it runs after the other one, too. `is_active`: the other one is, so that its
+    ticks become runs; it is neither suspended, paused, stalled nor stopped after dead runs.
     """
 
     definition_id: int
@@ -37,6 +38,7 @@ class Parent:
     run_status: str | None
     run_tick: datetime | None
     in_cycle: bool = False
+    is_active: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +132,16 @@ def waiting_for(parents: Sequence[Parent]) -> str | None:
 
 
 def blocked_by(parents: Sequence[Parent]) -> str | None:
-    """As `waiting_for`, but only what does not pass by itself: a dead run, a missing schedule, a cycle."""
+    """As `waiting_for`, but only what does not pass by itself: a dead run, a missing schedule, a cycle.
+
+    None for a schedule that is not active: nothing is expected of it.
+    """
     return waiting_for(
-        [parent if parent.run_status == "dead" else replace(parent, run_id=None, run_status=None) for parent in parents]
+        [
+            parent if parent.run_status == "dead" else replace(parent, run_id=None, run_status=None)
+            for parent in parents
+            if parent.is_active
+        ]
     )
 
 

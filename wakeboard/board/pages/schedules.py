@@ -169,7 +169,7 @@ async def read_list(
             words_of(schedule.cron_fields, tuple(schedule.runs_after or ())),
             next_local(schedule.time_zone, schedule.next_run_at) if schedule.state == "active" else None,
             pausers.get(schedule.pause_scope or ""),
-            blocked.get(schedule.id) if schedule.state == "active" else None,
+            blocked.get(schedule.id),
         )
         for schedule in shown
     ]

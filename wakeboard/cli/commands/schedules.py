@@ -50,8 +50,7 @@ def command(
         from wakeboard.store.queries.dependencies import read_blocking_reasons
 
         rows = await session.listings.schedules(namespace)
-        waiting = [row.id for row in rows if row.runs_after and row.state == "active"]
-        blocked = await read_blocking_reasons(session.conn, waiting)
+        blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])
         return [replace(row, blocked=blocked.get(row.id)) for row in rows]
 
     rows, now = query_store(query)

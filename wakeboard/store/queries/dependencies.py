@@ -27,12 +27,21 @@ if TYPE_CHECKING:
 
 _MOST_RUNS = 10_000  # live runs of a parent that are read
 _MOST_AWAITED = 20
+_CANDIDATES = 1_000  # schedules that may be blocked, read at once
 
-_PARENTS: LiteralString = """
+_STATE: LiteralString = """
+       case when def.removed_at is not null then 'removed' when def.schedule_error is not null then 'stalled'
+            when def.suspended then 'suspended'
+            when exists (select from wakeboard.pauses
+                          where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
+            when def.circuit_opened_at is not null then 'circuit open'
+            else 'active' end"""
+_PARENTS: LiteralString = f"""
 select edge.definition_id, edge.parent_name as name, edge.outcome, edge.ticks, edge.parent_id,
-       coalesce(parent.removed_at is not null, false) as removed,
+       coalesce(parent.removed_at is not null, false) as removed, {_STATE} = 'active' as is_active,
        waited.id as run_id, waited.status as run_status, waited.scheduled_for as run_tick
   from wakeboard.schedule_dependencies as edge
+  join wakeboard.job_definitions as def on def.id = edge.definition_id
   left join wakeboard.job_definitions as parent on parent.id = edge.parent_id
   left join lateral (
     select run.id, run.status, run.scheduled_for
@@ -57,21 +66,20 @@ select edge.definition_id, child.namespace || '/' || child.name, parent.id, chil
   left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
  order by 2, edge.place
 """
-# Schedules that run after one which has dead runs or does not exist. Cycles are found by `read_dependency_facts`.
+# Schedules in cycles, and those that run after one which has dead runs or does not exist.
 _PERHAPS_BLOCKED: LiteralString = """
 select def.id, def.namespace, def.name
   from wakeboard.job_definitions as def
- where def.removed_at is null and not def.suspended
+ where def.removed_at is null
    and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
-   and def.id in (
+   and (def.id = any (%(in_cycles)s) or def.id in (
      select edge.definition_id
        from wakeboard.schedule_dependencies as edge
        left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
       where parent.id is null
          or exists (
-           select from wakeboard.job_runs as run where run.definition_id = parent.id and run.dead_at is not null))
+           select from wakeboard.job_runs as run where run.definition_id = parent.id and run.dead_at is not null)))
  order by 2, 3
- limit %(most)s
 """
 _UNMATCHED: LiteralString = """
 select has.parent_name as has, lacks.parent_name as lacks, count(*) as count, max(tick.scheduled_for) as newest
@@ -110,14 +118,8 @@ select edge.parent_id as id, coalesce(live.schedule, past.schedule, live.job_typ
  order by live.status is distinct from 'dead', edge.place
  limit %(most)s
 """
-_NODES: LiteralString = """
-select def.id, def.namespace || '/' || def.name as name, def.schedule,
-       case when def.removed_at is not null then 'removed' when def.schedule_error is not null then 'stalled'
-            when def.suspended then 'suspended'
-            when exists (select from wakeboard.pauses
-                          where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
-            when def.circuit_opened_at is not null then 'circuit open'
-            else 'active' end as state
+_NODES: LiteralString = f"""
+select def.id, def.namespace || '/' || def.name as name, def.schedule, {_STATE} as state
   from wakeboard.job_definitions as def
  where def.removed_at is null
    and (%(namespace)s::text is null or def.namespace = %(namespace)s)
@@ -158,15 +160,22 @@ async def read_blocking_reasons(conn: psycopg.AsyncConnection[Any], ids: Sequenc
 async def read_blocked_schedules(
     conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None, most: int = 1000
 ) -> list[BlockedSchedule]:
-    """The first schedules that wait for a dead run or a missing schedule, by name."""
-    values = {"namespaces": None if namespaces is None else sorted(namespaces), "most": most}
+    """The first schedules that are blocked, by name."""
+    in_cycles = {child for _, child in edges_in_cycles(await read(conn, tuple_row, _EDGES, {}))}
+    values = {"namespaces": None if namespaces is None else sorted(namespaces), "in_cycles": list(in_cycles)}
     rows = await read(conn, tuple_row, _PERHAPS_BLOCKED, values)
-    reasons = await read_blocking_reasons(conn, [row[0] for row in rows])
-    return [
-        BlockedSchedule(id=definition, namespace=namespace, name=name, reason=reasons[definition])
-        for definition, namespace, name in rows
-        if definition in reasons
-    ]
+    blocked: list[BlockedSchedule] = []
+    for first in range(0, len(rows), _CANDIDATES):
+        candidates = rows[first : first + _CANDIDATES]
+        reasons = await read_blocking_reasons(conn, [row[0] for row in candidates])
+        blocked += [
+            BlockedSchedule(id=definition, namespace=namespace, name=name, reason=reasons[definition])
+            for definition, namespace, name in candidates
+            if definition in reasons
+        ]
+        if len(blocked) >= most:
+            break
+    return blocked[:most]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
