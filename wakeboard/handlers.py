@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "wakeboard.handlers"  # the group in which an installed package names its handler modules
 LONGEST_JOB_TYPE = 128  # characters
+BUILT_IN = ("ping", "http", "command", "job", "wakeboard.alert")  # job types, also where settings do not enable them
 
 _Declared = TypeVar("_Declared", bound="Callable[[Any], Any]")
 
@@ -58,11 +59,15 @@ _declared: dict[str, Handler] = {}
 def handler(job_type: str) -> Callable[[_Declared], _Declared]:
     """Register the decorated function as the handler of `job_type`. The function itself is unchanged.
 
-    Raises BrokenHandlers if the job type has another handler, or if the function or the name is invalid.
+    Raises BrokenHandlers if the job type is built in or has another handler, or if the function or the name is invalid.
     """
 
     def declare(function: _Declared) -> _Declared:
         declared = checked(Handler(job_type, function))
+        if job_type in BUILT_IN:
+            raise BrokenHandlers(
+                f"{declared.qualified_name} handles {job_type!r}, which is built in; choose another name."
+            )
         before = _declared.get(job_type)
         if before is not None and before.qualified_name != declared.qualified_name:
             raise BrokenHandlers(
@@ -93,10 +98,6 @@ def load_handlers(modules: Iterable[str], builtin: Mapping[str, Handler]) -> dic
         _import(module, "WAKEBOARD_HANDLERS names")
     for module in _entry_point_modules():
         _import(module, f"the entry-point group {ENTRY_POINTS} names")
-    for job_type in builtin.keys() & _declared.keys():
-        raise BrokenHandlers(
-            f"{_declared[job_type].qualified_name} handles {job_type!r}, which is built in; choose another name."
-        )
     return {**builtin, **_declared}
 
 

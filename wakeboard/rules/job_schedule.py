@@ -168,7 +168,8 @@ class JobScheduleSpec(Declared):
     """What to run, when, and what to do when that goes wrong. Only jobType is required."""
 
     job_type: JobType = Field(
-        description="The name of the handler that runs it. Built in are ping, http, command and job.",
+        description="The name of the handler that runs it. Built in are ping, http, command and job;"
+        " no other handler has these names.",
         examples=["send_weekly_report"],
     )
     schedule: CronExpression | None = Field(
