@@ -46,10 +46,10 @@ class ShownPool:
 
 
 def shown_pool(row: PoolRow, now: datetime) -> ShownPool:
-    """What the page shows of a pool. It wakes regularly if the minutes of its last wakes are equally far apart."""
+    """What the page shows of a pool. It wakes regularly if its last three wakes are equally far apart, in minutes."""
     latest = [wake.replace(second=0, microsecond=0) for wake in row.wakes[-WAKES_COMPARED:]]
     apart = {later - earlier for earlier, later in pairwise(latest)}
-    every = apart.pop() if len(apart) == 1 else timedelta()
+    every = apart.pop() if len(latest) == WAKES_COMPARED and len(apart) == 1 else timedelta()
     minutes = Counter(int((now - wake).total_seconds() // 60) for wake in row.wakes)
     return ShownPool(
         row,
