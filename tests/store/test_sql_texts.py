@@ -116,7 +116,9 @@ def test_the_crash_limits_are_the_same_everywhere() -> None:
 def test_the_outcomes_of_attempts_are_those_of_the_list(admin: SqlClient) -> None:
     check = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'outcome_is_a_known_one'"
     assert re.findall(r"'(\w+)'", admin.value(check)) == list(ATTEMPT_OUTCOMES)
-    failing = {found for text in EVERYWHERE.values() for found in re.findall(r"\boutcome in \(('\w+', [^)]*)\)", text)}
+    everywhere = " ".join(EVERYWHERE.values())
+    failing = {*re.findall(r"\b(?:outcome|measure) in \(('\w+', [^)]*)\)", everywhere)}
+    assert {*re.findall(r"\b\w+ \+ timed_out\b(?: \+ \w+)*", everywhere)} == {" + ".join(FAILURES)}
     counted = ", ".join(f"'{outcome}'" for outcome in FAILURES)
     assert {found for found in failing if "'crashed'" in found} - {  # the constraints list all outcomes
         ", ".join(f"'{outcome}'" for outcome in outcomes)

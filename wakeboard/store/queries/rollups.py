@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, get_args
 from psycopg.rows import dict_row
 
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.attempt_outcomes import FAILURES
 from wakeboard.rules.histogram import Histogram, merged
 from wakeboard.store.statements import read
 
@@ -273,7 +274,7 @@ _NAMES: LiteralString = (
          sum(succeeded + cancelled + skipped + died) as volume
     from stored group by name
   union all
-  select name, sum(count) filter (where measure in ('failed', 'timed_out', 'crashed')),
+  select name, sum(count) filter (where measure = any (%(failing)s::text[])),
          sum(count) filter (where measure = 'succeeded'),
          sum(count) filter (where measure in ('succeeded', 'cancelled', 'skipped', 'died'))
     from present
@@ -306,7 +307,7 @@ _SPARKLINES: LiteralString = (
     from stored
   union all
   select minute, name, case when measure in ('succeeded', 'cancelled', 'skipped', 'died') then count else 0 end,
-         case when measure in ('failed', 'timed_out', 'crashed') then count else 0 end
+         case when measure = any (%(failing)s::text[]) then count else 0 end
     from present
    where bucket is null and name = any (%(names)s::text[])
 )
@@ -457,7 +458,8 @@ def _grain_of_series(window: Window, dimension: Dimension) -> str:
 
 
 def _values(dimension: Dimension, since: datetime, grain: str) -> dict[str, Any]:
-    return {"dimension": dimension, "since": since, "grain": grain, "present_runs": PRESENT_RUNS}
+    shared = {"present_runs": PRESENT_RUNS, "failing": list(FAILURES)}
+    return {"dimension": dimension, "since": since, "grain": grain, **shared}
 
 
 def _floor(moment: datetime, step: timedelta) -> datetime:
