@@ -53,6 +53,7 @@ async def enqueue(store: MaintenanceStore, job_type: str = "send_mail", queue: s
 
 async def set_due(store: MaintenanceStore, ago: str) -> None:
     await rows(store, "update job_runs set run_at = now() - %s::interval", ago)
+    await rows(store, "update job_runs set created_at = run_at")
 
 
 async def value_of(store: MaintenanceStore, **fields: Any) -> float:
@@ -117,6 +118,29 @@ async def test_a_run_is_late_that_no_worker_claims_but_not_in_a_paused_queue(sto
     await rows(store, "select resume('queue:default')")
     await rows(store, "update job_runs set status = 'running', locked_by = 7, locked_until = now() + interval '1 min'")
     assert await value_of(store, late="5m") == 0
+
+
+async def test_a_late_run_counts_however_many_other_runs_precede_it(store: MaintenanceStore):
+    """Fresh runs with an old `run_at`, runs that execute, and runs of other job types are not late, nor hide others."""
+    await rows(store, "insert into job_runs (job_type) select 'other' from generate_series(1, 10001)")
+    await rows(store, "insert into job_runs (job_type) values ('send_mail')")
+    await rows(
+        store,
+        "update job_runs set run_at = now() - interval '1 h', created_at = now() - interval '1 h'"
+        " where job_type = 'send_mail'",
+    )
+    late: dict[str, Any] = {"late": "5m", "where": {"jobType": "send_mail"}}
+    old = "update job_runs set run_at = now() - interval '2 h'"
+    hour = pytest.approx(3600, abs=60)
+    await rows(store, f"{old} where job_type = 'other'")  # fresh
+    assert await value_of(store, late="5m") == hour
+    assert await value_of(store, **late) == hour
+    await rows(store, f"{old}, created_at = now() - interval '2 h' where job_type = 'other'")  # late themselves
+    assert await value_of(store, **late) == hour
+    leased = ", status = 'running', locked_by = 7, locked_until = now() + interval '1 min', lease_epoch = 1"
+    await rows(store, f"{old}{leased} where job_type = 'other'")
+    assert await value_of(store, late="5m") == hour
+    assert await value_of(store, **late) == hour
 
 
 async def test_a_tick_is_late_that_no_process_enqueues(store: MaintenanceStore):

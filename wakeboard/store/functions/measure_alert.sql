@@ -27,6 +27,7 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   since constant timestamptz := present - case when span between '0' and '3650 days' then span end;
+  due_until constant timestamptz := case condition when 'backlog' then present else since end;
   a_scan constant integer := 10000;
   first_day timestamptz;
   last_day timestamptz;
@@ -88,29 +89,33 @@ begin
       select run.*
         from live cross join generate_series(1, 5) as level (priority)
        cross join lateral (
-         select job_runs.queue::text, job_runs.job_type::text, job_runs.schedule, job_runs.locked_by,
+         select job_runs.queue::text, job_runs.job_type::text, job_runs.schedule,
                 case when trigger = 'tick' then run_at else greatest(run_at, created_at) end as due_since
            from job_runs
           where job_runs.queue = live.queue and job_runs.priority = level.priority
-            and limit_key is null and crash_count < 2 and dead_at is null
-            and run_at <= case condition when 'backlog' then present else since end
+            and limit_key is null and crash_count < 2 and dead_at is null and run_at <= due_until
+            -- Runs that do not count hide none: the limit is for those that do.
+            and locked_by = 0 and (trigger = 'tick' or created_at <= due_until)
+            and (job_type_pattern is null or job_type like job_type_pattern)
+            and (schedule_pattern is null or schedule like schedule_pattern)
+            and (condition <> 'noWorker' or job_type <> 'wakeboard.alert')     -- an operator delivers alerts, too
           order by run_at, id
           limit case condition when 'backlog' then a_scan * 10 else a_scan end) as run
        where live.queue is not null and (queue_pattern is null or live.queue like queue_pattern)
       union all
-      (select run.queue::text, run.job_type::text, run.schedule, run.locked_by, case when trigger = 'tick' then run_at else greatest(run_at, created_at) end
+      (select run.queue::text, run.job_type::text, run.schedule,
+              case when trigger = 'tick' then run_at else greatest(run_at, created_at) end
          from job_runs as run
-        where run.limit_key is not null and not run.holds_slot and run.crash_count < 2 and run.dead_at is null
-          and run.run_at <= case condition when 'backlog' then present else since end
+        where run.limit_key is not null and not run.holds_slot and run.crash_count < 2 and run.dead_at is null and run.run_at <= due_until
+          and run.locked_by = 0 and (run.trigger = 'tick' or run.created_at <= due_until)
+          and (job_type_pattern is null or run.job_type like job_type_pattern)
+          and (schedule_pattern is null or run.schedule like schedule_pattern)
+          and (condition <> 'noWorker' or run.job_type <> 'wakeboard.alert')
         limit a_scan * 10)
     ), waiting as (
       select format('%s in queue %s', coalesce(run.schedule, run.job_type), run.queue) as name, run.due_since, 'run' as what
         from scanned as run
-       where run.locked_by = 0 and run.due_since <= case condition when 'backlog' then present else since end
-         and (queue_pattern is null or run.queue like queue_pattern)
-         and (job_type_pattern is null or run.job_type like job_type_pattern)
-         and (schedule_pattern is null or run.schedule like schedule_pattern)
-         and (condition <> 'noWorker' or run.job_type <> 'wakeboard.alert')   -- an operator delivers alerts, too
+       where (queue_pattern is null or run.queue like queue_pattern)
          and (condition = 'backlog' or not exists (select from pauses where scope in ('all', 'queue:' || run.queue)))
       union all
       (select format('%s/%s is not scheduled', def.namespace, def.name), def.next_run_at, 'tick'
