@@ -208,6 +208,34 @@ async def test_sessions_that_do_not_end_are_not_followed_by_others(
     await connection.close()
 
 
+async def test_sessions_that_cannot_be_cancelled_are_bounded(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A libpq older than 17 has no safe cancel."""
+    monkeypatch.setattr(psycopg.capabilities, "has_cancel_safe", lambda: False)
+    async with await psycopg.AsyncConnection.connect(database) as holder:
+        await holder.execute("lock table wakeboard.job_limits")
+        connection = ReconnectingConnection(database, "test", Listings, reply_s=0.2)
+        for _ in range(2):
+            conn = (await connection.store()).conn
+            with pytest.raises(DatabaseUnavailable, match="no reply came"):
+                await read(conn, dict_row, "select from wakeboard.job_limits")
+        with pytest.raises(DatabaseUnavailable, match="has not ended 2 statements"):
+            await connection.store()
+    await connection.close()
+
+
+async def test_a_note_about_a_failed_statement_is_not_kept(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reply_limit, "WAITS_FOR_STANDBY", "exec_stmt_raise")
+    raises = b"do $$ begin raise warning 'as of a commit'; raise exception 'failed'; end $$"
+    async with await connect(database, reply_limit=ReplyLimit(5)) as conn:
+        with pytest.raises(psycopg.errors.RaiseException):
+            await conn.execute(raises)
+        await conn.execute("select 1")
+    with connect_blocking(database, reply_limit=ReplyLimit(5)) as blocking:
+        with pytest.raises(psycopg.errors.RaiseException):
+            blocking.execute(raises)
+        blocking.execute("select 1")
+
+
 async def test_connections_that_do_not_last_become_rarer(database: str) -> None:
     """A pooler accepts connections while its server is away."""
     connection = ReconnectingConnection(database, "test", Listings)

@@ -1,13 +1,15 @@
-"""Connections that give a statement up if its reply does not come in time, without leaving sessions behind.
+"""Connections that give a statement up if its reply does not come in time, and bound the sessions that they leave.
 
 A backend that waits for a lock, for a synchronous standby or for a disk does not notice that its client has gone: it
 keeps its session and its locks. So a connection first asks the server to cancel the statement, and waits a moment for
 the reply. A statement that waits for a lock then fails. A commit that waits for a synchronous standby ends with a
 warning: it is visible, and may be missing after a failover. Neither counts as an answer.
 
-A session that does not even end then (its backend waits for a disk) is left, and the next connection is opened. No
-third one is opened until one of the two has ended. A server that cannot be reached for the cancel accepts no new
-sessions either, so nothing is counted there.
+A session that does not even end then (its backend waits for a disk) is left, and so is each one where libpq is older
+than 17 and cannot cancel. A direct connection leaves at most two: no third one is opened until one of them has ended.
+PgBouncer closes its side at once, so there the size of its pool is the bound. A wait that the task itself cancels is
+left to psycopg, and not counted. A server that cannot be reached for the cancel accepts no new sessions either, so
+nothing is counted there.
 """
 
 from __future__ import annotations
@@ -89,6 +91,7 @@ class LimitedConnection(psycopg.AsyncConnection[Any]):
 
     async def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
         """Waits for a reply. All statements of psycopg wait here."""
+        self.unconfirmed.clear()  # of a wait that raised
         if (limit := self.reply_limit) is None:
             return _confirmed(self.unconfirmed, await super().wait(gen, *args, **options))
         seconds = limit.wait_s()
@@ -103,6 +106,8 @@ class LimitedConnection(psycopg.AsyncConnection[Any]):
             if psycopg.capabilities.has_cancel_safe():
                 await self.cancel_safe(timeout=CANCEL_S)
                 await super().wait(_bounded(gen, CANCEL_S))
+            else:
+                limit.leave(self.fileno())
         except _NoReplyError:
             limit.leave(self.fileno())
         except psycopg.Error:
@@ -132,6 +137,7 @@ class LimitedBlockingConnection(psycopg.Connection[Any]):
 
     def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
         """Waits for a reply. All statements of psycopg wait here."""
+        self.unconfirmed.clear()  # of a wait that raised
         if (limit := self.reply_limit) is None:
             return _confirmed(self.unconfirmed, super().wait(gen, *args, **options))
         seconds = limit.wait_s()
@@ -146,6 +152,8 @@ class LimitedBlockingConnection(psycopg.Connection[Any]):
             if psycopg.capabilities.has_cancel_safe():
                 self.cancel_safe(timeout=CANCEL_S)
                 super().wait(_bounded(gen, CANCEL_S))
+            else:
+                limit.leave(self.fileno())
         except _NoReplyError:
             limit.leave(self.fileno())
         except psycopg.Error:
@@ -171,7 +179,6 @@ def _bounded(gen: PQGen[_Reply], seconds: float) -> Generator[Any, Any, _Reply]:
 def _confirmed(unconfirmed: list[str], reply: _Reply) -> _Reply:
     """The reply, unless its commit was cancelled while it waited for a synchronous standby."""
     if unconfirmed:
-        unconfirmed.clear()
         raise psycopg.errors.StatementCompletionUnknown(_UNCONFIRMED)
     return reply
 
