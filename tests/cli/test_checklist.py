@@ -78,6 +78,8 @@ def finding(check: str, facts: HealthFacts = HEALTHY, local: LocalFacts = LOCAL)
         (CommitFacts(), "ok", "wait for no other server"),
         (CommitFacts(standby_names="s1", standbys=1), "ok", "a synchronous standby confirms them"),
         (CommitFacts(standby_names="s1"), "fail", "no such standby streams"),
+        (CommitFacts(standby_names="s1", synchronous_commit="local"), "ok", "wait for no other server"),
+        (CommitFacts(standby_names="s1", synchronous_commit="off"), "ok", "wait for no other server"),
         (CommitFacts(standby_names="s1", standbys=1, longest_wait=HOURS_2), "fail", "does not answer"),
         (CommitFacts(standby_names="s1", standbys=1, probe_hangs=True), "fail", "does not answer"),
     ],

@@ -218,7 +218,7 @@ def _commits(facts: HealthFacts) -> Finding:
     if why := commits.why_they_hang:
         return _reported(HANGING_COMMITS.severity, "commits", f"commits hang: {why}", REMEDY)
     return _ok(
-        "commits", "a synchronous standby confirms them" if commits.standby_names else "wait for no other server"
+        "commits", "a synchronous standby confirms them" if commits.wait_for_standby else "wait for no other server"
     )
 
 

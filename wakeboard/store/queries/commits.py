@@ -25,18 +25,25 @@ class CommitFacts:
     """What the commits of this database wait for.
 
     `standbys`: the standbys that stream and may confirm a commit; those that this role may not see count too.
-    `longest_wait`: of the sessions that this role may see. `probe_hangs`: a commit was tried and not confirmed.
+    `synchronous_commit`: of this session. `longest_wait`: of the sessions that this role may see. `probe_hangs`: a
+    commit was tried and not confirmed.
     """
 
     standby_names: str = ""
+    synchronous_commit: str = "on"
     standbys: int = 0
     longest_wait: timedelta | None = None
     probe_hangs: bool = False
 
     @property
+    def wait_for_standby(self) -> bool:
+        """Whether a commit of this session waits for a standby."""
+        return bool(self.standby_names) and self.synchronous_commit not in {"off", "local"}
+
+    @property
     def why_they_hang(self) -> str | None:
         """A clause that says why commits hang; None: they do not."""
-        if not self.standby_names:
+        if not self.wait_for_standby:
             return None
         if not self.standbys:
             return f"synchronous_standby_names is {self.standby_names!r}, and no such standby streams"
@@ -52,6 +59,7 @@ REMEDY: Final = (
 
 _FACTS: LiteralString = """
 select current_setting('synchronous_standby_names') as standby_names,
+       current_setting('synchronous_commit') as synchronous_commit,
        (select count(*) from pg_stat_replication
          where sync_state is null or (sync_state in ('sync', 'quorum') and state = 'streaming')) as standbys,
        (select max(clock_timestamp() - query_start) from pg_stat_activity
@@ -67,7 +75,8 @@ async def read_commit_facts(conn: psycopg.AsyncConnection[Any]) -> CommitFacts:
 async def commit_hangs(dsn: str) -> bool:
     """Commits a message to nobody, if commits wait for a standby, and returns whether it was not confirmed.
 
-    The probe needs no right to see other sessions, and finds a standby that still counts as streaming.
+    The probe needs no right to see other sessions, and finds a standby that still counts as streaming. False also if
+    this role may not send messages.
     """
     conn: AsyncConnection = await connect(dsn, name="wakeboard check", reply_limit=ReplyLimit(PROBE_S))
     async with conn:
@@ -78,6 +87,8 @@ async def commit_hangs(dsn: str) -> bool:
         message = "select pg_catalog.pg_logical_emit_message(%s, %s::pg_catalog.text, %s::pg_catalog.text)"
         try:
             await execute(conn, message, (True, "wakeboard check", ""))
+        except psycopg.errors.InsufficientPrivilege:
+            return False
         except psycopg.OperationalError:
             return True
     return False
