@@ -3,8 +3,8 @@
 -- 'discarded' (dead now). delays_s[i]: seconds until the next attempt, at most 31 days; null: the run's backoff.
 -- A run with a requested cancellation is cancelled instead, and so is its attempt, which then counts as no failure. Error type, error and
 -- stack are cut to 200, 2,000 and 16,000 characters.
--- started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown. Returns the ids that were not accepted, as `complete` does. Waits for no locked row: a run is not accepted if another transaction has
--- locked it, or its backfill, which a cancellation changes.
+-- started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown. Returns the ids that were not accepted, as `complete` does. Waits for
+-- no locked row: a run is not accepted if another transaction has locked it, or its backfill, which a cancellation changes.
 -- Example:
 --   select wakeboard.fail(7, '{1}', '{1}', '{failed}', '{ValueError}', '{no such customer}', '{""}', '{null}');
 

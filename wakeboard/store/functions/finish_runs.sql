@@ -1,8 +1,7 @@
 -- internal (called by cancel, complete, discard, fail, reap and others)
 -- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
--- of the request to cancel it, if there was one. `results` and
--- the times: as in `complete`. Notes the end of runs that others may wait for; a
--- skipped run has none.
+-- of the request to cancel it, if there was one. `results` and the times: as in `complete`. Notes the end of runs that others may wait for;
+-- a skipped run has none.
 
 create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text, results jsonb default null,
   timed_ids bigint[] default null, started_s_ago real[] default null, ended_s_ago real[] default null)

@@ -7,8 +7,9 @@
 --   null               'worker_stopped' if counted[i], else 'snoozed'.
 -- From the fifth counted release on, each costs the attempt, so that a run is not released forever. delays_s[i]: seconds until the run is due
 -- again; 0: its run_at stays. A run with a requested cancellation is cancelled. If `reap` has counted a crash for the lease, 'disconnected'
--- (up to four times) and 'not_started' subtract it again. started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown. Returns the ids that were not accepted, as `complete` does. Waits for no
--- lock: a run is not accepted if another transaction has locked it, or its backfill, which a cancellation changes.
+-- (up to four times) and 'not_started' subtract it again. started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown. Returns the
+-- ids that were not accepted, as `complete` does. Waits for no lock: a run is not accepted if another transaction has locked it, or its
+-- backfill, which a cancellation changes.
 -- Example:
 --   select wakeboard.release(7, '{1}', '{1}', '{0}', '{true}', '{worker_stopped}');
 
