@@ -52,6 +52,7 @@ def test_comments_and_settings_are_no_entries_and_settings_apply_to_the_lines_be
         (r"0 0 * * * date +\%F", "0 0 * * *", "date +%F", None),
         ("0 0 * * * mail root%Hello%World", "0 0 * * *", "mail root", "Hello\nWorld\n"),
         (r"0 0 * * * cat%50\% off", "0 0 * * *", "cat", "50% off\n"),
+        (r"0 0 * * * cat \\%a\\%b", "0 0 * * *", r"cat \\", "a\\%b\n"),
         ("@daily FOO=bar run", "@daily", "FOO=bar run", None),
     ],
 )

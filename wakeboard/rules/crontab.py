@@ -24,6 +24,9 @@ _ZONES: Final = frozenset({"CRON_TZ", "TZ"})
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@\\-]*\$?")
 _FLAGS: Final = re.compile(r"(?:-[nqs]+[ \t]+)+")
 _SURELY_USERS: Final = frozenset({"root", "nobody", "daemon", "operator", "www-data", "apache"})  # and no programs
+# cron reads the command in pairs, so a backslash escapes the next one, and the standard input without pairs.
+_COMMAND: Final = re.compile(r"(?:\\.|[^%\\]|\\$)*")
+_ESCAPED: Final = re.compile(r"\\(.)")
 _UNESCAPED_PERCENT: Final = re.compile(r"(?<!\\)%")
 
 _ZONE_IN_FRONT = (
@@ -98,10 +101,17 @@ def _entry(number: int, line: str, settings: Mapping[str, str], *, with_users: b
     rest = rest[flags.end() :] if flags else rest
     if not rest:
         return CrontabLine(number, problem="it has no command" + (" behind the user" if with_users else ""))
-    command, *stdin = (part.replace("\\%", "%") for part in _UNESCAPED_PERCENT.split(rest))
-    text = "\n".join(stdin) + "\n" if stdin else None
+    command, text = _command_and_input(rest)
     letters = "".join(sorted(set(flags[0]) & set("nqs"))) if flags else ""
     return CrontabLine(number, schedule, command.strip(), user, letters, text, settings)
+
+
+def _command_and_input(rest: str) -> tuple[str, str | None]:
+    found = _COMMAND.match(rest)
+    command = found[0] if found else ""
+    lines = [part.replace("\\%", "%") for part in _UNESCAPED_PERCENT.split(rest[len(command) + 1 :])]
+    unescaped = _ESCAPED.sub(lambda pair: "%" if pair[1] == "%" else pair[0], command)
+    return unescaped, "\n".join(lines) + "\n" if len(command) < len(rest) else None
 
 
 def column_of_users(lines: Iterable[CrontabLine]) -> list[str]:
