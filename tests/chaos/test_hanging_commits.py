@@ -9,12 +9,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from testbed.synchronous_standby import UNCONFIRMED, SynchronousStandby
 from tests.chaos.processes import Watcher, Worker, wait_until
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
+from wakeboard.store.queries.commits import commit_hangs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +49,19 @@ def standby(postgres_folder: Path) -> Iterator[tuple[str, SynchronousStandby]]:
         standby = SynchronousStandby(primary, postgres_folder / "standby")
         with standby.streaming():
             yield primary.dsn, standby
+
+
+def test_a_role_that_may_send_no_messages_sees_no_hanging_commits(postgres_folder: Path) -> None:
+    settings = {"synchronous_standby_names": "away", "synchronous_commit": "local", "fsync": "off"}
+    with (
+        EmbeddedPostgres(postgres_folder / "alone", settings=settings, trusting=True) as server,
+        psycopg.connect(server.dsn, autocommit=True) as conn,
+    ):
+        functions = "select oid::regprocedure::text from pg_proc where proname = 'pg_logical_emit_message'"
+        for (function,) in conn.execute(functions).fetchall():
+            conn.execute(f"revoke execute on function {function} from public".encode())
+        conn.execute("create role silent login; alter role silent set synchronous_commit = on")
+        assert not asyncio.run(commit_hangs(make_conninfo(server.dsn, user="silent")))
 
 
 def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(
