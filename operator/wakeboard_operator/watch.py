@@ -98,8 +98,15 @@ class PendingChanges:
             self.last_at = time.monotonic()
         self._loop.call_soon_threadsafe(self._any.set)
 
+    def begin_again(self) -> None:
+        """Notes a gap, if the watch has delivered anything: another stream takes the place of the one that ended."""
+        with self._lock:
+            self._has_gap |= bool(self._delivered)
+        if self._has_gap:
+            self._any.set()
+
     async def wait(self) -> None:
-        """Waits for a change."""
+        """Waits for a change or a gap."""
         await self._any.wait()
 
     def take(self) -> dict[Key, Resource | Deleted]:
@@ -116,9 +123,10 @@ class PendingChanges:
         return taken
 
     def take_gap(self) -> bool:
-        """Returns whether the watch has begun again since the last call, for example after 410.
+        """Returns whether the watch has begun again since the last call. It reports no deletion in between.
 
-        It does not report what was deleted in between.
+        kopf begins it again by itself after 410, which only shows by an object that is listed once more. If all were
+        deleted, nothing shows it, and the next resync finds them.
         """
         with self._lock:
             taken, self._has_gap = self._has_gap, False
@@ -280,6 +288,7 @@ class Supervisor:
             self._end_stream()
 
     async def _run_stream(self) -> None:
+        self.changes.begin_again()
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
 

@@ -54,6 +54,17 @@ async def test_a_watch_that_begins_again_may_have_missed_deletions() -> None:
     assert not changes.take_gap()
 
 
+async def test_a_stream_that_takes_the_place_of_another_may_have_missed_the_deletion_of_all() -> None:
+    changes = PendingChanges(asyncio.get_running_loop())
+    changes.begin_again()
+    changes.put(("billing", "report"), resource(), listed=True)
+    changes.take()
+    assert not changes.take_gap()
+    changes.begin_again()
+    await changes.wait()
+    assert changes.take_gap()
+
+
 async def test_a_listed_version_that_the_watch_lacks_is_undelivered() -> None:
     changes = PendingChanges(asyncio.get_running_loop())
     seen, unseen = resource(name="seen", resource_version="7"), resource(name="unseen", resource_version="9")
