@@ -34,8 +34,8 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT, MIN_CONNECT_TIMEOUT = 10, 2  # seconds; libpq knows no shorter one
-SCHEMA_VERSION = 37  # the newest migration that this release was written for
-NEWEST_MIGRATION = "wakes"  # the name of that migration
+SCHEMA_VERSION = 38  # the newest migration that this release was written for
+NEWEST_MIGRATION = "recorded_deliveries"  # the name of that migration
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"
