@@ -44,7 +44,7 @@ FAULTS = (
     Fault(
         "credentials are not masked",
         "masked-errors",
-        "in place of",
+        "is stored",
         {"text = mask(rule, text);": "mask(rule, text);"},
         "redact",
     ),
