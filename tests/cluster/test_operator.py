@@ -240,7 +240,8 @@ def test_when_no_worker_lives_one_of_two_operators_delivers_the_alert_until_a_wo
         rules = [{"name": name, rule: at, "receivers": ["team"]} for name, rule, at in NO_WORKER_AND_DEAD]
         spec = {"rules": rules, "receivers": [{"name": "team", "webhook": {"url": url}}]}
         file.write_text(yaml.safe_dump({"apiVersion": "wakeboard.dev/v1alpha1", "kind": "AlertRules", "spec": spec}))
-        env.sql("select enqueue('ping', run_at => now() - interval '5 minutes')")
+        env.sql("select enqueue('ping')")
+        env.sql("update job_runs set created_at = now() - interval '5 minutes', run_at = now() - interval '5 minutes'")
         env.sql("update installation set created_at = now() - interval '5 minutes'")
         with started(env, tmp_path, alerts_file=file) as first, started(env, tmp_path, alerts_file=file):
             wait_for(lambda: bodies, why=lambda: first.log)
