@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+WAITED = "update wakeboard.job_runs set run_at = now() - %s::interval, created_at = '-infinity'"  # this long
+
 
 @pytest.fixture
 async def leadership(database: str) -> AsyncGenerator[Leadership]:
@@ -54,7 +56,8 @@ async def test_a_leader_exports_schedules_and_runs_and_a_standby_does_not(
 ) -> None:
     metrics = Metrics()
     with psycopg.connect(database, autocommit=True) as conn:
-        conn.execute("select wakeboard.enqueue('ping', run_at => now() - interval '1 minute')")
+        conn.execute("select wakeboard.enqueue('ping')")
+        conn.execute(WAITED, ["1 minute"])
     async with await connect(database) as conn:
         metrics.record_health(await read_health_facts(conn))
     found = exported_values(metrics, leadership)
@@ -90,9 +93,8 @@ async def test_a_paused_queue_is_not_called_late(leadership: Leadership, databas
     metrics = Metrics()
     async with await connect(database) as conn:
         for queue in ("busy", "paused"):
-            await conn.execute(
-                "select wakeboard.enqueue('ping', queue => %s, run_at => now() - '1 hour'::interval)", (queue,)
-            )
+            await conn.execute("select wakeboard.enqueue('ping', queue => %s)", (queue,))
+        await conn.execute(WAITED, ["1 hour"])
         await conn.execute("select wakeboard.pause('queue:paused')")
         metrics.record_health(await read_health_facts(conn))
     found = exported_values(metrics, leadership)

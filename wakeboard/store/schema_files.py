@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 READERS: Final = ("operator", "viewer")
 INSERT_COLUMNS: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
 
+_COMMENT: Final = re.compile(r"--[^\n]*")
 _DECLARED: Final = re.compile(
     r"^(create|drop) (?:unique )?(table|view|index|type|domain) (?:if (?:not )?exists )?(\w+)"
     r"""|\b(drop )?constraint (?:(\w+)|"([^"]+)")""",
@@ -111,7 +112,7 @@ def declared_objects() -> frozenset[tuple[str, str]]:
     """What all migrations create: ("table", "job_runs"), …; also views, indexes, types and named constraints."""
     objects = set[tuple[str, str]]()
     for migration in migrations():
-        for verb, kind, name, drop, constraint, quoted in _DECLARED.findall(migration.text):
+        for verb, kind, name, drop, constraint, quoted in _DECLARED.findall(_COMMENT.sub("", migration.text)):
             dropped = drop or verb == "drop"
             (objects.discard if dropped else objects.add)(
                 (kind or "constraint", quoted or (name or constraint).lower())
