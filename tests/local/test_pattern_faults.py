@@ -230,7 +230,11 @@ class Smtp:
     [
         ("RCPT", "550 No such mailbox", "bounced"),
         ("DATA", "554 This looks like spam", "bounced"),
-        ("MAIL", "550 This sender may not send", "the sender is refused: 550"),
+        (
+            "MAIL",
+            "550 This sender may not send",
+            "(550, b'This sender may not send', 'shop@shop.example') (the sender is refused: 550)",
+        ),
         ("DATA", "451 Try again later", "refused: 451 Try again later"),
         ("after", "", "in doubt: Connection unexpectedly closed"),
     ],
