@@ -122,7 +122,9 @@ def test_a_lost_lease_of_a_container_is_a_release_and_no_crash(
     assert row.last_error == "its workers stopped too often before it could finish"
     assert admin.attempts(run) == ["released"] * 6
     assert admin.value("select error from job_attempts limit 1") == EXPIRED
-    assert len(list(other.conn.notifies(timeout=0))) == 5  # waiting workers claim it at once, until it is dead
+    assert (
+        len(list(other.conn.notifies(timeout=30, stop_after=5))) == 5
+    )  # waiting workers claim it at once, until it is dead
 
 
 # -- timeouts ----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ def test_a_worker_that_claims_no_more_runs_is_not_ready(store: Store, tmp_path: 
         store.enqueue("naps", '{"seconds": 60}')
         store.enqueue("never-stops", count=2, timeout_s=1, max_attempts=1)
         wait_for(lambda: not ready.exists(), why=lambda: worker.log)
-        assert store.watcher.ask("select count(*) from wakeboard.job_runs where locked_by <> 0") == 1
+        leased = "select count(*) from wakeboard.job_runs where locked_by <> 0"
+        wait_for(lambda: store.watcher.ask(leased) == 1, why=lambda: worker.log)
         assert worker.running
 
 
