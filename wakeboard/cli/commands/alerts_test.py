@@ -31,7 +31,7 @@ def command(
     """Send a test notification to a receiver.
 
     It is a run of the job type wakeboard.alert, which a worker with the alerts file delivers, as it does for alerts;
-    the leading operator, if no worker was seen for three minutes. There is one attempt.
+    the leading operator, if no such worker has registered for four minutes. There is one attempt.
     """
 
     def say(run_id: int) -> None:

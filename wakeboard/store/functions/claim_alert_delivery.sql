@@ -1,6 +1,6 @@
 -- for: operator
 -- Leases one due run of the job type wakeboard.alert in `queue`, to one of the `receivers`, for 70 seconds. Returns nothing while a worker
--- that knows the job type serves the queue: one that registered or sent a heartbeat in the last three minutes. Runs of a paused queue and
+-- that knows the job type serves the queue: one that registered with both in the last four minutes. Runs of a paused queue and
 -- quarantined runs are left to workers. Any other job type is not claimed. `finish_alert_delivery` reports the outcome.
 --
 -- It finds the last 1,000 recorded notifications of open alerts and of those that were resolved in the last two days, calls of heartbeats, and
@@ -17,7 +17,7 @@ as $$
 #variable_conflict use_column
 declare
   present constant timestamptz := statement_timestamp();
-  a_worker_lives constant interval := '3 minutes';
+  a_worker_lives constant interval := '4 minutes';     -- a worker registers again every three
   step constant bigint := lease_step();
   candidates bigint[];
   claimed bigint;
@@ -28,10 +28,7 @@ begin
   if exists (select from pauses where scope in ('all', 'queue:' || claim_alert_delivery.queue))
      or exists (select from worker_types as known
                  where known.job_type = 'wakeboard.alert' and known.queue = claim_alert_delivery.queue
-                   and (known.last_known_at > present - a_worker_lives
-                        or exists (select from workers
-                                    where workers.pool = known.pool and claim_alert_delivery.queue = any (workers.queues)
-                                      and workers.last_seen > present - a_worker_lives))) then
+                   and known.last_known_at > present - a_worker_lives) then
     return;
   end if;
   candidates := array(
