@@ -88,8 +88,9 @@ test-packages: # install what tests need in addition to .venv: PostgreSQL 15, Pg
 test-cluster: .venv/dev.ready # build the Kubernetes programs that testbed/cluster runs, once, into the user's cache
 	$(BIN)/python -m testbed.cluster.binaries
 
-test-clients: .venv/dev.ready # compile the workers of clients/ (TypeScript, Go), once, into the user's cache
+test-clients: .venv/dev.ready # compile the workers of clients/ (TypeScript, Go) and oauth2-proxy, once, into the user's cache
 	$(BIN)/python -m testbed.clients
+	$(BIN)/python -m testbed.login_proxy.oauth2_proxy
 
 chart-tools: .venv/dev.ready # install what checks the chart (helm, kube-score, checkov and others) into the user's cache
 	$(BIN)/python -m tools.chart_linters

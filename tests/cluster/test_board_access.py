@@ -9,12 +9,11 @@ import pytest
 from starlette.requests import Request
 
 from wakeboard.api_server import ApiServer
-from wakeboard.board.access import KubernetesAccess, Permission, ProxyAccess
+from wakeboard.board.access import KubernetesAccess, Permission
 from wakeboard.board.access.reviews import ReviewFailed, Reviews
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
     from testbed.cluster.cluster import Cluster
     from wakeboard.board.access import Viewer
@@ -57,7 +56,7 @@ def grant(cluster: Cluster, namespace: str, name: str, *rules: tuple[str, str]) 
     )
 
 
-async def viewer_of(access: KubernetesAccess | ProxyAccess, *namespaces: str, **headers: str) -> Viewer | None:
+async def viewer_of(access: KubernetesAccess, *namespaces: str, **headers: str) -> Viewer | None:
     async def known() -> list[str]:
         return list(namespaces)
 
@@ -103,31 +102,3 @@ async def test_without_the_api_server_nothing_is_allowed(control_plane: Cluster)
     with pytest.raises(ReviewFailed):
         await viewer_of(KubernetesAccess(gone), authorization="Bearer x")
     await gone.close()
-
-
-async def test_the_board_reviews_a_proxys_user_with_its_own_account(
-    control_plane: Cluster, namespace: str, tmp_path: Path
-):
-    grant(control_plane, namespace, "anna", ("get", "runs"), ("create", "pause"))
-    account(control_plane, namespace, "anna")
-    own = account(control_plane, namespace, "board")
-    control_plane.kubectl(
-        *("create", "clusterrolebinding", namespace, "--clusterrole=system:auth-delegator"),
-        f"--serviceaccount={namespace}:board",
-    )
-    (tmp_path / "token").write_text(own)
-
-    async with reviews_of(control_plane) as reviews:
-        access = ProxyAccess(reviews, secret="correct horse battery", token_file=tmp_path / "token")
-        viewer = await viewer_of(
-            access,
-            namespace,
-            x_wakeboard_proxy_secret="correct horse battery",
-            x_forwarded_user=f"system:serviceaccount:{namespace}:anna",
-        )
-
-        assert viewer
-        assert viewer.namespaces == {namespace}
-        assert await viewer.may(Permission.PAUSE, namespace)
-        assert not await viewer.may(Permission.RETRY, namespace)
-    control_plane.kubectl("delete", "clusterrolebinding", namespace)
