@@ -166,8 +166,8 @@ async def test_any_object_as_a_rule_leaves_the_pages_readable(client: Client, st
 
 async def test_a_hostile_name_is_shown_as_text(client: Client, store: Store):
     store.rows(
-        "insert into alerts (rule, severity, summary, examples, value) values ('<b>x', 'info', '<script>', '{<i>}', 1)"
-        " returning 1"
+        "insert into alerts (rule, severity, definition, summary, examples, value)"
+        " values ('<b>x', 'info', '{}', '<script>', '{<i>}', 1) returning 1"
     )
     text = (await client.get("/alerts")).text
     assert "&lt;script&gt;" in text

@@ -387,9 +387,8 @@ async def test_an_evaluation_waits_for_locks_for_a_bounded_time_in_all(
     async with connected(database) as holder:
         await rows(holder, "begin")
         for rule in rules:
-            await rows(
-                holder, "insert into alerts (rule, severity, summary, value) values (%s, 'info', '', 1)", rule.name
-            )
+            insert = "insert into alerts (rule, severity, definition, summary, value) values (%s, 'info', '{}', '', 1)"
+            await rows(holder, insert, rule.name)
         with pytest.raises(Locked):
             await evaluate(store, *rules)
     assert 0 < len(tried) <= MAX_LOCKED  # each waits for 100 ms at least

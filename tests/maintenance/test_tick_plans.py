@@ -229,7 +229,7 @@ def test_no_due_tick_is_lost_and_none_is_counted_twice(
         assert catch_up == "Skip" or list(plan.ticks) == ticks[-most:]
 
 
-SCHEDULES = Path(__file__).parents[2] / "wakeboard/store/migrations/0002_schedules.sql"
+SCHEDULES = Path(__file__).parents[2] / "wakeboard/store/migrations/0004_schedules.sql"
 
 
 @pytest.mark.parametrize(

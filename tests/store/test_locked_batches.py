@@ -66,7 +66,7 @@ def test_the_record_of_an_alert_waits_for_an_open_insert_for_a_tenth_of_a_second
     admin: SqlClient, holder: SqlClient
 ) -> None:
     claimed_at = admin.value(CLAIM_RULE)
-    holder.sql("insert into alerts (rule, severity, summary, value) values ('a', 'info', 'x', 1)")
+    holder.sql("insert into alerts (rule, severity, definition, summary, value) values ('a', 'info', '{}', 'x', 1)")
     admin.sql("set statement_timeout = '900ms'")  # its error is another one
     with pytest.raises(psycopg.errors.LockNotAvailable, match="lock timeout"):
         admin.sql("select record_alert('a', %s, true, 'x', 1)", claimed_at)

@@ -5,7 +5,7 @@ worker was merely late, and every due tick runs. After one, the policy decides a
 those within the grace.
 
 This is the one place for the policies. The resource, the table and the scheduler take them from here; a test compares
-the table's constraint (0002_schedules.sql) with `CatchUpPolicy`.
+the table's constraint (0004_schedules.sql) with `CatchUpPolicy`.
 """
 
 from __future__ import annotations

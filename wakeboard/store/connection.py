@@ -23,6 +23,7 @@ from wakeboard.errors import DatabaseUnavailable, InvalidSettings, InvalidValue,
 from wakeboard.store.database_errors import translated, without_quotes
 from wakeboard.store.infinite_times import bound_times
 from wakeboard.store.reply_limit import CANCEL_S, LimitedBlockingConnection, LimitedConnection
+from wakeboard.store.schema_files import migration_names
 from wakeboard.store.statements import execute
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT, MIN_CONNECT_TIMEOUT = 10, 2  # seconds; libpq knows no shorter one
-SCHEMA_VERSION = 38  # the newest migration that this release was written for
-NEWEST_MIGRATION = "recorded_deliveries"  # the name of that migration
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"
@@ -256,13 +255,14 @@ async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     except psycopg.Error as exc:
         raise translated(exc, conn.info.user) from exc
     version, names, min_code = rows[0]
-    if version < SCHEMA_VERSION:
+    ours = migration_names()
+    if any(theirs != own for theirs, own in zip(names, ours, strict=False)):
+        raise foreign_schema(conn)
+    if version < len(ours):
         raise SchemaMismatch(
             f"the schema in {describe_connection(conn)} is at migration {version} and this release needs"
-            f" {SCHEMA_VERSION}: run `wakeboard migrate`."
+            f" {len(ours)}: run `wakeboard migrate`."
         )
-    if names[SCHEMA_VERSION - 1] != NEWEST_MIGRATION:
-        raise foreign_schema(conn)
     if version_key(__version__) < version_key(min_code):
         raise SchemaMismatch(
             f"the schema in {describe_connection(conn)} needs wakeboard {min_code} or newer, and this is {__version__}:"

@@ -20,7 +20,7 @@ from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, 
 from wakeboard.store.connection import connect, describe_connection, foreign_schema, version_key
 from wakeboard.store.database_errors import translated
 from wakeboard.store.migration_locks import LOCK_WAIT_S, TablesInUse, Waiting, lock_tables
-from wakeboard.store.schema_differences import altered_functions, missing_triggers
+from wakeboard.store.schema_differences import altered_functions, former_functions, missing_triggers
 from wakeboard.store.schema_files import (
     INSERT_COLUMNS,
     READERS,
@@ -111,11 +111,10 @@ async def migrate(  # one keyword for each decision of the caller
     *,
     roles: Roles | None = None,
     revoke: Collection[str] = (),
-    up_to: int | None = None,
     wait_s: float = WAIT_S,
     say: Callable[[str], None] = lambda _: None,
 ) -> Migrated:
-    """Migrates the database at `dsn`. Requires only the privilege CREATE on it. `up_to` stops at an older version.
+    """Migrates the database at `dsn`. Requires only the privilege CREATE on it.
 
     A part that `roles` does not name keeps its database role. The role of a part in `revoke` ("worker", …) loses its
     rights. It waits up to `wait_s` seconds for transactions that use the tables it changes; `say` gets a sentence about
@@ -135,7 +134,7 @@ async def migrate(  # one keyword for each decision of the caller
         while True:
             try:
                 async with pinned_transaction(conn):
-                    return await _migrate(conn, roles or Roles(), revoke, up_to, waiting)
+                    return await _migrate(conn, roles or Roles(), revoke, waiting)
             except _AnotherWasFirst:
                 continue
             except TablesInUse as in_use:
@@ -147,19 +146,18 @@ async def migrate(  # one keyword for each decision of the caller
 
 
 async def _migrate(
-    conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], up_to: int | None, waiting: Waiting
+    conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], waiting: Waiting
 ) -> Migrated:
     await _require_suitable_database(conn)
     await _lock_migrations(conn)
     done = {row[0]: row[1] async for row in await conn.execute("select version, name from wakeboard.migrations")}
     if any(done.get(m.version, m.name) != m.name for m in migrations()):
         raise foreign_schema(conn)
-    wanted = [m for m in migrations() if m.version not in done and (up_to is None or m.version <= up_to)]
-    version = max([*done, *(m.version for m in wanted)], default=0)
-    complete = version >= max(m.version for m in migrations())
+    wanted = [m for m in migrations() if m.version not in done]
+    version = max([*done, *(m.version for m in wanted)])
     granted = await _granted(conn)
     if done:
-        triggers = {one.table for one in await missing_triggers(conn)} if complete else set[str]()
+        triggers = {one.table for one in await missing_triggers(conn)}
         await lock_tables(conn, triggers.union(*(m.locks for m in wanted)), waiting)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(f"{LOCK_WAIT_S}s"))
     for migration in wanted:
@@ -169,15 +167,14 @@ async def _migrate(
             (migration.version, migration.name, __version__),
         )
     written, restored, changed = False, tuple[str, ...](), _RoleChanges()
-    if complete:
-        before = await _functions_in_place(conn)
-        newer = before.order > (version_key(__version__), functions_revision())  # then its functions and grants stay
-        if newer and revoke:
-            raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
-        if not newer:
-            written, restored = await _write_functions(conn, before)
-            changed = await _grant(conn, roles, revoke, granted)
-        await conn.execute("select wakeboard.create_partitions()")
+    before = await _functions_in_place(conn)
+    newer = before.order > (version_key(__version__), functions_revision())  # then its functions and grants stay
+    if newer and revoke:
+        raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
+    if not newer:
+        written, restored = await _write_functions(conn, before)
+        changed = await _grant(conn, roles, revoke, granted)
+    await conn.execute("select wakeboard.create_partitions()")
     return Migrated(tuple(m.name for m in wanted), written, version, *changed, restored=restored)
 
 
@@ -249,12 +246,16 @@ async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
 async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> tuple[bool, tuple[str, ...]]:
     """Writes all functions if they are others than `before`, else those that are missing or altered.
 
+    A function of another release with the same name and other arguments goes.
+
     Returns whether it wrote all, and otherwise the names of those that it restored.
     """
     now = _Functions(__version__, functions_hash(), functions_revision())
     altered = await altered_functions(conn) if before == now else {}
     wanted = [function for function in sql_functions() if before != now or function.name in altered]
-    texts = [text for function in wanted for text in (function.text, _comment(function).as_string(conn))]
+    former = await former_functions(conn) if before != now else []
+    texts = [f"drop function {one};" for one in former]
+    texts += [text for function in wanted for text in (function.text, _comment(function).as_string(conn))]
     if texts:  # one round trip, not 250, while others wait for the locks; the tests have checked the bodies
         await conn.execute("\n".join(["set local check_function_bodies = off;", *texts]).encode())
     triggers = await missing_triggers(conn)

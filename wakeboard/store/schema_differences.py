@@ -36,6 +36,14 @@ select wanted.name,
             = array(select to_regtype(type)::oid from jsonb_array_elements_text(wanted.types) with ordinality
                       as types (type, place) order by place))
 """
+_FORMER: Final = """
+select pg_proc.oid::regprocedure::text
+  from pg_proc join jsonb_to_recordset(%s::jsonb) as wanted (name text, types jsonb) on proname = wanted.name
+ where pronamespace = 'wakeboard'::regnamespace
+   and array(select unnest(proargtypes))
+         <> array(select to_regtype(type)::oid from jsonb_array_elements_text(wanted.types) with ordinality
+                    as types (type, place) order by place)
+"""
 _TRIGGERS: Final = """
 select tgname::text from pg_trigger join pg_class on pg_class.oid = tgrelid
  where relnamespace = 'wakeboard'::regnamespace and tgenabled in ('O', 'A')
@@ -147,6 +155,15 @@ async def altered_functions(conn: psycopg.AsyncConnection[Any]) -> dict[str, Dif
     await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
     cursor = await conn.execute(_FUNCTIONS, (json.dumps(declared),))
     return {name: "altered" if exists else "missing" for name, exists in await cursor.fetchall()}
+
+
+async def former_functions(conn: psycopg.AsyncConnection[Any]) -> list[str]:
+    """The functions that have the name of one of this release and other arguments, such as "retry(bigint[])".
+
+    Postgres would keep both, and a call would match both. The search_path must find the types of the schema.
+    """
+    declared = [{"name": one.name, "types": one.argument_types} for one in sql_functions()]
+    return [name for (name,) in await (await conn.execute(_FORMER, (json.dumps(declared),))).fetchall()]
 
 
 async def missing_triggers(conn: psycopg.AsyncConnection[Any]) -> list[Trigger]:

@@ -94,6 +94,12 @@ class SqlFunction:
 
 
 @cache
+def migration_names() -> tuple[str, ...]:
+    """The names of all migrations, oldest first: version 1 is the first. It reads no file."""
+    return tuple(file.name[5:-4] for file in _sql_files("migrations"))
+
+
+@cache
 def migrations() -> tuple[Migration, ...]:
     """All migrations, oldest first."""
     return tuple(

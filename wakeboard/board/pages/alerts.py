@@ -115,7 +115,7 @@ async def read_alerts_page(
 
 def item_of(alert: ShownAlert, deliveries: Sequence[Delivery]) -> AlertItem:
     """An alert with its deliveries and links."""
-    rule = readable(alert.definition or {})
+    rule = readable(alert.definition)
     path, query = page_behind(rule, alert.opened_at) if rule else ("", {})
     sent = {each.receiver: each for each in deliveries if each.alert_id == alert.id}
     names = list(dict.fromkeys([*rule.get("receivers", []), *sent]))

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownAlert(AlertRow):
-    """An alert and its rule as it was evaluated last; None: of before it was stored."""
+    """An alert and its rule as it was evaluated last."""
 
-    definition: dict[str, Any] | None
+    definition: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,7 +169,7 @@ with live as (
 ), past as (
   select pool, max(ended_at) as ended_at, array_agg(started_at order by started_at) as wakes
     from (select pool, started_at, ended_at from wakeboard.past_workers
-           where ended_at > statement_timestamp() - interval '1 hour' and pool is not null
+           where ended_at > statement_timestamp() - interval '1 hour'
            order by ended_at desc limit 6000) as newest
    group by pool
 )

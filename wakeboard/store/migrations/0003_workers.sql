@@ -1,4 +1,4 @@
--- Worker processes and the job types that they know.
+-- Worker processes, and the job types that they know.
 
 create table workers (
   worker_id  bigint primary key,
@@ -6,6 +6,7 @@ create table workers (
   pool       text not null,
   host       text not null default '',
   version    text not null default '',
+  pod_uid    text,
   queues     text[] not null,
   capacity   integer not null,
   lease_s    integer not null,
@@ -20,6 +21,7 @@ create table workers (
   constraint capacity_is_1_to_1000000 check (capacity between 1 and 1000000)
 ) with (fillfactor = 50);
 comment on table workers is 'Worker processes that are alive, by their heartbeats.';
+comment on column workers.pod_uid is 'the uid of its pod; null: unknown';
 
 -- register_worker bounds the number of types.
 create table worker_types (
@@ -30,3 +32,13 @@ create table worker_types (
   primary key (job_type, queue, pool)
 );
 comment on table worker_types is 'Which job types each pool knew lately, in which queues.';
+
+create table past_workers (
+  worker_id  bigint primary key,
+  name       text not null,
+  pool       text not null,
+  started_at timestamptz not null,
+  ended_at   timestamptz not null default statement_timestamp()
+);
+create index past_workers_ended on past_workers (ended_at);
+comment on table past_workers is 'Worker processes that have ended, as long as the history may have runs of them.';

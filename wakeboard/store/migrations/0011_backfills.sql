@@ -1,7 +1,4 @@
 -- Backfills: ticks of the past that become runs.
--- locks: action_tokens
-
-alter type run_trigger add value 'backfill';
 
 create table backfills (
   id            bigint generated always as identity primary key,
@@ -48,23 +45,3 @@ create unique index a_tick_waits_in_one_backfill on backfill_ticks (definition_i
 create index backfill_ticks_definition on backfill_ticks (definition_id, tick);
 create index backfill_ticks_run on backfill_ticks (run_id) where run_id is not null;
 comment on table backfill_ticks is 'The ticks of each backfill, and the run of each.';
-
-alter table action_tokens drop constraint "action_is_run-now_retry-dead_or_discard-dead";
-alter table action_tokens add constraint "action_is_run-now_retry-dead_discard-dead_or_backfill"
-  check (action in ('run-now', 'retry-dead', 'discard-dead', 'backfill'));
-
--- backfill:N is the key of the runs of one backfill. The new pattern allows all that the former one does.
-alter domain limit_key_name drop constraint limit_key_is_a_name;
-alter domain limit_key_name add constraint limit_key_is_a_name check (
-  value ~ '^([A-Za-z0-9][A-Za-z0-9._/-]*|(schedule|backfill):[0-9]+)$' and octet_length(value) <= 128
-  or refuse_value('limit_key', value)) not valid;
-
-create domain backfill_number as bigint check (
-  value > 0 or refuse_argument('backfill', value::text, 'the id of a backfill'));
-create domain backfill_tick_array as timestamptz[] check (
-  cardinality(value) <= 1000000 and coalesce(array_ndims(value), 1) = 1 and array_position(value, null) is null
-  and 'epoch' <= all (value) and '3000-01-01 00:00+00' > all (value)
-  or refuse_argument('ticks', left(value::text, 60), 'an array of at most 1000000 times from 1970 to 2999'));
-create domain backfill_limit as integer check (
-  value between 1 and 1000000 or refuse_argument('at_once', value::text, 'a whole number from 1 to 1000000'));
-revoke usage on type backfill_number, backfill_tick_array, backfill_limit from public;

@@ -27,8 +27,10 @@ create table run_rollups (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 
 comment on table run_rollups is 'How runs ended in each minute, hour and UTC day, by job type, queue, schedule and step.';
-comment on column run_rollups.grain is 'minute (kept 26 hours), hour (100 days; schedules and steps 8 days) or day; recount: an hour that is being counted again';
-comment on column run_rollups.name is 'all: empty; schedule: its id; step: job type, a space, step name; empty: the steps beyond the first 1,000 of an hour';
+comment on column run_rollups.grain is
+  'minute (kept 26 hours), hour (100 days; schedules and steps 8 days) or day; recount: an hour that is being counted again';
+comment on column run_rollups.name is
+  'all: empty; schedule: its id; step: job type, a space, step name; empty: the steps beyond the first 1,000 of an hour';
 comment on column run_rollups.succeeded is 'runs that succeeded; of a step: how often it was finished';
 comment on column run_rollups.skipped is 'skipped ticks, and runs that did not start in time';
 comment on column run_rollups.discarded is 'dead runs that were discarded';
@@ -61,20 +63,26 @@ comment on table rollup_progress is 'How far roll_up has come. One row.';
 comment on column rollup_progress.is_behind is 'the last call left work for the next one, which does not wait for its interval';
 comment on column rollup_progress.counted_until is 'the minutes before are counted';
 comment on column rollup_progress.checked_until is 'the hours before were compared with the history 10 minutes after they ended';
-comment on column rollup_progress.verified_until is 'the hours before were compared with the history 20 hours after they ended; they are exact';
+comment on column rollup_progress.verified_until is
+  'the hours before were compared with the history 20 hours after they ended; they are exact';
 comment on column rollup_progress.days_until is 'the days before have rows';
 comment on column rollup_progress.details_deleted_until is 'the hours before have no rows of schedules and steps';
-comment on column rollup_progress.slice_minutes is 'how many minutes the next slice counts at most, so that it takes some tenths of a second';
+comment on column rollup_progress.slice_minutes is
+  'how many minutes the next slice counts at most, so that it takes some tenths of a second';
 comment on column rollup_progress.recount_from is 'the hour of checked_until or verified_until is counted again; the minutes before are';
 comment on column rollup_progress.day_name is 'the day of days_until has rows up to this name';
-
 comment on column rollup_progress.drop_waits_since is 'since when drop_partitions keeps a partition because nothing more was verified';
 
--- The history cannot be older than the installation, nor older than its first partition.
 insert into rollup_progress (counted_until, checked_until, verified_until, days_until, details_deleted_until)
 select hour, hour, hour, date_bin('1 day', hour, 'epoch'), hour
-  from (select date_bin('1 hour', greatest(created_at, (
-                 select min(to_timestamp(substring(child.relname from '\d{4}w\d{2}') || ' +00', 'IYYY"w"IW TZH'))
-                   from pg_inherits join pg_class as child on child.oid = inhrelid
-                  where inhparent = 'job_run_history'::regclass and child.relname ~ '^job_run_history_\d{4}w\d{2}$')), 'epoch') as hour
-          from installation) as start;
+  from (select date_bin('1 hour', statement_timestamp(), 'epoch') as hour) as start;
+
+-- `roll_up` writes here; nothing else does, and neither a claim nor a completion.
+create table backlog_samples (
+  sampled_at timestamptz primary key,
+  due        bigint not null,
+  constraint a_sample_is_of_a_whole_minute check (date_bin('1 minute', sampled_at, 'epoch') = sampled_at),
+  constraint a_backlog_is_not_negative check (due >= 0)
+);
+comment on table backlog_samples is 'How many runs waited, once a minute while maintenance runs. Kept for 100 days.';
+comment on column backlog_samples.due is 'runs that were due and not running, at most 100,000 of each queue and priority';

@@ -1,11 +1,4 @@
 -- Who changed what, when, why and from where; and actions on many runs.
--- locks: installation
-
--- Who acts, and the program through which. Both are what the caller says; audit_log.database_user is who Postgres let in.
-create domain audit_actor as text constraint actor_is_printable check (
-  value ~ '^[^\x01-\x1f\x7f-\x9f]+$' and char_length(value) <= 256 or refuse_value('actor', value));
-create domain audit_source as text constraint source_is_known check (
-  value in ('cli', 'board', 'kubectl', 'up', 'sql') or refuse_value('source', value));
 
 -- Only the SQL functions write here, each in the transaction of its action: both commit, or neither.
 create table audit_log (
@@ -33,12 +26,14 @@ create index audit_log_at on audit_log (at);
 create index audit_log_run on audit_log (run_id, id) where run_id is not null;
 create index audit_log_new_run on audit_log (new_run_id, id) where new_run_id is not null;
 create index audit_log_definition on audit_log (definition_id, id) where definition_id is not null;
+create index audit_log_namespace on audit_log (split_part(schedule, '/', 1), id) where schedule is not null;
 create index audit_log_actor on audit_log (actor, id);
 create index audit_log_action on audit_log (action, id);
 -- A bulk action has a row of its own and one for each of its runs. Lists can leave those of the runs out.
 create index audit_log_outline on audit_log (id) where bulk_action_id is null or run_id is null;
 
-comment on table audit_log is 'Actions of administrators, one row for each run or other object that an action changed. Written in the transaction of the action.';
+comment on table audit_log is
+  'Actions of administrators, one row for each run or other object that an action changed. Written in the transaction of the action.';
 comment on column audit_log.actor is 'who acted, as the caller said; by default the database user';
 comment on column audit_log.source is 'the program: cli, board, kubectl (an annotation), up or sql, as the caller said';
 comment on column audit_log.database_user is 'the user of the database session';
@@ -77,19 +72,3 @@ create table bulk_action_runs (
   constraint a_run_is_listed_once_per_bulk_action primary key (bulk_action_id, run_id)
 ) with (fillfactor = 60);
 comment on table bulk_action_runs is 'The runs of each bulk action, and the answer for each.';
-
-alter table installation
-  add column min_audit_retention interval not null default '400 days',
-  add constraint audit_rows_are_kept_for_1_to_3650_days check (min_audit_retention between '1 day' and '3650 days');
-comment on column installation.min_audit_retention is 'audit rows and bulk actions are kept this long';
-
--- Their successors have more parameters. Postgres would keep both.
-drop function if exists cancel(bigint[], text);
-drop function if exists retry(bigint[]);
-drop function if exists discard(bigint[], text);
-drop function if exists replay(bigint[]);
-drop function if exists run_now(bigint);
-drop function if exists pause(text, text);
-drop function if exists resume(text);
-drop function if exists set_limit(text, integer);
-drop function if exists confirm_removal(text);
