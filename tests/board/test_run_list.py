@@ -93,6 +93,8 @@ SEARCHES: list[tuple[str, Fits]] = [
     ("payload.nothing:42", lambda _: False),
     ("generation:1", lambda run: run["definition_generation"] == 1),
     ("-generation:1", lambda run: run["definition_generation"] != 1),
+    ("priority:3 -attempts:0,1", lambda run: run["priority"] == 3 and run["attempts"] > 1),
+    ("worker:no-such", lambda _: False),
     ("id:5,3005", lambda run: run["id"] in {5, 3005}),
     ("limit:openai", lambda _: False),
     ("uuid:0", lambda run: str(run["uuid"]).startswith("0")),

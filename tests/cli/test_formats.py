@@ -121,3 +121,11 @@ def test_a_table_fits_the_terminal_and_counts_wide_characters_twice():
         cell_len(line[: line.index(word) + len(word)]) for line, word in zip(shown, ("TRY", "1/5", "-"), strict=True)
     }
     assert len(ends) == 1
+
+
+def test_a_narrow_terminal_cuts_the_name_last():
+    columns = [Column("RUN OF", shrinks=True), Column("WHEN"), Column("DETAILS", shrinks=True)]
+    rows = [["billing/close-the-month-of-march", "2 h ago", "ValueError: the other side result 503"]]
+
+    assert str(table(columns, rows, 51)[1]) == "billing/close-the-month-of-march  2 h ago  ValueEr…"
+    assert str(table(columns, rows, 45)[1]) == "billing/close-the-month-o…  2 h ago  ValueEr…"

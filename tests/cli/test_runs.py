@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -67,6 +71,39 @@ def test_runs_can_be_filtered(cli: Cli, sample: SampleStore):
     assert ids("--since", "2h") == [mail, of_schedule]
     assert ids("--since", "2020-01-01") == [old, mail, of_schedule]
     assert ids("--limit", "1") == [old]
+
+
+def test_a_search_means_what_it_means_on_the_board(cli: Cli, sample: SampleStore):
+    sample.register_worker("mail")
+    urgent = sample.enqueue("mail", {"customer": 42, "token": "secret"}, priority=1, queue="default")
+    failed, done = sample.enqueue("mail", {"customer": 7}), sample.enqueue("ping")
+    sample.fail(failed)
+    sample.succeed(done)
+
+    def ids(*words: str) -> list[int]:
+        return [run["id"] for run in cli("runs", "--json", *words).json]
+
+    assert ids("type:mail", "payload.customer:42") == ids("priority:1") == [urgent]
+    assert ids("worker:worker-*") == [done, failed]
+    assert ids("attempts:1", "--type", "mail") == ids("status:failed -attempts:0") == [failed]
+    wide = cli("runs", "-o", "wide", "priority:1").lines[1]
+    assert '"customer": 42' in wide
+    assert "secret" not in wide
+    refused = cli("runs", "colour:red")
+    assert (refused.code, refused.out) == (2, "")
+    assert 'no qualifier "colour"' in refused.err
+
+
+def test_a_watched_list_prints_a_run_again_when_its_status_changes(database: str, sample: SampleStore):
+    run = sample.enqueue("ping")
+    command = [str(Path(sys.executable).with_name("wakeboard")), "runs", "--watch", "--dsn", database]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout
+        seen = [watching.stdout.readline().split() for _ in range(2)]
+        sample.succeed(run)
+        seen.append(watching.stdout.readline().split())
+        watching.send_signal(signal.SIGINT)
+    assert [line[:2] for line in seen] == [["ID", "STATUS"], [str(run), "queued"], [str(run), "succeeded"]]
 
 
 def test_a_discarded_run_is_listed_as_discarded_not_dead(cli: Cli, sample: SampleStore):

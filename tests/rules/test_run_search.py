@@ -182,7 +182,7 @@ KNOWN = {
     [
         ("s", ["status:", "schedule:", "since:"]),
         ("-ty", ["-type:"]),
-        ("p", ["payload."]),
+        ("p", ["priority:", "payload."]),
         ("payload.", ["payload.customer:", 'payload."customer id":']),
         ("status:s", ["status:succeeded", "status:skipped", "status:discarded"]),
         ("status:dead,f", ["status:dead,failed"]),

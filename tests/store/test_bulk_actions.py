@@ -11,11 +11,12 @@ import pytest
 
 from tests.store.test_admin_actions import dead
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.bulk_actions import execute_bulk_action
 from wakeboard.store.connection import connect
 from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
-from wakeboard.store.queries.listings import RUN_IDS, RunFilter
+from wakeboard.store.queries.run_selection import RunQuery, ids_of_selected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 MANY = 12_345
-DEAD = RunFilter(statuses=["dead"])
+DEAD = RunQuery(search=parse_run_search("status:dead"), takes=["dead"])
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ async def test_all_runs_of_a_filter_are_retried_and_each_says_by_which_bulk_acti
 ) -> None:
     dead_runs(2345)
     bulk = await store.create_bulk_action_on(
-        "retry", RUN_IDS, DEAD.values(), shown_filter="status:dead", reason="fixed"
+        "retry", *await ids_of_selected(store.conn, DEAD, MANY), shown_filter="status:dead", reason="fixed"
     )
     seen: list[BulkActionProgress] = []
     last = await execute_bulk_action(store, bulk.id, report=seen.append)
@@ -93,7 +94,7 @@ async def test_a_cancel_half_way_leaves_the_remaining_runs_unchanged(
     store: AdminStore, admin: SqlClient, database: str, dead_runs: Callable[[int], list[int]]
 ) -> None:
     dead_runs(MANY)
-    bulk = await store.create_bulk_action_on("retry", RUN_IDS, DEAD.values())
+    bulk = await store.create_bulk_action_on("retry", *await ids_of_selected(store.conn, DEAD, MANY))
     assert bulk.total == MANY
     half_done = asyncio.Event()
 
@@ -128,7 +129,7 @@ async def test_two_executors_change_each_run_once(
     store: AdminStore, admin: SqlClient, database: str, dead_runs: Callable[[int], list[int]]
 ) -> None:
     dead_runs(3000)
-    bulk = await store.create_bulk_action_on("retry", RUN_IDS, DEAD.values())
+    bulk = await store.create_bulk_action_on("retry", *await ids_of_selected(store.conn, DEAD, MANY))
     async with await connect(database) as conn, asyncio.timeout(60):
         both = await asyncio.gather(
             *(execute_bulk_action(each, bulk.id, batch_size=50) for each in (store, AdminStore(conn)))
@@ -152,7 +153,7 @@ async def test_after_a_crash_between_batches_another_process_continues(
 ) -> None:
     """The first executor's connection is closed by force when it has executed some batches."""
     dead_runs(1000)
-    bulk = await store.create_bulk_action_on("retry", RUN_IDS, DEAD.values())
+    bulk = await store.create_bulk_action_on("retry", *await ids_of_selected(store.conn, DEAD, MANY))
     some_done = asyncio.Event()
     async with await connect(database, name="to be killed") as conn:
         executing = asyncio.create_task(

@@ -22,6 +22,7 @@ from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.rules.alert_rules import CONDITIONS
 from wakeboard.rules.backfill_range import BackfillRange
 from wakeboard.rules.rate import Rate
+from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
@@ -37,11 +38,13 @@ from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
 from wakeboard.store.queries.limits import declared_limit_rows, limits_that_differ, list_limits
-from wakeboard.store.queries.listings import Listings, RunFilter
+from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.queue_backlog import read_queue_backlog
 from wakeboard.store.queries.recent_events import EventQueries
 from wakeboard.store.queries.rollups import read_series, read_top
 from wakeboard.store.queries.run_details import read_run_details
+from wakeboard.store.queries.run_list import read_run_page
+from wakeboard.store.queries.run_selection import RunQuery, read_selected_ids
 from wakeboard.store.queries.schedule_state import schedule_states
 from wakeboard.store.statements import checked_call
 from wakeboard.store.worker_api import Failure, Release, Renewal, ScanPositions, Worker, WorkerStore, renew, text_array
@@ -57,6 +60,7 @@ NONCE: Final = 71
 ME: Final = Worker(
     worker_id=NONCE, name="w", pool="p", host="h", version="1", queues=["default"], capacity=9, lease_s=60
 )
+RUNS: Final = "status:queued type:ping queue:default priority:3 -worker:w since:1h"
 PING: Final = text_array(["ping"])
 DAY: Final = timedelta(days=1)
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -112,8 +116,10 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "schedules": reports.schedules,
         "schedule_names": lambda: reports.schedule_names("x"),
         "schedule_times": lambda: _or_nothing(reports.schedule_times(1)),
-        "runs": lambda: reports.runs(RunFilter(job_type="ping", queue="default", since=NOW), 9),
-        "run_ids": lambda: reports.run_ids(RunFilter(queue="default")),
+        "runs": lambda: reports.runs([1]),
+        "payloads": lambda: reports.payloads([1]),
+        "run_page": lambda: read_run_page(conn, parse_run_search(RUNS), namespaces=None, count=9),
+        "selected_ids": lambda: read_selected_ids(conn, RunQuery(search=parse_run_search(RUNS), takes=["queued"])),
         "ids_of": lambda: reports.ids_of([]),
         "ids_between": lambda: reports.ids_between(UUID(int=0), UUID(int=9)),
         "limits": lambda: list_limits(conn),

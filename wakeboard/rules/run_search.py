@@ -34,12 +34,15 @@ QUALIFIERS: Final[Mapping[str, str]] = {  # and what each is for
     "type": "job type, type:send_*",
     "schedule": "schedule:billing/*",
     "queue": "queue:default",
+    "priority": "priority:1,2; 1 is first, 5 is last",
     "error": "text of the error, error:timeout",
     "payload": "a value in the payload, payload.customer:42",
     "since": "since:2h or since:2026-11-21",
     "until": "until:30m or until:2026-11-21T12:00",
     "limit": "limit key, limit:openai",
     "trigger": "trigger:tick,manual,replay,backfill,application",
+    "worker": "the worker that ran an attempt, worker:jobs-*",
+    "attempts": "how many were made, attempts:0",
     "generation": "of the schedule, generation:3",
     "id": "id:42",
     "uuid": "beginning of the uuid, uuid:0192f0c1",
@@ -52,6 +55,7 @@ OPEN_QUOTE: Final = 'A quote is not closed, so the value goes on to the end of t
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO: Final = re.compile(r"(\d{1,6})(s|m|min|h|d|w)")
 _UUID_START: Final = re.compile(r"[0-9a-fA-F-]{1,36}")
+_SMALL_NUMBER: Final = re.compile(r"[0-9]{1,6}")
 _NAME: Final = re.compile(r"([A-Za-z_]+)((?:\.(?:\"[^\"]*\"|[^\s\":.]+))*):")
 _PATH_PART: Final = re.compile(r"\.(?:\"([^\"]*)\"|([^\s\":.]+))")
 _LISTED: Final = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"?|[^\",])+")  # values between commas
@@ -240,11 +244,9 @@ def _value(part: str) -> Value:
 def _example(what: str) -> str:
     name = what.rstrip(":")
     hint = QUALIFIERS.get(name, "send_mail")
-    return (
-        hint.rpartition(", ")[2]
-        if name not in {"since", "until", "trigger"}
-        else f"{name}:{'tick' if name == 'trigger' else '2h'}"
-    )
+    if name in {"since", "until", "trigger", "priority"}:
+        return f"{name}:{ {'trigger': 'tick', 'priority': '1'}.get(name, '2h') }"
+    return hint.rpartition(", ")[2]
 
 
 def _check_value(name: str, value: Value) -> None:
@@ -257,6 +259,8 @@ def _check_value(name: str, value: Value) -> None:
         raise InvalidValue(f'"{shown}" is not a trigger; write {", ".join(TRIGGERS)}.')
     if name in {"id", "generation"} and parse_id(value.text) is None:
         raise InvalidValue(f'"{shown}" is not a number from 1 on; write for example {name}:42.')
+    if name in {"priority", "attempts"} and not _SMALL_NUMBER.fullmatch(value.text):
+        raise InvalidValue(f'"{shown}" is not a number; write for example {name}:2.')
     if name == "uuid" and not _UUID_START.fullmatch(value.text):
         raise InvalidValue(f'"{shown}" is not the beginning of a uuid; write for example uuid:0192f0c1.')
 
@@ -287,6 +291,12 @@ def _moment(name: str, text: str) -> datetime | timedelta:
     if not 1970 <= moment.year <= 3000:  # noqa: PLR2004
         raise InvalidValue(f"{name}: takes times from the year 1970 to 3000.")
     return moment
+
+
+def exact_term(qualifier: str, *values: str, moment: datetime | timedelta | None = None) -> Term:
+    """The term that means exactly these values, which are not checked."""
+    text = f"{qualifier}:{','.join(map(quoted, values))}"
+    return Term(qualifier=qualifier, values=tuple(map(Value, values)), text=text, moment=moment)
 
 
 def quoted(text: str) -> str:

@@ -113,7 +113,8 @@ def _require_runs_or_filters(selection: Selection) -> None:
 
 def _finder(selection: Selection) -> Callable[[Session], Awaitable[list[int]]]:
     """The query for the selected runs. Raises InvalidValue before the command connects."""
-    from wakeboard.cli.support.lookup import find_runs, parse_run, run_filter
+    from wakeboard.cli.support.lookup import find_runs, parse_run, run_search
+    from wakeboard.store.queries.run_selection import RunQuery, read_selected_ids
 
     runs = [parse_run(text) for text in selection.runs or ()]
     since = parse_since(selection.since) if selection.since is not None else None
@@ -122,8 +123,8 @@ def _finder(selection: Selection) -> Callable[[Session], Awaitable[list[int]]]:
         if runs:
             return await find_runs(session.listings, runs)
         statuses = selection.selected_statuses
-        matching = await run_filter(session, statuses, selection.schedule, selection.job_type, selection.queue, since)
-        return await session.listings.run_ids(matching)
+        search = await run_search(session, statuses, selection.schedule, selection.job_type, selection.queue, since)
+        return await read_selected_ids(session.conn, RunQuery(search=search, takes=statuses))
 
     return find
 
@@ -141,10 +142,8 @@ class _Preview:
 
 
 async def _preview(session: Session, find: Callable[[Session], Awaitable[list[int]]]) -> _Preview:
-    from wakeboard.store.queries.listings import RunFilter
-
     ids = await find(session)
-    return _Preview(ids, await session.listings.runs(RunFilter(ids=ids), len(ids)) if ids else [], session.now)
+    return _Preview(ids, await session.listings.runs(ids), session.now)
 
 
 def _confirmed(verb: str, find: Callable[[Session], Awaitable[list[int]]]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Resolves what the user typed: a schedule by its name, runs by id or uuid, filter options to a RunFilter."""
+"""Resolves what the user typed: a schedule by its name, runs by id or uuid, filter options to a RunSearch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.listings import Listings, RunFilter, ScheduleName
+    from wakeboard.rules.run_search import RunSearch
+    from wakeboard.store.queries.listings import Listings, ScheduleName
 
 UUID_DIGITS = 32
 MIN_UUID_DIGITS = 8
@@ -121,22 +122,23 @@ def _listed(names: Sequence[str]) -> str:
     return (f"{', '.join(others)} or {last}" if others else last) + more
 
 
-async def run_filter(
+async def run_search(
     session: Session,
-    statuses: Sequence[str],
+    statuses: Sequence[str] | None,
     schedule: str | None,
     job_type: str | None,
     queue: str | None,
     since: timedelta | datetime | None,
-) -> RunFilter:
-    """The filter of these options. Raises WakeboardError if there is no such schedule."""
-    from wakeboard.store.queries.listings import RunFilter
+) -> RunSearch:
+    """The search that these options are. Raises WakeboardError if there is no such schedule."""
+    from wakeboard.rules.run_search import RunSearch, exact_term
 
     known = await find_schedule(session.listings, schedule, include_removed=True) if schedule is not None else None
-    return RunFilter(
-        statuses=statuses,
-        definition_id=known.id if known else None,
-        job_type=job_type,
-        queue=queue,
-        since=time_since(since, session.now) if since is not None else None,
-    )
+    terms = [
+        exact_term("status", *statuses) if statuses else None,
+        exact_term("schedule", known.short) if known else None,
+        exact_term("type", job_type) if job_type is not None else None,
+        exact_term("queue", queue) if queue is not None else None,
+        exact_term("since", moment=time_since(since, session.now)) if since is not None else None,
+    ]
+    return RunSearch(terms=tuple(term for term in terms if term is not None))

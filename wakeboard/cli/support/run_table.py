@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.cli.support.tables import Column, styled
+from wakeboard.cli.support.time_args import in_display_zone
 from wakeboard.display_zone import in_zone
 from wakeboard.rules.humanize import counted, due, reason_in_words, relative
+from wakeboard.rules.mask_json import mask_json
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -26,6 +28,28 @@ RUN_COLUMNS = (
     Column("TRY", right=True),
     Column("DETAILS", shrinks=True),
 )
+
+
+WIDE_COLUMNS = (
+    *RUN_COLUMNS[:3],
+    Column("TYPE", shrinks=True),
+    Column("QUEUE", shrinks=True),
+    Column("PRIORITY", right=True),
+    Column("DUE"),
+    Column("STARTED"),
+    Column("ENDED"),
+    *RUN_COLUMNS[4:],
+    Column("PAYLOAD", shrinks=True),
+)
+
+
+def wide_run_cells(run: RunRow, payload: str, now: datetime) -> list[str | Text]:
+    """The cells of one run for WIDE_COLUMNS: with all its times as they are, and its payload without masked values."""
+    cells = run_cells(run, now)
+    ended = run.finished_at or run.dead_at or run.failed_at
+    times = [in_display_zone(time) if time else "-" for time in (run.run_at, run.started_at, ended)]
+    of_run = [one_line(run.job_type), one_line(run.queue), str(run.priority)]
+    return [*cells[:3], *of_run, *times, *cells[4:], one_line(mask_json(payload).text)]
 
 
 def run_cells(run: RunRow, now: datetime) -> list[str | Text]:

@@ -51,7 +51,7 @@ STYLES = {
 class Column:
     """A column and its heading.
 
-    `shrinks`: it is truncated with "…" if the terminal is too narrow, the last such column first.
+    `shrinks`: it is truncated with "…" if the terminal is too narrow. The first such column, the name, comes last.
     """
 
     heading: str
@@ -80,16 +80,11 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: in
     widths = [max(row[at].cell_len for row in rows) for at in range(len(columns))]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
     shrinking = [at for at, column in enumerate(columns) if column.shrinks]
-    for at in reversed(shrinking):
-        cut = max(0, min(excess, widths[at] - READABLE_WIDTH))
+    others, name = shrinking[:0:-1], shrinking[:1]
+    for at, least in [*((at, READABLE_WIDTH) for at in others), *((at, MIN_WIDTH) for at in [*others, *name])]:
+        cut = max(0, min(excess, widths[at] - least))
         widths[at] -= cut
         excess -= cut
-    while excess > 0 and shrinking:
-        widest = max(shrinking, key=lambda at: widths[at])
-        if widths[widest] <= MIN_WIDTH:
-            break
-        widths[widest] -= 1
-        excess -= 1
     return widths
 
 

@@ -177,33 +177,6 @@ class RemovalRow:
     confirmed_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
-    """Selects the runs that match all given fields. `since`: with an event at or after that time."""
-
-    statuses: Sequence[str] = STATUSES
-    definition_id: int | None = None
-    job_type: str | None = None
-    queue: str | None = None
-    since: datetime | None = None
-    ids: Sequence[int] | None = None
-
-    def values(self) -> dict[str, Any]:
-        """The parameters of the queries: the filter, and whether each of the two tables can have a matching run."""
-        stored = ["dead" if status == "discarded" else status for status in self.statuses if status in PAST]
-        return {
-            "live": [status for status in self.statuses if status in LIVE],
-            "past": stored,
-            "read_live": any(status in LIVE for status in self.statuses),
-            "read_past": bool(stored),
-            "definition_id": self.definition_id,
-            "job_type": self.job_type,
-            "queue": self.queue,
-            "since": self.since,
-            "ids": None if self.ids is None else list(self.ids),
-        }
-
-
 RUNS_AFTER: LiteralString = """(
          select array_agg(parent_name order by place)
            from wakeboard.schedule_dependencies where definition_id = def.id)"""
@@ -266,24 +239,6 @@ select def.schedule, def.cron_fields, def.time_zone, def.dst_gap, def.dst_overla
  where def.id = %(id)s
 """
 
-# The two halves of every list of runs. Each is read only if it can match: history may have many millions.
-_LIVE_FITS: LiteralString = """
-       %(read_live)s and run.status::text = any (%(live)s)
-       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
-       and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
-       and (%(job_type)s::text is null or run.job_type = %(job_type)s)
-       and (%(queue)s::text is null or run.queue = %(queue)s)
-       and (%(since)s::timestamptz is null
-            or greatest(run.created_at, run.started_at, run.failed_at, run.dead_at) >= %(since)s)
-"""
-_PAST_FITS: LiteralString = """
-       %(read_past)s and run.status::text = any (%(past)s)
-       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
-       and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
-       and (%(job_type)s::text is null or run.job_type = %(job_type)s)
-       and (%(queue)s::text is null or run.queue = %(queue)s)
-       and (%(since)s::timestamptz is null or run.finished_at >= %(since)s)
-"""
 _BOTH_HAVE: LiteralString = """
        run.id, run.uuid, run.schedule, run.definition_generation,
        run.job_type::text, run.queue::text, run.priority::integer, run.trigger::text,
@@ -307,19 +262,15 @@ PAST_COLUMNS: LiteralString = (
 """
 )
 _RUNS: LiteralString = f"""
-select * from (
-  (select {LIVE_COLUMNS} from wakeboard.job_runs as run where {_LIVE_FITS} order by run.id desc limit %(count)s)
-  union all
-  (select {PAST_COLUMNS} from wakeboard.job_run_history as run where {_PAST_FITS} order by run.id desc limit %(count)s)
-) as newest
- order by id desc
- limit %(count)s
-"""
-RUN_IDS: LiteralString = f"""
-select run.id from wakeboard.job_runs as run where {_LIVE_FITS}
+select {LIVE_COLUMNS} from wakeboard.job_runs as run where run.id = any (%(ids)s)
 union all
-select run.id from wakeboard.job_run_history as run where {_PAST_FITS}
- order by id
+select {PAST_COLUMNS} from wakeboard.job_run_history as run where run.id = any (%(ids)s)
+ order by id desc
+"""
+_PAYLOADS: LiteralString = """
+select id, payload::text from wakeboard.job_runs where id = any (%(ids)s)
+union all
+select id, payload::text from wakeboard.job_run_history where id = any (%(ids)s)
 """
 _IDS_OF_UUIDS: LiteralString = """
 select uuid, id from wakeboard.job_runs where uuid = any (%(uuids)s)
@@ -400,13 +351,13 @@ class Listings:
         """When a schedule is due, in its stored form."""
         return (await self._rows(ScheduleTimes, _SCHEDULE_TIMES, id=definition_id))[0]
 
-    async def runs(self, wanted: RunFilter, count: int) -> list[RunRow]:
-        """The newest `count` runs that fit, newest first (by id)."""
-        return await self._rows(RunRow, _RUNS, **wanted.values(), count=count)
+    async def runs(self, ids: Sequence[int]) -> list[RunRow]:
+        """The runs with these ids, newest first. One that does not exist is left out."""
+        return await self._rows(RunRow, _RUNS, ids=list(ids))
 
-    async def run_ids(self, wanted: RunFilter) -> list[int]:
-        """All runs that fit, oldest first."""
-        return await self._values(RUN_IDS, **wanted.values())
+    async def payloads(self, ids: Sequence[int]) -> dict[int, str]:
+        """The payloads of these runs as JSON texts."""
+        return dict(await read(self.conn, tuple_row, _PAYLOADS, {"ids": list(ids)}))
 
     async def ids_of(self, uuids: Sequence[UUID]) -> dict[UUID, int]:
         """The ids of runs known by uuid. Neither table has an index for it: seconds where there are many millions."""

@@ -45,6 +45,8 @@ _TERMS: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
     "type": ("(run.job_type like any ({}))", "not (run.job_type like any ({}))"),
     "queue": ("(run.queue like any ({}))", "not (run.queue like any ({}))"),
     "trigger": ("(run.trigger::text = any ({}))", "not (run.trigger::text = any ({}))"),
+    "priority": ("(run.priority = any ({}))", "not (run.priority = any ({}))"),
+    "attempts": ("(run.attempts = any ({}))", "not (run.attempts = any ({}))"),
     "generation": ("(run.definition_generation = any ({}))", "(run.definition_generation = any ({})) is not true"),
     "id": ("(run.id = any ({}))", "not (run.id = any ({}))"),
     "uuid": ("(run.uuid::text like any ({}))", "not (run.uuid::text like any ({}))"),
@@ -65,6 +67,12 @@ _LIMIT: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
 _PAYLOAD: LiteralString = (
     "(jsonb_typeof(run.payload #> {path}) not in ('object', 'array') and (run.payload #>> {path}) like any ({values})"
     " or jsonb_typeof(run.payload #> {path}) = 'array' and (run.payload #> {path}) ?| {words})"
+)
+# A run names its worker by a number. An attempt that failed keeps the name.
+_WORKER: LiteralString = (
+    "(run.locked_by in (select worker_id from wakeboard.workers where name like any ({})"
+    " union all select worker_id from wakeboard.past_workers where name like any ({}))"
+    " or exists (select from wakeboard.job_attempts where run_id = run.id and worker like any ({})))"
 )
 _WORD: LiteralString = (
     "(run.job_type ilike {} or coalesce(run.schedule, '') ilike {} or run.id = {} or run.uuid::text like {})"
@@ -124,10 +132,12 @@ def _add_term(made: Conditions, term: Term, table: Table, now: datetime) -> None
             made.add(_UNTIL[table], moment)
         case "limit":
             made.add(_LIMIT[table][term.negated], patterns(term))
-        case "id" | "generation":
+        case "id" | "generation" | "priority" | "attempts":
             made.add(_TERMS[term.qualifier][term.negated], [int(value.text) for value in term.values])
         case "trigger":
             made.add(_TERMS["trigger"][term.negated], [value.text for value in term.values])
+        case "worker":
+            made.add(f"not {_WORKER}" if term.negated else _WORKER, patterns(term), patterns(term), patterns(term))
         case "payload":
             _add_payload_term(made, term)
         case "":

@@ -168,6 +168,11 @@ async def select_runs(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) -> S
     )
 
 
+async def read_selected_ids(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) -> list[int]:
+    """The ids of all selected runs, oldest first."""
+    return await read(conn, scalar_row, *await ids_of_selected(conn, wanted, LARGEST_ID))
+
+
 async def ids_of_selected(
     conn: psycopg.AsyncConnection[Any], wanted: RunQuery, most: int
 ) -> tuple[Composed, dict[str, Any]]:
