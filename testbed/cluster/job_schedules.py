@@ -49,12 +49,12 @@ def path(namespace: str, name: str = "") -> str:
     return f"/apis/wakeboard.dev/v1alpha1/namespaces/{namespace}/jobschedules{'/' * bool(name)}{name}"
 
 
-def refusals(cluster: Cluster, document: dict[str, Any]) -> list[str]:
+def refusals(cluster: Cluster, document: dict[str, Any], namespace: str = "default") -> list[str]:
     """Why the API server would not create this, a sentence for each reason, field first; empty if it would."""
     try:
-        cluster.call("POST", path("default") + "?dryRun=All&fieldValidation=Strict", document)
+        cluster.call("POST", path(namespace) + "?dryRun=All&fieldValidation=Strict", document)
     except Refused as refused:
         status = json.loads(str(refused))
         causes = status.get("details", {}).get("causes", [{"field": "", "message": status["message"]}])
-        return [f"{cause['field']}: {cause['message']}" for cause in causes]
+        return [f"{cause.get('field', '')}: {cause['message']}" for cause in causes]
     return []

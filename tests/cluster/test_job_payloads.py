@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
         ([], "cronJob must name a CronJob"),
         ({}, "cronJob must name a CronJob"),
         ({"cronJob": "../secrets"}, "cronJob must name a CronJob"),
-        ({"cronJob": "report", "image": "evil"}, "a job payload has no field 'image'"),
+        ({"cronJob": "report", "image": "evil"}, "its payload has no field 'image'"),
         ({"cronJob": "report", "args": ["--drop"]}, "this pool lets no payload override env or args"),
         ({"cronJob": "report", "env": {"A": "2"}}, "this pool lets no payload override env or args"),
     ],

@@ -103,8 +103,8 @@ async def test_a_result_with_any_output_is_stored_as_an_object() -> None:
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        ([], "a command payload is an object"),
-        ({"command": ["rm"]}, "a command payload is an object"),
+        ([], "command must name a command"),
+        ({"command": ["rm"]}, "command must name a command"),
         ({"command": "rm"}, "has no command 'rm'"),
         ({"command": "say"}, "takes the args word, and 'word' is missing or unknown"),
         ({"command": "say", "args": {"word": "a", "more": "b"}}, "'more' is missing or unknown"),

@@ -2,7 +2,8 @@
 
 tools/generate_crd.py writes them into the CRD, so they apply without a webhook. A rule may accept more than
 `wakeboard.rules.job_schedule`, never less. CEL cannot check everything (a day that never comes, a payload over 64 KiB,
-a number beyond 2^53, a payload's fields); the operator reports those in the status, with the messages of job_schedule.
+a number beyond 2^53); the operator reports those in the status, with the messages of job_schedule.
+The fields of payloads are refused by an admission policy (tools/generate_admission_policy.py).
 
 The patterns mean the same in RE2 and in Python. Those for a cron expression expect it in upper case. No process imports
 this module at run time.

@@ -71,7 +71,7 @@ def request_of(payload: Any, idempotency_key: str, secrets: Secrets) -> Request:
         for part in {url.raw_path_qs, url.path_qs, *hosts} - {"/", ""}:
             secrets.hide(part, "of the url")
     has_body = "body" in fields
-    method = fields.get("method", "POST" if has_body else "GET")
+    method = fields.get("method") or ("POST" if has_body else "GET")
     text = isinstance(body, str)
     automatic = {"Idempotency-Key": idempotency_key}
     if has_body:
