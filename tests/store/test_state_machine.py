@@ -11,7 +11,6 @@ import os
 import random
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -23,6 +22,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from tests.store.state_machine.database import StoreHarness
 from tests.store.state_machine.full_machine import FullMachine
 from tests.store.state_machine.operations import operations
+from wakeboard.store.schema_files import sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,6 @@ SEED = int(os.environ.get("STATE_MACHINE_SEED", "0")) or (random.getrandbits(32)
 STEPS_PER_EXAMPLE = 60
 EXAMPLES = 30  # at least
 
-FUNCTIONS = Path(__file__).parents[2] / "wakeboard/store/functions"
 LIMITS: Final = ("declare", "run_now", "claim_limited", "a_lease_expires_and_is_reaped", "set_limit")
 PAUSES: Final = ("enqueue", "claim", "complete", "pause", "resume")
 RELEASES: Final = ("enqueue", "claim", "release", "a_run_becomes_due")
@@ -126,7 +125,7 @@ def test_a_wrong_sql_function_is_found(
     harness: StoreHarness, function: str, condition: str, replacement: str, names: tuple[str, ...]
 ) -> None:
     """The state machine can fail: it finds each of these at the same step each time."""
-    text = (FUNCTIONS / f"{function}.sql").read_text("utf-8")
+    (text,) = (one.text for one in sql_functions() if one.name == function)
     assert condition in text
     harness.user.sql(text.replace(condition, replacement))
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 READERS: Final = ("operator", "viewer")
 INSERT_COLUMNS: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
 
+# Each function gets it, except those of triggers: they run with the path of the statement, and name the schema of all
+# they use.
+SEARCH_PATH: Final = "set search_path = pg_catalog, wakeboard, pg_temp"
+
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _DECLARED: Final = re.compile(
     r"^(create|drop) (?:unique )?(table|view|index|type|domain) (?:if (?:not )?exists )?(\w+)"
@@ -53,7 +57,10 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class SqlFunction:
-    """One file of `functions/`. `roles`: parts that may call it (none: internal). `description`: its head comment."""
+    """One file of `functions/`, with its search_path. `roles`: parts that may call it (none: internal).
+
+    `description`: its head comment.
+    """
 
     name: str
     text: str
@@ -143,6 +150,8 @@ def _sql_function(name: str, text: str) -> SqlFunction:
         raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>' or '-- internal (<callers>)'")
     roles = re.findall(r"\w+", head.removeprefix("-- for: ")) if head.startswith("-- for: ") else ()
     function, begin, end = text.partition("create or replace trigger ")
+    if "returns trigger" not in function:
+        function = function.replace("\nas $$\n", f"\n{SEARCH_PATH}\nas $$\n", 1)
     trigger = re.match(r"(\w+) .*? on wakeboard\.(\w+)", end, re.DOTALL)
     return SqlFunction(
         name,

@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.advance_rate(bound wakeboard.job_limits, units bigint)
 returns timestamptz language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select least(
     case when (bound).next_unit_at > statement_timestamp() + 2 * longest then statement_timestamp()

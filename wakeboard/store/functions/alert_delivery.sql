@@ -13,7 +13,6 @@ returns table (
   verdict text, receiver text, notification text, alert_id bigint, rule text, severity text, summary text, examples text[],
   opened_at timestamptz, resolved_at timestamptz)
 language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

@@ -5,7 +5,6 @@
 create or replace function wakeboard.audit_runs(
   action text, ids bigint[], statuses wakeboard.run_status[], answer text, reason text, actor text, source text, bulk_action_id bigint)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare

@@ -12,7 +12,6 @@ create or replace function wakeboard.backlog(
   queues wakeboard.queue_array, within_s wakeboard.horizon_s default 60,
   max_timeout_s wakeboard.longest_timeout_s default 2678400, scan_limit wakeboard.scan_size default 1000)
 returns table (queue text, due bigint, soon bigint, ticks bigint) language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$

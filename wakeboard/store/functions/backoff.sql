@@ -8,7 +8,6 @@
 create or replace function wakeboard.backoff(
   strategy wakeboard.backoff_strategy, base_s integer, cap_s integer, attempts integer)
 returns interval language sql volatile
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select make_interval(secs => least(
            cap_s, base_s * case strategy when 'fixed' then 1 else 2 ^ (least(greatest(attempts, 1), 41) - 1) end) * (0.5 + random() / 2))

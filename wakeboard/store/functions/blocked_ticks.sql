@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.blocked_ticks(definitions bigint[], ticks timestamptz[])
 returns table (definition_id bigint, scheduled_for timestamptz) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '5ms'
 as $$
 #variable_conflict use_column

@@ -9,7 +9,6 @@ create or replace function wakeboard.cancel(
   ids wakeboard.id_array, reason text default 'Cancelled', actor text default null, source wakeboard.acting_program default 'sql',
   bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

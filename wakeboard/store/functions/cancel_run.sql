@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.cancel_run(run_id bigint, run_uuid uuid, reason text default 'Cancelled')
 returns text language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   if not exists (select from get_run(run_id, run_uuid)) then

@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.canonical_json(value jsonb)
 returns jsonb language plpgsql immutable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   return case jsonb_typeof(value)

@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.check_backoff(base_s integer, cap_s integer)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   if cap_s < base_s then

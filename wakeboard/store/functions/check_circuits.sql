@@ -11,7 +11,6 @@
 
 create or replace function wakeboard.check_circuits(ids bigint[])
 returns bigint[] language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare

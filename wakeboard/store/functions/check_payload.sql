@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.check_payload(payload jsonb)
 returns boolean language plpgsql strict
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 declare
   problem text := case

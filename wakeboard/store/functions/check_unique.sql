@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.check_unique(unique_for integer, unique_by text[], if_exists text, has_idempotency_key boolean)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   if unique_for between 1 and 2678400 is not true then

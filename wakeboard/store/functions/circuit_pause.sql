@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.circuit_pause(probes integer)
 returns interval language sql immutable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select least(interval '1 hour', interval '1 minute' * 2 ^ least(probes, 10))
 $$;

@@ -15,7 +15,6 @@ create or replace function wakeboard.claim(
   worker bigint, lease_s integer, queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[],
   job_types text[], count integer, scan_limit integer default 2000, max_timeout_s integer default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan set lock_timeout = '1s'
 as $$

@@ -11,7 +11,6 @@
 create or replace function wakeboard.claim_alert_delivery(
   worker wakeboard.worker_number, queue wakeboard.queue_name, receivers text[])
 returns table (run_id bigint, lease_epoch bigint, uuid uuid, payload jsonb) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

@@ -16,7 +16,6 @@
 
 create or replace function wakeboard.claim_alert_rules(rules jsonb, count wakeboard.row_count default 10000)
 returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz, notified_at timestamptz) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

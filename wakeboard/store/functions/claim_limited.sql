@@ -13,7 +13,6 @@ create or replace function wakeboard.claim_limited(
   worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queues wakeboard.queue_array, job_types wakeboard.job_type_array,
   keys wakeboard.limit_key_array, count wakeboard.row_count, max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '1s'
 as $$
 declare

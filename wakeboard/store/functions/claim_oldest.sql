@@ -12,7 +12,6 @@ create or replace function wakeboard.claim_oldest(
   after_id wakeboard.scan_id_array, job_types wakeboard.job_type_array, count wakeboard.row_count,
   scan_limit wakeboard.scan_size default 2000, max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_sort = off
 set jit = off set plan_cache_mode = force_generic_plan set lock_timeout = '1s'
 as $$

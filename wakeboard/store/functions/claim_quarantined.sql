@@ -8,7 +8,6 @@ create or replace function wakeboard.claim_quarantined(
   worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queues wakeboard.queue_array, job_types wakeboard.job_type_array,
   max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set jit = off set lock_timeout = '1s'
 as $$
 declare

@@ -6,7 +6,6 @@
 create or replace function wakeboard.complete(worker bigint, ids bigint[], epoch bigint, results jsonb default null,
   timed_ids bigint[] default null, started_s_ago real[] default null, ended_s_ago real[] default null)
 returns setof bigint language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   perform worker::worker_number, ids::id_array, epoch::lease_number;

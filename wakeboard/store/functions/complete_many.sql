@@ -11,7 +11,6 @@
 create or replace function wakeboard.complete_many(worker bigint, ids bigint[], epochs bigint[], results jsonb default null,
   timed_ids bigint[] default null, started_s_ago real[] default null, ended_s_ago real[] default null)
 returns setof bigint language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan set lock_timeout = '200ms'
 as $$

@@ -8,7 +8,6 @@
 create or replace function wakeboard.confirm_removal(
   source wakeboard.source_name, reason text default '', actor text default null, acted_through wakeboard.acting_program default 'sql')
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

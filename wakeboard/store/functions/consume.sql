@@ -7,7 +7,6 @@
 create or replace function wakeboard.consume(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, units wakeboard.unit_count)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '200ms'
 as $$
 declare

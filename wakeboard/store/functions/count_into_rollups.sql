@@ -8,7 +8,6 @@ create or replace function wakeboard.count_into_rollups(
   after_dimension wakeboard.rollup_dimension default null, after_name text default null,
   last_dimension wakeboard.rollup_dimension default null, last_name text default null)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_nestloop = off set enable_mergejoin = off set jit = off set plan_cache_mode = force_custom_plan set work_mem = '64MB'
 as $$
 #variable_conflict use_column

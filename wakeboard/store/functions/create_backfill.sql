@@ -19,7 +19,6 @@ create or replace function wakeboard.create_backfill(
   at_once wakeboard.backfill_limit default 1, again wakeboard.switch default false, reason text default '', actor text default null,
   source wakeboard.acting_program default 'sql')
 returns table (id bigint, total integer, found jsonb) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

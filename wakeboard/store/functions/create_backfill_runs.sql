@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.create_backfill_runs(backfill bigint)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare

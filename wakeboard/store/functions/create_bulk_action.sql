@@ -10,7 +10,6 @@ create or replace function wakeboard.create_bulk_action(
   action wakeboard.bulk_action_name, ids bigint[], filter text default '', reason text default '', actor text default null,
   source wakeboard.acting_program default 'sql')
 returns table (id bigint, total integer) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

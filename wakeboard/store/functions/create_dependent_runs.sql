@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.create_dependent_runs(count integer)
 returns table (runs integer, skipped integer) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set lock_timeout = '2s'
 as $$

@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.create_limits(keys text[])
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '50ms'
 as $$
 declare

@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.create_partitions(weeks_ahead integer default 5)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s' set timezone = 'UTC'
 as $$
 declare

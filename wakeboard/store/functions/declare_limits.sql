@@ -12,7 +12,6 @@
 create or replace function wakeboard.declare_limits(
   source wakeboard.source_name, limits jsonb, actor text default null, program wakeboard.acting_program default 'sql')
 returns table (key text, answer text) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

@@ -17,7 +17,6 @@ create or replace function wakeboard.delete_expired(
   key_retention interval default null, dead_retention interval default null, history_retention interval default null,
   count integer default 1000, always wakeboard.switch default false)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 declare

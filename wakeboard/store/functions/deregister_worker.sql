@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.deregister_worker(worker wakeboard.worker_number)
 returns void language sql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
   with gone as (delete from workers where worker_id = worker returning worker_id, name, pool, started_at)

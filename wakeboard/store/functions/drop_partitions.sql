@@ -8,7 +8,6 @@
 
 create or replace function wakeboard.drop_partitions(retention interval default null)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '200ms' set timezone = 'UTC'
 as $$
 declare

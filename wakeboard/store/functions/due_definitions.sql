@@ -11,7 +11,6 @@ returns table (
   id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
   dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, now timestamptz)
 language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set max_parallel_workers_per_gather = 0 set jit = off set lock_timeout = '2s'
 as $$
   select id, generation, next_run_at, last_tick_at, cron_fields, time_zone, dst_gap, dst_overlap, catch_up, catch_up_limit,

@@ -7,7 +7,6 @@
 create or replace function wakeboard.due_limit_keys(
   queues wakeboard.queue_array, after_key text default '', scan_limit wakeboard.scan_size default 200)
 returns setof text language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$

@@ -8,7 +8,6 @@ create or replace function wakeboard.effect(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, key wakeboard.effect_key,
   done wakeboard.switch default false)
 returns text language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '100ms'
 as $$
 declare

@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.end_backfill(backfill bigint)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare

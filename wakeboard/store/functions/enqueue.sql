@@ -28,7 +28,6 @@ create or replace function wakeboard.enqueue(
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
   traceparent text default null, tracestate text default null, after bigint[] default null)
 returns table (id bigint, uuid uuid, created boolean) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -13,7 +13,6 @@
 
 create or replace function wakeboard.enqueue_dependents(count wakeboard.row_count default 1000)
 returns table (ended integer, runs integer, skipped integer, started integer, has_joins boolean) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set lock_timeout = '2s'
 as $$

@@ -15,7 +15,6 @@ create or replace function wakeboard.enqueue_due_ticks(
   tick_definitions bigint[], tick_times timestamptz[],
   skip_definitions bigint[], skip_from timestamptz[], skip_until timestamptz[], skip_counts bigint[], skip_reasons text[])
 returns table (definitions integer, runs integer, skipped bigint, replaced integer) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
 as $$

@@ -8,7 +8,6 @@
 
 create or replace function wakeboard.enqueue_heartbeats(heartbeats jsonb, queue text default 'default')
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

@@ -6,7 +6,6 @@
 create or replace function wakeboard.enqueue_joined_ticks(
   definitions bigint[], ticks timestamptz[], since timestamptz[], owners integer[], parents bigint[], parent_ticks timestamptz[])
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set lock_timeout = '2s'
 as $$

@@ -13,7 +13,6 @@ create or replace function wakeboard.enqueue_many(
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
   traceparent text default null, tracestate text default null, after jsonb default null)
 returns table (id bigint, created boolean) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
 set work_mem = '64MB'                       -- for the copies of the rows that the trigger of job_runs checks
 as $$

@@ -8,7 +8,6 @@
 
 create or replace function wakeboard.enqueue_ready_ticks(definitions bigint[], ticks timestamptz[], at_once integer, also_suspended boolean)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column

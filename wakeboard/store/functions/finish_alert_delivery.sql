@@ -10,7 +10,6 @@ create or replace function wakeboard.finish_alert_delivery(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, outcome text, error_type text default '', error text default '',
   delay_s real default null, result jsonb default null)
 returns text language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

@@ -6,7 +6,6 @@
 create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text, results jsonb default null,
   timed_ids bigint[] default null, started_s_ago real[] default null, ended_s_ago real[] default null)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off set jit = off
 as $$
 begin

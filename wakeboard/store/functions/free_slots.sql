@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.free_slots(key text)
 returns bigint language sql volatile security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off
 as $$
   select coalesce((select max_running from job_limits where job_limits.key = free_slots.key), 1)

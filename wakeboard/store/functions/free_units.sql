@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.free_units(bound wakeboard.job_limits)
 returns bigint language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select case when (bound).paused_until > statement_timestamp()
                and (bound).paused_until <= statement_timestamp() + interval '1 day' then 0   -- else the clock was set back

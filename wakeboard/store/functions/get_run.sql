@@ -10,7 +10,6 @@ returns table (
   status wakeboard.run_status, attempts integer, run_at timestamptz, finished_at timestamptz, error_type text, error text, reason text,
   result jsonb)
 language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

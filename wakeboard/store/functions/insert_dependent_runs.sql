@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.insert_dependent_runs(definitions bigint[], ticks timestamptz[], ids bigint[])
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan
 as $$

@@ -10,7 +10,6 @@ returns table (
   own_fields text, own_zone text, own_gap text, own_overlap text,
   parent_fields text, parent_zone text, parent_gap text, parent_overlap text)
 language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

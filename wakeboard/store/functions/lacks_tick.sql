@@ -7,7 +7,6 @@
 
 create or replace function wakeboard.lacks_tick(cron_fields text, next_run_at timestamptz)
 returns boolean language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select cron_fields is not null and (next_run_at is null or next_run_at > statement_timestamp() + case
     when cron_fields like '% fffffffe 1ffe 7f - %' then interval '4 days'        -- all days, months and weekdays

@@ -7,7 +7,6 @@
 
 create or replace function wakeboard.lease_step()
 returns bigint language sql volatile security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select 1 + floor(random() * 2147483648)::bigint
 $$;

@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.leased_limit_key(worker bigint, run_id bigint, epoch bigint)
 returns text language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 declare
   leased record;

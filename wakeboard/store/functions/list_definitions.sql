@@ -10,7 +10,6 @@ returns table (
   last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean, now timestamptz,
   origin text, labels jsonb)
 language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
   select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, last_synced_at, removed_at is not null,

@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.lock_backfills(runs bigint[], wait boolean default false)
 returns bigint[] language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare

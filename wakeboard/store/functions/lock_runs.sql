@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.lock_runs(ids bigint[])
 returns bigint[] language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '2s'
 as $$
 begin

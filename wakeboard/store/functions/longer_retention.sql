@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.longer_retention(minimum interval, requested interval)
 returns interval language sql immutable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select make_interval(secs => greatest(
            extract(epoch from minimum), case when requested is not null then greatest(least(extract(epoch from requested), 1e9), -1e9) end)::double precision)

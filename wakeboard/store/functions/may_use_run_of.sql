@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.may_use_run_of(created_by text)
 returns boolean language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 declare
   caller constant text := case current_setting('role') when 'none' then session_user::text else current_setting('role') end;

@@ -20,7 +20,6 @@ create or replace function wakeboard.measure_alert(
   condition text, span interval default null, share double precision default 0.95,
   queue_pattern text default null, job_type_pattern text default null, schedule_pattern text default null)
 returns table (value double precision, examples text[]) language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan set lock_timeout = '1s'
 as $$
 #variable_conflict use_column

@@ -10,7 +10,6 @@ create or replace function wakeboard.next_due(
   queues wakeboard.queue_array, job_types wakeboard.job_type_array, within_s wakeboard.horizon_s,
   max_timeout_s wakeboard.longest_timeout_s default 2678400, scan_limit wakeboard.scan_size default 100)
 returns double precision language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan     -- planning takes twenty times as long as the query

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.note_dead_runs(ids bigint[])
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   insert into ended_runs (run_id, definition_id, scheduled_for, outcome)

@@ -2,12 +2,11 @@
 -- Notifies listening workers that runs have ended which others may wait for. It is called for no other end.
 
 create or replace function wakeboard.notify_ended()
-returns trigger language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
+returns trigger language plpgsql
 as $$
 begin
   if exists (select from noted) then
-    perform pg_notify('wakeboard', 'ended');
+    perform pg_catalog.pg_notify('wakeboard', 'ended');
   end if;
   return null;
 end

@@ -8,7 +8,6 @@
 create or replace function wakeboard.pause(
   scope wakeboard.pause_scope, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

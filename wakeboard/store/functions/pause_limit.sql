@@ -6,7 +6,6 @@
 create or replace function wakeboard.pause_limit(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, pause_s wakeboard.limit_pause_s)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '200ms'
 as $$
 declare

@@ -9,7 +9,6 @@
 
 create or replace function wakeboard.plan_backfill(definition wakeboard.definition_number, ticks wakeboard.backfill_tick_array)
 returns table (tick timestamptz, found text) language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

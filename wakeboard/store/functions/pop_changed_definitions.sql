@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.pop_changed_definitions(count wakeboard.row_count default 10000)
 returns setof bigint language sql volatile security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
   with taken as (

@@ -7,7 +7,6 @@
 create or replace function wakeboard.quarantined_since(
   queues wakeboard.queue_array, job_types wakeboard.job_type_array, max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns timestamptz language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '1s'
 as $$
   select run_at

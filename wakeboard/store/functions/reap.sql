@@ -20,7 +20,6 @@
 create or replace function wakeboard.reap(
   after_id wakeboard.scan_id default 0, slice wakeboard.slice_size default 5000, always wakeboard.switch default false)
 returns table (next_id bigint, crashed integer, timed_out integer, dead integer, cancelled integer) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

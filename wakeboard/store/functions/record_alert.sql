@@ -12,7 +12,6 @@ create or replace function wakeboard.record_alert(
   rule text, claimed_at timestamptz, is_firing boolean, summary text default '', value double precision default 0,
   examples text[] default '{}', notification text default null, receivers text[] default '{}', queue text default 'default')
 returns bigint language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '100ms'
 as $$
 #variable_conflict use_column

@@ -7,7 +7,6 @@
 
 create or replace function wakeboard.record_measured_rules(names text[], claimed_at timestamptz)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.record_trace_context(ids bigint[], traceparent text, tracestate text)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 declare
   member constant text := '[ \t]*[a-z0-9][a-z0-9_*/@-]*=[\x20-\x2b\x2d-\x3c\x3e-\x7e]*';

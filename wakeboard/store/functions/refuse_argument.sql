@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.refuse_argument(argument text, value text, wanted text)
 returns boolean language plpgsql
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   raise exception using errcode = '22023', message = format(

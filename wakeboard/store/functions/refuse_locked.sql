@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.refuse_locked()
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   raise exception using errcode = '55P03', message = 'another transaction keeps a lock that this needs; try again';

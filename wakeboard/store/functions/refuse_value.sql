@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.refuse_value(field text, value text)
 returns boolean language plpgsql strict
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 declare
   shown text := to_json(case when char_length(value) > 60 then left(value, 60) || '...' else value end)::text;

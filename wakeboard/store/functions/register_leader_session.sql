@@ -6,7 +6,6 @@
 create or replace function wakeboard.register_leader_session(
   source wakeboard.source_name, term wakeboard.leader_term, client_pid wakeboard.process_number)
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

@@ -10,7 +10,6 @@ create or replace function wakeboard.register_worker(
   version wakeboard.label, queues wakeboard.queue_array, capacity wakeboard.worker_capacity, lease_s wakeboard.lease_duration_s,
   job_types wakeboard.job_type_array, max_workers integer default null, pod_uid wakeboard.label default '')
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
 begin

@@ -16,7 +16,6 @@
 create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[],
   reasons text[] default null, started_s_ago real[] default null, ended_s_ago real[] default null)
 returns setof bigint language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 declare

@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.release_dead_leadership(source wakeboard.source_name)
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.release_leadership(source wakeboard.source_name, term wakeboard.leader_term)
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 begin

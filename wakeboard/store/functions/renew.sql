@@ -15,7 +15,6 @@
 create or replace function wakeboard.renew(
   worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[])
 returns table (id bigint, answer text, epoch bigint) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '1s'
 as $$
 #variable_conflict use_column

@@ -11,7 +11,6 @@ create or replace function wakeboard.replay(
   ids wakeboard.id_array, payload jsonb default null, reason text default '', actor text default null,
   source wakeboard.acting_program default 'sql', bulk_action_id bigint default null)
 returns table (id bigint, answer text, new_id bigint) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

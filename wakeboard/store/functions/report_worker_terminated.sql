@@ -18,7 +18,6 @@ create or replace function wakeboard.report_worker_terminated(
   pod wakeboard.label default '', after_id wakeboard.scan_id default 0, slice wakeboard.slice_size default 20000)
 returns table (next_id bigint, released integer, crashed integer, dead integer, cancelled integer, skipped integer)
 language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

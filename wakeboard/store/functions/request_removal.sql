@@ -5,7 +5,6 @@
 create or replace function wakeboard.request_removal(
   source wakeboard.source_name, names_hash wakeboard.list_hash, count wakeboard.row_count)
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 begin

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.require_read_committed(function_name text)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   if current_setting('transaction_isolation') <> 'read committed' then

@@ -9,7 +9,6 @@ create or replace function wakeboard.reveal(
   run_id bigint, definition bigint, what text, reason text default '', actor text default null,
   source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -14,7 +14,6 @@
 
 create or replace function wakeboard.roll_up(min_interval interval default '1 minute', always boolean default false)
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan set timezone = 'UTC' set lock_timeout = '100ms'
 as $$
 declare

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.rollups_match_history(hour timestamptz)
 returns boolean language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan
 as $$
 declare

@@ -9,7 +9,6 @@ create or replace function wakeboard.run_annotation_action(
   definition wakeboard.definition_number, action wakeboard.annotation_action, token wakeboard.annotation_token,
   record_only wakeboard.switch default false, traceparent text default null)
 returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

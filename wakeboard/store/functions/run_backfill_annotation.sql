@@ -9,7 +9,6 @@ create or replace function wakeboard.run_backfill_annotation(
   range_begin timestamptz default null, range_end timestamptz default null, at_once wakeboard.backfill_limit default 1,
   again wakeboard.switch default false, refusal text default null, record_only wakeboard.switch default false)
 returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

@@ -10,7 +10,6 @@
 create or replace function wakeboard.run_bulk_action_batch(bulk_action_id bigint, count integer default 1000)
 returns table (total integer, done integer, refused integer, answered integer, finished boolean, cancelled boolean)
 language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

@@ -13,7 +13,6 @@ create or replace function wakeboard.run_facts(
 returns table (
   minute timestamptz, job_type text, queue text, definition_id bigint, step text, measure text, bucket smallint, count bigint)
 language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column

@@ -7,7 +7,6 @@
 create or replace function wakeboard.run_results(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number)
 returns jsonb language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set lock_timeout = '2s'
 as $$
 begin

@@ -7,7 +7,6 @@
 create or replace function wakeboard.run_states(ids wakeboard.id_array)
 returns table (id bigint, uuid uuid, status wakeboard.run_status, run_at timestamptz, generation bigint)
 language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.sample_backlog(present timestamptz)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_sort = off set jit = off set plan_cache_mode = force_custom_plan
 as $$
 declare

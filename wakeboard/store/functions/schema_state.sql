@@ -8,7 +8,6 @@ create or replace function wakeboard.schema_state()
 returns table (
   schema_version integer, migration_names text[], min_code_version text, installation uuid, functions_by text, now timestamptz)
 language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
   select (select max(version) from migrations), array(select name from migrations order by version), min_code_version, id, functions_by, clock_timestamp() from installation

@@ -8,7 +8,6 @@ create or replace function wakeboard.send_test_notification(
   receiver text, queue wakeboard.queue_name default 'default', reason text default '', actor text default null,
   source wakeboard.acting_program default 'sql')
 returns bigint language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 declare
   checked_actor audit_actor := coalesce(actor, session_user);

@@ -7,7 +7,6 @@
 
 create or replace function wakeboard.set_audit_retention(retention interval)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

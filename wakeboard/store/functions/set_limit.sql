@@ -8,7 +8,6 @@
 create or replace function wakeboard.set_limit(
   key text, max_running integer, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

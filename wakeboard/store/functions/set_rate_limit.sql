@@ -11,7 +11,6 @@ create or replace function wakeboard.set_rate_limit(
   key text, rate_count integer, rate_period_s integer default 1, burst integer default 1,
   reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

@@ -7,7 +7,6 @@
 
 create or replace function wakeboard.set_retention(history interval, keys interval, dead interval default null)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.skip_past_deadline(count wakeboard.row_count default 1000)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '2s'
 as $$
 declare

@@ -3,7 +3,6 @@
 
 create or replace function wakeboard.source_of_ticks(definition bigint)
 returns bigint language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off
 as $$
 begin

@@ -7,7 +7,6 @@ create or replace function wakeboard.step(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, name wakeboard.step_name,
   result jsonb default null)
 returns table (done boolean, stored jsonb) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '100ms'
 as $$
 begin

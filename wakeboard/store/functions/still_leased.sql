@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.still_leased(worker wakeboard.worker_number, ids wakeboard.id_array, epochs wakeboard.epoch_array)
 returns setof bigint language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$

@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.store_dependencies(source text, rows jsonb)
 returns void language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

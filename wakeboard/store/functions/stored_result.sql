@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.stored_result(result jsonb)
 returns jsonb language plpgsql immutable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   if pg_column_size(result) > 1048576

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.suspend_definitions(source wakeboard.source_name, ids wakeboard.id_array)
 returns integer language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 declare

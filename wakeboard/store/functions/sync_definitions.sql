@@ -10,7 +10,6 @@
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column

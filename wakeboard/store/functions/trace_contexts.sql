@@ -9,7 +9,6 @@ returns table (
   run_id bigint, traceparent text, tracestate text, epochs bigint[], attempts integer[], outcomes text[], started_ats timestamptz[],
   ended_ats timestamptz[])
 language sql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '1s'
 as $$
   select run.id, context.traceparent, context.tracestate, earlier.epochs, earlier.attempts, earlier.outcomes, earlier.started_ats,

@@ -6,7 +6,6 @@
 
 create or replace function wakeboard.uncount_crashes(worker bigint, ids bigint[], epochs bigint[], reasons text[])
 returns bigint[] language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
 as $$
 declare

@@ -5,7 +5,6 @@
 
 create or replace function wakeboard.unique_key(payload jsonb, names text[])
 returns bytea language plpgsql immutable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 declare
   named jsonb := jsonb_strip_nulls(case when names is null then jsonb_build_object('payload', payload) else (

@@ -9,7 +9,6 @@
 create or replace function wakeboard.unique_run(
   job_type text, key bytea, unique_for integer, new_id bigint, new_uuid uuid, replaces boolean, payload jsonb, run_at timestamptz)
 returns table (run_id bigint, run_uuid uuid) language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -7,7 +7,6 @@
 
 create or replace function wakeboard.unmeasured_rules(rules jsonb)
 returns table (name text, since timestamptz) language plpgsql stable security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
 #variable_conflict use_column

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.update_limit_keys(definition bigint, own_key text, shared_key text)
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare

@@ -4,7 +4,6 @@
 
 create or replace function wakeboard.wait_for_runs(run_id bigint, parents bigint[])
 returns boolean language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
