@@ -141,6 +141,7 @@ async def test_a_browser_logs_in_with_a_token_and_returns_to_its_page(database: 
     with serving(BoardOptions(dsn=database, access=TokenAccess(path))) as board:
         await page.goto(board + "/runs?q=status:dead")
         assert "/login" in page.url
+        await page.get_by_role("link", name="wakeboard.localhost").click()
         await page.get_by_label("Token").fill("wrong")
         await page.get_by_role("button", name="Log in").click()
         await page.get_by_text("This token is not valid.").wait_for()
@@ -149,7 +150,9 @@ async def test_a_browser_logs_in_with_a_token_and_returns_to_its_page(database: 
         await page.wait_for_url("**/runs?q=status:dead")
 
         cookie = (await page.context.cookies())[0]
+        elsewhere = await page.context.cookies([board, "http://localhost:9999"])  # other programs of this machine
 
+    assert (cookie.get("domain"), elsewhere) == ("wakeboard.localhost", [])
     assert (cookie.get("httpOnly"), cookie.get("sameSite")) == (True, "Strict")
 
 

@@ -1,4 +1,4 @@
-"""Paths inside the board: of a request, of a page to go to next, and of a static file."""
+"""Paths inside the board: of a request, of a page to go to next, and of a static file; and the host of a request."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 LONGEST_NEXT: Final = 3000  # bytes of a redirect: proxies refuse an answer whose headers have more than 4 or 8 KiB
 _UNQUOTED: Final = ":/%#?=@[]!$&'()*+,;"  # what a redirect leaves as it is
+
+
+def host_name(host: str) -> str:
+    """The Host header without its port: `localhost:8080` -> `localhost`, `[::1]:80` -> `[::1]`."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
 
 
 def path_of(request: Request) -> str:

@@ -22,6 +22,8 @@ from urllib.parse import quote, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 
+from wakeboard.board.paths import host_name
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -127,12 +129,6 @@ def under_prefix(scope: Scope, prefix: str) -> Scope:
     inside = path.removeprefix(root)
     kept = inside == prefix or inside.startswith(f"{prefix}/")
     return {**scope, "root_path": root + prefix, "path": path if kept else root + prefix + inside}
-
-
-def host_name(host: str) -> str:
-    """The Host header without its port: `localhost:8080` -> `localhost`, `[::1]:80` -> `[::1]`."""
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdecimal() else host
 
 
 def same_origin(origin: str, expected: str) -> bool:

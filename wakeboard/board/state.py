@@ -28,7 +28,10 @@ ACTION_TIMEOUT_S: Final = 10  # of a statement of an action
 READ_CONNECTIONS: Final = 4
 ACTION_CONNECTIONS: Final = 4
 SEARCH_CONNECTIONS: Final = 2  # for searches that examine runs one by one, so that these do not hold up other pages
-LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+OWN_HOST: Final = (
+    "wakeboard.localhost"  # of loopback, as all names under localhost: cookies for it go to no other program
+)
+LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]", OWN_HOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The login page, for ways to log in that ask for a token, and the logout.
 
-The token is kept in a cookie that scripts cannot read. Browsers send it to every port of the board's host, and logging
-out deletes it in the browser only. It is in no URL and no log.
+The token is kept in a cookie that scripts cannot read. Browsers send it to every port of the board's host, so the page
+leads from localhost, where other programs listen, to a name that only the board has. Logging out deletes it in the
+browser only. It is in no URL and no log.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from starlette.routing import Route
 
 from wakeboard.board.access.address import AddressAccess
 from wakeboard.board.access.viewer import cookie_name
-from wakeboard.board.paths import asset_paths, safe_path
+from wakeboard.board.paths import asset_paths, host_name, safe_path
 from wakeboard.board.routing import body_of, set_login_cookie
+from wakeboard.board.state import LOOPBACK_HOSTS, OWN_HOST
 from wakeboard.board.templating import render
 
 if TYPE_CHECKING:
@@ -73,16 +75,25 @@ def _without_login(request: Request) -> list[tuple[bytes, bytes]]:
 def _page(request: Request, wanted: str, problem: str, status: int = 200) -> HTMLResponse:
     board: Board = request.app.state.board
     prefix = request.scope.get("root_path", "")
+    access = board.options.access
     html = render(
         "login.html",
         prefix=prefix,
         wanted=safe_path(wanted),
         problem=problem,
-        hint=access.hint if isinstance(access := board.options.access, AddressAccess) else "",
+        hint=access.hint if isinstance(access, AddressAccess) else "",
+        own_address="" if isinstance(access, AddressAccess) else _own_address(request, prefix + safe_path(wanted)),
         board_name=board.options.name,
         asset=asset_paths(prefix),
     )
     return HTMLResponse(html, status)
+
+
+def _own_address(request: Request, path: str) -> str:
+    """The address of a path at OWN_HOST; "" if the browser uses that name already, or one that is not of loopback."""
+    host = request.headers.get("host", "").lower()
+    name = host_name(host)
+    return f"http://{OWN_HOST}{host.removeprefix(name)}{path}" if name in LOOPBACK_HOSTS - {OWN_HOST} else ""
 
 
 ROUTES = [
