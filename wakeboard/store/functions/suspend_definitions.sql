@@ -1,20 +1,20 @@
 -- for: operator
 -- Suspends these schedules of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their spec_hash,
--- so that an object that is created again is synced and resumes its schedule. Returns how many it suspended.
+-- so that an object that is created again is synced and resumes its schedule. Returns how many it suspended: those that another transaction has
+-- locked are left to the next call.
 
 create or replace function wakeboard.suspend_definitions(source wakeboard.source_name, ids wakeboard.id_array)
 returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
+  mine constant bigint[] := lock_definitions(ids);
   stopped integer;
 begin
   with known as materialized (
     select def.id
       from job_definitions as def
-     where def.id = any (ids) and def.source = suspend_definitions.source and def.removed_at is null and not def.suspended
-     order by def.id
-       for update of def
+     where def.id = any (mine) and def.source = suspend_definitions.source and def.removed_at is null and not def.suspended
   ), updated as (
     update job_definitions as def
        set suspended = true, next_run_at = null, spec_hash = '', updated_at = statement_timestamp()
