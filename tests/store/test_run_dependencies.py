@@ -19,33 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 
-def test_a_run_waits_until_its_parents_have_succeeded(admin: SqlClient, worker: SqlClient):
-    pay, pack = admin.enqueue(), admin.enqueue()
-    ship = admin.enqueue(after=[pay, pack])
-    assert lease(worker, ship) == []
-    succeed(worker, pay)
-    pass_on(worker)
-    assert worker.value("select run_at from job_runs where id = %s", ship).year == 2999
-    succeed(worker, pack)
-    assert pass_on(worker).started == 1
-    assert [one.id for one in lease(worker, ship)] == [ship]
-
-
-def test_a_run_waits_for_no_run_that_has_succeeded(admin: SqlClient, worker: SqlClient):
-    pay = admin.enqueue()
-    succeed(worker, pay)
-    ship = admin.enqueue(after=[pay])
-    assert [one.id for one in lease(worker, ship)] == [ship]
-
-
-def test_a_run_that_waits_is_due_at_its_own_time_at_the_earliest(admin: SqlClient, worker: SqlClient):
-    pay = admin.enqueue()
-    ship = admin.enqueue(after=[pay], run_at="2030-01-01 00:00+00")
-    succeed(worker, pay)
-    pass_on(worker)
-    assert admin.value("select run_at from job_runs where id = %s", ship).year == 2030
-
-
 def test_each_run_of_enqueue_many_waits_for_its_own_parents(admin: SqlClient, worker: SqlClient):
     with admin.conn.transaction():
         pay, pack = enqueue_many(admin.conn, [Job("ping"), Job("ping", priority=4)])
@@ -78,16 +51,6 @@ def test_a_run_of_enqueue_many_that_exists_already_is_left_as_it_is(admin: SqlCl
         enqueue_many(admin.conn, [Job("ping", after=7)])  # pyright: ignore[reportArgumentType]
 
 
-def test_runs_of_one_transaction_may_wait_for_each_other(admin: SqlClient, worker: SqlClient):
-    with admin.conn.transaction():
-        pay = admin.enqueue()
-        ship = admin.enqueue(after=[pay])
-    succeed(worker, pay)
-    pass_on(worker)
-    succeed(worker, ship)
-    assert admin.column("select id from job_run_history order by id") == [pay, ship]
-
-
 def test_a_parent_that_ends_while_its_child_is_enqueued_frees_it(
     admin: SqlClient, worker: SqlClient, meanwhile: ThreadPoolExecutor
 ):
@@ -105,16 +68,6 @@ def test_a_parent_that_ends_while_its_child_is_enqueued_frees_it(
     assert [each.id for each in lease(worker, ship)] == [ship]
 
 
-def test_a_waiting_run_continues_with_the_replay_of_a_cancelled_parent(admin: SqlClient, worker: SqlClient):
-    pay = admin.enqueue()
-    ship = admin.enqueue(after=[pay])
-    admin.sql("select cancel(%s)", [pay])
-    again = admin.value("select new_id from replay(%s)", [pay])
-    succeed(worker, again)
-    pass_on(worker)
-    assert [one.id for one in lease(worker, ship)] == [ship]
-
-
 def test_a_replay_reads_the_results_of_the_runs_that_the_first_one_waited_for(admin: SqlClient, worker: SqlClient):
     pay = admin.enqueue()
     ship = admin.enqueue(after=[pay])
@@ -126,33 +79,6 @@ def test_a_replay_reads_the_results_of_the_runs_that_the_first_one_waited_for(ad
         (run,) = lease(worker, ship)
         assert worker.value("select run_results(%s, %s, %s)", worker.worker_id, run.id, run.epoch) == [7]
         worker.sql("select complete(%s, %s, %s)", worker.worker_id, [run.id], run.epoch)
-
-
-def test_a_replay_of_a_run_that_was_cancelled_while_it_waited_waits_for_the_same_runs(
-    admin: SqlClient, worker: SqlClient
-):
-    pay, pack = admin.enqueue(), admin.enqueue()
-    ship = admin.enqueue(after=[pay, pack])
-    admin.sql("select cancel(%s)", [ship])
-    succeed(worker, pack)  # its end is not passed on yet
-    again = admin.value("select new_id from replay(%s)", [ship])
-    assert admin.value("select run_at from job_runs where id = %s", again).year == 2999
-    pass_on(worker)
-    assert lease(worker, again) == []
-    succeed(worker, pay)
-    assert pass_on(worker).started == 1
-    assert [one.id for one in lease(worker, again)] == [again]
-
-
-def test_a_replay_whose_parent_was_cancelled_is_refused_until_that_is_replayed(admin: SqlClient, worker: SqlClient):
-    pay = admin.enqueue()
-    ship = admin.enqueue(after=[pay])
-    admin.sql("select cancel(%s)", [pay, ship])
-    answer = admin.value("select answer from replay(%s)", [ship])
-    assert answer == f"refused: it waits for run {pay}, which will not succeed; replay that one first"
-    succeed(worker, admin.value("select new_id from replay(%s)", [pay]))
-    again = admin.value("select new_id from replay(%s)", [ship])
-    assert [one.id for one in lease(worker, again)] == [again]
 
 
 def test_a_replay_of_a_parent_that_succeeded_does_not_stop_the_run_that_waited_for_it(
@@ -205,14 +131,6 @@ def test_a_run_cannot_wait_for_itself(admin: SqlClient):
         last = admin.value("select last_value from job_runs_id_seq")
         with pytest.raises(WakeboardError, match="which does not exist"):
             enqueue_many(admin.conn, [Job("ping", after=[last + guess])])
-
-
-def test_a_waiting_run_can_be_cancelled(admin: SqlClient, worker: SqlClient):
-    pay = admin.enqueue()
-    ship = admin.enqueue(after=[pay])
-    assert admin.value("select answer from cancel(%s)", [ship]) == "cancelled"
-    succeed(worker, pay)
-    assert pass_on(worker).started == 0
 
 
 @pytest.mark.parametrize(

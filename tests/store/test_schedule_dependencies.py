@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,28 +22,6 @@ def pipeline(admin: SqlClient) -> tuple[int, int, int]:
     return extract, rates, transform
 
 
-def test_a_run_is_created_when_the_runs_of_all_parents_have_succeeded(
-    admin: SqlClient, worker: SqlClient, pipeline: tuple[int, int, int]
-):
-    extract, rates, transform = pipeline
-    first, second = tick(admin, extract), tick(admin, rates)
-    succeed(worker, first)
-    assert pass_on(worker).runs == 0
-    succeed(worker, second)
-    assert pass_on(worker).runs == 1
-    assert days(admin, transform) == ["Mon"]
-    assert admin.column("select parent_id from run_dependencies order by place") == [first, second]
-
-
-def test_ticks_do_not_mix(admin: SqlClient, worker: SqlClient, pipeline: tuple[int, int, int]):
-    extract, rates, transform = pipeline
-    succeed(worker, tick(admin, extract, MONDAY), tick(admin, rates, TUESDAY))
-    assert pass_on(worker).runs == 0
-    succeed(worker, tick(admin, extract, TUESDAY))
-    pass_on(worker)
-    assert days(admin, transform) == ["Tue"]
-
-
 def test_a_dead_parent_blocks_its_child_until_a_retry_succeeds(
     admin: SqlClient, worker: SqlClient, pipeline: tuple[int, int, int]
 ):
@@ -60,114 +37,6 @@ def test_a_dead_parent_blocks_its_child_until_a_retry_succeeds(
     succeed(worker, first)
     pass_on(worker)
     assert days(admin, transform) == ["Mon"]
-
-
-def test_a_replay_of_a_discarded_parent_continues_its_tick(
-    admin: SqlClient, worker: SqlClient, pipeline: tuple[int, int, int]
-):
-    extract, rates, transform = pipeline
-    first = tick(admin, extract)
-    die(worker, first)
-    admin.sql("select discard(%s)", [first])
-    succeed(worker, tick(admin, rates))
-    pass_on(worker)
-    succeed(worker, admin.value("select new_id from replay(%s)", [first]))
-    pass_on(worker)
-    assert days(admin, transform) == ["Mon"]
-
-
-def test_a_replay_of_a_parent_that_succeeded_creates_no_second_run(
-    admin: SqlClient, worker: SqlClient, pipeline: tuple[int, int, int]
-):
-    extract, rates, transform = pipeline
-    first = tick(admin, extract)
-    succeed(worker, first, tick(admin, rates))
-    pass_on(worker)
-    succeed(worker, *[run for run, _ in made(admin, transform)])
-    succeed(worker, admin.value("select new_id from replay(%s)", [first]))
-    pass_on(worker)
-    assert days(admin, transform) == ["Mon"]
-
-
-ENDS = ("die", "cancel", "discard", "succeed", "lapse", "terminate", "release")
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_ended_counts_every_end(admin: SqlClient, worker: SqlClient, end: str):
-    extract, clean = admin.define("extract"), admin.define("clean")
-    after(admin, clean, "extract", outcome="Ended")
-    run = tick(admin, extract)
-    if end == "succeed":
-        succeed(worker, run)
-    elif end == "cancel":
-        admin.sql("select cancel(%s)", [run])
-    elif end in {"lapse", "terminate", "release"}:
-        admin.sql("update job_runs set crash_count = 2, release_count = 4, max_attempts = 1 where id = %s", run)
-        worker.register()
-        (one,) = worker.claim_quarantined()
-        if end == "lapse":
-            admin.let_lapse(run)
-            admin.reap()
-        elif end == "terminate":
-            admin.sql("select report_worker_terminated(%s, 'OOMKilled')", worker.worker_id)
-        else:
-            worker.release(one)
-    else:
-        die(worker, run)
-    if end not in {"succeed", "cancel"}:
-        assert admin.status(run) == "dead"
-    pass_on(worker)
-    if end == "discard":
-        admin.sql("select discard(%s)", [run])
-        pass_on(worker)
-    assert days(admin, clean) == ["Mon"]
-
-
-@pytest.mark.parametrize("end", ["die", "cancel"])
-def test_only_a_success_counts_unless_the_schedule_says_ended(admin: SqlClient, worker: SqlClient, end: str):
-    extract, clean = admin.define("extract"), admin.define("clean")
-    after(admin, clean, "extract")
-    run = tick(admin, extract)
-    if end == "die":
-        die(worker, run)
-    else:
-        admin.sql("select cancel(%s)", [run])
-    pass_on(worker)
-    assert days(admin, clean) == []
-    assert admin.column("select run_id from ended_runs") == []
-
-
-def test_a_run_now_and_its_replay_have_no_tick_to_pass_on(admin: SqlClient, worker: SqlClient):
-    extract, transform = admin.define("extract"), admin.define("transform")
-    after(admin, transform, "extract", outcome="Ended")
-    run = admin.value("select id from run_now(%s)", extract)
-    succeed(worker, run)
-    pass_on(worker)
-    for end in (succeed, die):
-        end(worker, admin.value("select new_id from replay(%s)", [run]))
-        pass_on(worker)
-    assert days(admin, transform) == []
-
-
-def test_a_tick_that_started_too_late_starts_nothing(admin: SqlClient, worker: SqlClient):
-    extract, clean = admin.define("extract"), admin.define("clean")
-    after(admin, clean, "extract", outcome="Ended")
-    run = tick(admin, extract)
-    admin.sql("update job_runs set start_before = now() - interval '1 s' where id = %s", run)
-    assert admin.value("select skip_past_deadline()") == 1
-    pass_on(worker)
-    assert days(admin, clean) == []
-
-
-def test_a_tick_flows_through_the_whole_graph(admin: SqlClient, worker: SqlClient):
-    chain = [admin.define(f"level-{level}") for level in range(5)]
-    for level, definition in enumerate(chain[1:]):
-        after(admin, definition, f"level-{level}")
-    succeed(worker, tick(admin, chain[0]))
-    for definition in chain[1:]:
-        pass_on(worker)
-        succeed(worker, *[run for run, _ in made(admin, definition)])
-    assert days(admin, chain[-1]) == ["Mon"]
 
 
 def test_a_replay_of_an_old_parent_creates_no_second_run(admin: SqlClient, worker: SqlClient):
@@ -186,45 +55,6 @@ def test_a_replay_of_an_old_parent_creates_no_second_run(admin: SqlClient, worke
     admin.sql("truncate job_run_history")
     admin.sql("select delete_expired(always => true)")
     assert admin.column("select true from schedule_ticks") == []
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_each_tick_becomes_one_run_whatever_happens_in_whatever_order(
-    admin: SqlClient, worker: SqlClient, other: SqlClient, pipeline: tuple[int, int, int], seed: int
-):
-    """Random retries, replays, edits and backfills; two callers of maintenance."""
-    extract, rates, transform = pipeline
-    chance = random.Random(seed)
-    ticks = [f"2026-01-{day:02} 00:00+00" for day in range(1, 11)]
-    open_runs = [tick(admin, parent, at) for parent in (extract, rates) for at in ticks]
-    chance.shuffle(open_runs)
-    done: list[int] = []
-    while open_runs:
-        run = open_runs.pop()
-        match chance.random():
-            case x if x < 0.2:
-                die(worker, run)
-                admin.sql("select retry(%s)", [run])
-                open_runs.insert(0, run)
-            case x if x < 0.3:
-                admin.sql("select cancel(%s)", [run])
-                open_runs.insert(0, admin.value("select new_id from replay(%s)", [run]))
-            case x if x < 0.4 and done:
-                open_runs[:0] = [run, admin.value("select new_id from replay(%s)", [chance.choice(done)])]
-            case _:
-                succeed(worker, run)
-                done.append(run)
-        if chance.random() < 0.2:  # an edit that changes nothing of the graph
-            admin.sql("update job_definitions set generation = generation + 1 where id = %s", transform)
-        if chance.random() < 0.4:
-            pass_on(chance.choice([worker, other]))
-        children = [run for run, _ in made(admin, transform)]
-        if children and chance.random() < 0.5:
-            succeed(worker, *children)
-    pass_on(worker)
-    assert admin.column(
-        "select count(*) from all_runs where definition_id = %s and trigger = 'tick' group by scheduled_for", transform
-    ) == [1] * len(ticks)
 
 
 def test_two_callers_at_the_ends_of_two_parents_create_the_run(
@@ -252,10 +82,9 @@ def test_a_locked_schedule_stops_no_other_schedule(admin: SqlClient, worker: Sql
     succeed(worker, tick(admin, rates))
     with other.conn.transaction():
         other.sql("select run_now(%s)", locked)
-        for _ in range(200):  # with a few rows in each call; the one that is behind them is found by chance
+        for _ in range(2):
             admin.sql("select * from enqueue_dependents(3)")
-            if days(admin, neighbour):
-                break
+        assert days(admin, neighbour) == ["Mon"]
         pass_on(worker)
         assert (days(admin, neighbour), len(days(admin, sibling)), days(admin, locked)) == (["Mon"], 10, [])
     pass_on(worker)
@@ -279,36 +108,6 @@ def test_ticks_that_wait_for_a_locked_schedule_stop_no_other_ones(
         assert [admin.value("select runs from enqueue_dependents(1)") for _ in range(3)] == [1, 1, 0]
     assert [admin.value("select runs from enqueue_dependents(2)") for _ in range(2)] == [2, 0]
     assert days(admin, first) == days(admin, second) == ["Mon", "Tue"]
-
-
-@pytest.mark.parametrize("scope", ["schedule:{}", "queue:later", "all"])
-def test_a_paused_schedule_gets_its_runs_later(admin: SqlClient, worker: SqlClient, scope: str):
-    extract, transform = admin.define("extract"), admin.define("transform", queue="later")
-    after(admin, transform, "extract")
-    run = tick(admin, extract)
-    succeed(worker, run)
-    admin.sql("select pause(%s)", scope.format(transform))
-    pass_on(worker)
-    assert days(admin, transform) == []
-    admin.sql("select resume(%s)", scope.format(transform))
-    pass_on(worker)
-    assert days(admin, transform) == ["Mon"]
-
-
-@pytest.mark.parametrize(
-    ("policy", "runs", "reasons"),
-    [("Allow", 2, []), ("Queue", 2, []), ("Forbid", 1, ["Forbidden"]), ("Replace", 1, ["Replaced"])],
-)
-def test_the_concurrency_policy_of_a_child_applies(
-    admin: SqlClient, worker: SqlClient, policy: str, runs: int, reasons: list[str]
-):
-    extract, transform = admin.define("extract"), admin.define("transform", policy)
-    after(admin, transform, "extract")
-    for day in (MONDAY, TUESDAY):
-        succeed(worker, tick(admin, extract, day))
-        pass_on(worker)
-    assert admin.value("select count(*) from job_runs where definition_id = %s", transform) == runs
-    assert admin.column("select reason from job_run_history where definition_id = %s", transform) == reasons
 
 
 def test_a_child_whose_runs_die_creates_no_more_and_probes_after_a_pause_that_doubles(

@@ -1,6 +1,6 @@
 -- internal (called by enqueue_dependents and enqueue_joined_ticks)
--- Creates the runs of up to `count` ticks whose dependencies have ended (schedule_ticks.waits_for is 'run'). Those that are locked, and those
--- of schedules that are paused, suspended or locked, stay. While the circuit of a schedule is open (suspend_after_dead), its ticks are
+-- Creates the runs of up to `count` ticks whose dependencies have ended (schedule_ticks.waits_for is 'run'). Those of schedules
+-- that are paused, suspended or locked stay. While the circuit of a schedule is open (suspend_after_dead), its ticks are
 -- skipped (CircuitOpen), except probes: the newest tick that is ready after the pause, if a tick was skipped since the pause began. Returns
 -- the numbers of runs created and of ticks skipped, because of concurrencyPolicy or the circuit.
 
@@ -14,9 +14,6 @@ declare
   definitions bigint[];
   ticks timestamptz[];
   ids bigint[];
-  free_definitions bigint[];           -- ticks that no other transaction has locked
-  free_ticks timestamptz[];
-  ordered bigint[];
   mine bigint[];
   broken bigint[] := '{}';             -- their circuit is open
   probing bigint[] := '{}';
@@ -47,28 +44,6 @@ begin
            where tick.waits_for = 'run' and tick.definition_id = any (mine)
            order by row_number() over (partition by tick.definition_id order by tick.scheduled_for), tick.definition_id
            limit create_dependent_runs.count) as ready;
-  if ticks is null then
-    return query select 0, 0;
-    return;
-  end if;
-  -- Those that another transaction has locked stay. So do the other ticks of their schedules, if these depend on the order of ticks.
-  select array_agg(known.definition_id), array_agg(known.scheduled_for) into free_definitions, free_ticks
-    from (select tick.definition_id, tick.scheduled_for
-            from unnest(definitions, ticks) as ready (definition_id, scheduled_for)
-            join schedule_ticks as tick on tick.definition_id = ready.definition_id and tick.scheduled_for = ready.scheduled_for
-           where tick.waits_for = 'run'
-             for no key update of tick skip locked) as known;
-  if coalesce(cardinality(free_ticks), 0) < cardinality(ticks) then
-    ordered := array(
-      select def.id
-        from (select * from unnest(definitions, ticks) except select * from unnest(free_definitions, free_ticks)) as left_out (id, tick)
-        join job_definitions as def on def.id = left_out.id
-       where def.concurrency_policy <> 'Allow' or def.suspend_after_dead is not null);
-    select array_agg(free.id), array_agg(free.tick) into free_definitions, free_ticks
-      from unnest(free_definitions, free_ticks) as free (id, tick) where free.id <> all (ordered);
-  end if;
-  definitions := free_definitions;
-  ticks := free_ticks;
   if ticks is null then
     return query select 0, 0;
     return;

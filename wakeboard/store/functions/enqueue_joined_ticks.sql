@@ -1,7 +1,7 @@
 -- for: worker, operator
 -- Creates the runs of those ticks (definitions[i], ticks[i]) for which all the ticks (parents[k], parent_ticks[k]) with owners[k] = i have
--- ended, as `joins_to_check` asks for. since[i]: the tick of the schedule before; null if its ticks cannot be computed. Ticks that
--- another transaction has locked, and those of schedules that it has locked, are left to the next call. Returns the number of runs created.
+-- ended, as `joins_to_check` asks for. since[i]: the tick of the schedule before; null if its ticks cannot be computed. Those of
+-- schedules that another transaction has locked are left to the next call. Returns the number of runs created.
 
 create or replace function wakeboard.enqueue_joined_ticks(
   definitions bigint[], ticks timestamptz[], since timestamptz[], owners integer[], parents bigint[], parent_ticks timestamptz[])
@@ -11,7 +11,6 @@ set lock_timeout = '2s'
 as $$
 declare
   mine bigint[];
-  free_rows tid[];
 begin
   perform require_read_committed('enqueue_joined_ticks');
   if (cardinality(definitions) = all (array[cardinality(ticks), cardinality(since)])
@@ -20,12 +19,6 @@ begin
     raise exception using errcode = '22023', message = 'arrays of enqueue_joined_ticks are null or differ in length';
   end if;
   mine := array(select def.id from job_definitions as def where def.id = any (definitions) order by def.id for no key update skip locked);
-  free_rows := array(
-    select known.ctid
-      from unnest(definitions, ticks) as joined (definition_id, tick)
-      join schedule_ticks as known on known.definition_id = joined.definition_id and known.scheduled_for = joined.tick
-     where known.waits_for = 'check' and known.definition_id = any (mine)
-       for no key update of known skip locked);
   update schedule_ticks as known
      set since = joined.since,
          waits_for = case when joined.since is null or exists (
@@ -38,7 +31,7 @@ begin
                    and (past.outcome = 'succeeded' or edge.outcome = 'Ended' and past.outcome is not null))) then 'ticks' else 'run' end
     from unnest(definitions, ticks, enqueue_joined_ticks.since) with ordinality as joined (definition_id, tick, since, place)
    where known.definition_id = joined.definition_id and known.scheduled_for = joined.tick and known.waits_for = 'check'
-     and known.ctid = any (free_rows);
+     and known.definition_id = any (mine);
   return (select runs from create_dependent_runs(cardinality(definitions)));
 end
 $$;

@@ -1,8 +1,8 @@
 -- for: worker, operator
 -- Returns up to `count` ticks of schedules with `ticks: All` of which the caller must find out the ticks that they wait for: one row for each
--- parent with `ticks: All`. Ticks that another transaction has locked, and those of schedules that it has locked, are left out. The columns
--- that begin with own_ and parent_ are the cron expressions that the ticks of the schedule, and of the parent, come from: their own or that
--- of the first schedule before them that has one. They are null if there is none.
+-- parent with `ticks: All`. Those of schedules that another transaction has locked are left out. The columns that begin with own_ and
+-- parent_ are the cron expressions that the ticks of the schedule, and of the parent, come from: their own or that of the first schedule
+-- before them that has one. They are null if there is none.
 
 create or replace function wakeboard.joins_to_check(count wakeboard.row_count default 100)
 returns table (
@@ -26,7 +26,7 @@ begin
          pace.cron_fields, pace.time_zone, pace.dst_gap, pace.dst_overlap
     from (select definition_id, scheduled_for from schedule_ticks
            where waits_for = 'check' and definition_id = any (mine)
-           order by definition_id, scheduled_for limit joins_to_check.count for no key update skip locked) as tick
+           order by definition_id, scheduled_for limit joins_to_check.count) as tick
     join schedule_dependencies as edge on edge.definition_id = tick.definition_id and edge.ticks = 'All'
     left join job_definitions as own on own.id = source_of_ticks(tick.definition_id)
     left join job_definitions as pace on pace.id = source_of_ticks(edge.parent_id);
