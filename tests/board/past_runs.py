@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 PAYLOAD = {"customer": 42, "segments": ["active", "new"], "smtp": {"host": "mail.example.com", "password": "hunter2"}}
-STACK = 'Traceback (most recent call last):\n  File "handlers.py", line 12, in close_month\n    post(batch)\n'
 
 
 @contextmanager

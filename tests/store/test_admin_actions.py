@@ -55,15 +55,6 @@ def test_cancel_answers_for_each_run_in_order(admin: SqlClient, worker: SqlClien
     assert [admin.past(run).status for run in (queued, failed)] == ["cancelled", "cancelled"]
 
 
-def test_asking_twice_to_cancel_a_running_run_is_asking_once(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.claim()
-    admin.cancel(run)
-    requested_at = admin.run(run).cancel_requested_at
-    assert admin.cancel(run) == {run: "requested"}
-    assert admin.run(run).cancel_requested_at == requested_at
-
-
 def test_what_was_not_answered_as_cancelled_is_not_cancelled(
     admin: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
@@ -102,33 +93,6 @@ def test_a_retried_run_is_the_same_run_due_now(admin: SqlClient, worker: SqlClie
     (again,) = worker.claim()
     assert worker.once(again, "charge") is False
     assert worker.step(again, "Render") == (True, {"page": 1})
-
-
-def test_a_failed_run_may_be_retried_at_once(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.fail(*worker.claim(), delay_s=3600)
-    assert worker.claim() == []
-    assert admin.retry(run) == {run: "queued"}
-    assert [lease.id for lease in worker.claim()] == [run]
-
-
-def test_retry_refuses_what_is_neither_dead_nor_failed(admin: SqlClient, worker: SqlClient) -> None:
-    running, done = admin.enqueue(), admin.enqueue()
-    worker.complete(next(lease for lease in worker.claim() if lease.id == done))
-    queued = admin.enqueue()
-    assert admin.retry(queued, running, done, 999) == {
-        running: "refused: the run is running",
-        done: "refused: the run is finished (succeeded); replay makes a new run from it",
-        queued: "refused: the run is queued",
-        999: "refused: there is no such run",
-    }
-
-
-def test_a_retry_clears_a_cancel_request(admin: SqlClient, worker: SqlClient) -> None:
-    run = dead(admin, worker)
-    admin.sql("update job_runs set cancel_requested_at = now()")
-    admin.retry(run)
-    assert worker.renew(*worker.claim()) == {}
 
 
 # -- discard and replay ------------------------------------------------------------------------------------------------
@@ -188,13 +152,6 @@ def test_a_replayed_run_is_a_new_one_whose_effects_happen_again(admin: SqlClient
     assert worker.once(again, "charge") is True
 
 
-def test_a_discarded_and_a_cancelled_run_may_be_replayed_too(admin: SqlClient, worker: SqlClient) -> None:
-    given_up, cancelled = dead(admin, worker), admin.enqueue()
-    admin.discard(given_up)
-    admin.cancel(cancelled)
-    assert [admin.replay(run)[0] for run in (given_up, cancelled)] == ["queued", "queued"]
-
-
 def test_replay_refuses_what_is_not_finished_or_never_ran(admin: SqlClient, worker: SqlClient) -> None:
     given_up, late = dead(admin, worker), admin.enqueue()
     admin.sql("update job_runs set start_before = now() - interval '1 s' where id = %s", late)
@@ -220,23 +177,6 @@ def test_run_now_makes_a_run_as_the_schedule_says(admin: SqlClient) -> None:
     assert run_now(admin, 999) == (None, "refused: there is no such schedule")
 
 
-@pytest.mark.parametrize("status", ["queued", "running", "failed"])
-def test_forbid_refuses_while_a_run_is_unfinished(admin: SqlClient, worker: SqlClient, status: str) -> None:
-    schedule = admin.define(policy="Forbid")
-    first, _ = run_now(admin, schedule)
-    assert first
-    leases = worker.claim_limited() if status != "queued" else []
-    if status == "failed":
-        worker.fail(*leases)
-    refusal = (None, "refused: concurrencyPolicy is Forbid and a run of it is unfinished")
-    assert run_now(admin, schedule) == refusal
-    admin.cancel(first)
-    if status == "running":
-        assert run_now(admin, schedule) == refusal
-        worker.release(*leases)
-    assert run_now(admin, schedule)[1] == "queued"
-
-
 def test_forbid_creates_one_run_for_two_concurrent_calls(
     admin: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
@@ -246,21 +186,6 @@ def test_forbid_creates_one_run_for_two_concurrent_calls(
         second = meanwhile.submit(run_now, other, schedule)
         assert admin.wait_until_blocked(other, second.done)
     assert second.result()[1].startswith("refused")
-
-
-def test_replace_cancels_what_waits_and_asks_what_runs_to_stop(admin: SqlClient, worker: SqlClient) -> None:
-    schedule = admin.define(policy="Replace")
-    running, _ = run_now(admin, schedule)
-    assert running
-    worker.claim_limited()
-    waiting, _ = run_now(admin, schedule)
-    assert waiting
-    newest, _ = run_now(admin, schedule)
-    assert newest
-    assert admin.run(running).cancel_requested_at
-    assert (admin.past(waiting).status, admin.past(waiting).reason) == ("cancelled", "Replaced")
-    assert admin.run(newest).limit_key == f"schedule:{schedule}"
-    assert worker.claim_limited() == []
 
 
 def test_replace_misses_no_run_that_starts_meanwhile(

@@ -99,22 +99,6 @@ def test_two_declarers_in_open_transactions_wait_for_each_other(
     assert ticks_of_runs(admin) == days(12)
 
 
-def test_ticks_that_have_run_are_left_alone_and_run_once_more_with_again(admin: SqlClient, worker: SqlClient) -> None:
-    schedule = admin.define(**DAILY)
-    declare(admin, schedule, days(5), at_once=5)
-    done, failing, _, cancelled, _ = worker.claim_limited()
-    assert worker.complete(done) == []
-    assert worker.fail(failing, outcome="discarded") == []
-    admin.cancel(cancelled.id)
-    worker.release(cancelled)
-    found = dict(admin.sql("select tick, found from plan_backfill(%s, %s::timestamptz[])", schedule, days(6)))
-    assert list(found.values()) == ["ran", "dead", "unfinished", "new", "unfinished", "new"]
-    assert declare(admin, schedule, days(6)).total == 2
-    assert admin.discard(failing.id) == {failing.id: "discarded"}
-    again = declare(admin, schedule, days(6), again=True)
-    assert (again.total, again.found) == (2, {"ran": 1, "discarded": 1, "unfinished": 4})
-
-
 def test_a_tick_whose_run_the_history_has_no_longer_is_known_from_its_backfill(
     admin: SqlClient, worker: SqlClient
 ) -> None:
@@ -196,67 +180,6 @@ def test_ten_thousand_ticks_are_declared_beside_thousands_of_skipped_ones(admin:
 # -- beside the schedule -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["Forbid", "Replace", "Queue"])
-def test_a_backfill_never_runs_beside_another_run_and_holds_up_no_tick(
-    admin: SqlClient, worker: SqlClient, policy: str
-) -> None:
-    schedule = admin.define(policy=policy, **DAILY)
-    declare(admin, schedule, days(5), at_once=3)
-    (running,) = worker.claim_limited()
-    assert worker.claim_limited() == []
-    run, answer = admin.sql("select id, answer from run_now(%s)", schedule)[0]
-    assert answer == "queued"
-    assert admin.run(running.id).cancel_requested_at is None
-    assert worker.complete(running) == []
-    assert [lease.id for lease in worker.claim_limited()] == [run]
-
-
-@pytest.mark.parametrize("policy", ["Forbid", "Replace"])
-def test_a_tick_is_neither_forbidden_nor_does_it_replace_runs_of_a_backfill(admin: SqlClient, policy: str) -> None:
-    schedule = admin.define(policy=policy, **DAILY)
-    declare(admin, schedule, days(3))
-    now = admin.value("select date_trunc('second', now())")
-    admin.sql("update job_definitions set next_run_at = %s", now)
-    made = admin.sql(
-        "select * from enqueue_due_ticks(array[%s::bigint], '{1}', array[%s::timestamptz], '{null}',"
-        " array[%s::timestamptz], '{null}', array[%s::bigint], array[%s::timestamptz], '{}', '{}', '{}', '{}', '{}')",
-        *(schedule, now, now, schedule, now),
-    )[0]
-    assert (made.runs, made.skipped, made.replaced) == (1, 0, 0)
-    assert admin.value("select count(*) from job_runs") == 4
-
-
-def test_the_limit_key_of_the_schedule_holds_for_its_backfill(admin: SqlClient, worker: SqlClient) -> None:
-    schedule = admin.define(limit_key="bank", **DAILY)
-    admin.sql("select set_limit('bank', 2)")
-    declare(admin, schedule, days(9), at_once=5)
-    admin.enqueue(limit_key="bank")
-    assert len(worker.claim_limited("bank")) == 1
-    assert len(worker.claim_limited()) == 1
-    assert worker.claim_limited() == []
-
-
-def test_an_edit_of_the_policy_gives_the_runs_their_new_keys(admin: SqlClient, worker: SqlClient) -> None:
-    schedule = admin.define(**DAILY)
-    made = declare(admin, schedule, days(3), at_once=3)
-    assert admin.value("select update_limit_keys(%s, %s, 'bank')", schedule, f"schedule:{schedule}")
-    assert admin.sql("select distinct limit_key, shared_limit_key from job_runs") == [(f"schedule:{schedule}", "bank")]
-    admin.sql("update job_definitions set concurrency_policy = 'Queue', limit_key = 'bank'")
-    admin.sql("select pause_backfill(%s)", made.id)
-    assert worker.claim_limited() == []
-    assert admin.value("select update_limit_keys(%s, 'bank', null)", schedule)
-    assert admin.sql("select distinct limit_key, shared_limit_key from job_runs") == [(f"backfill:{made.id}", "bank")]
-
-
-def test_no_run_is_created_while_the_schedule_is_paused(admin: SqlClient) -> None:
-    schedule = admin.define(**DAILY)
-    admin.sql("select pause(%s)", f"schedule:{schedule}")
-    assert declare(admin, schedule, days(3)).total == 3
-    assert ticks_of_runs(admin) == []
-    admin.sql("select resume(%s)", f"schedule:{schedule}")
-    assert admin.value("select continue_backfills()") == 3
-
-
 def test_a_backfill_of_a_removed_schedule_ends(admin: SqlClient) -> None:
     schedule = admin.define(**DAILY)
     made = declare(admin, schedule, minutes(1500))
@@ -267,86 +190,6 @@ def test_a_backfill_of_a_removed_schedule_ends(admin: SqlClient) -> None:
 
 
 # -- pause, resume, cancel ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("policy", ["Allow", "Queue"])
-def test_a_paused_backfill_starts_no_run_until_it_is_resumed(admin: SqlClient, worker: SqlClient, policy: str) -> None:
-    schedule = admin.define(policy=policy, **DAILY)
-    made = declare(admin, schedule, minutes(1200), at_once=2)
-    running = worker.claim_limited(count=1)
-    assert admin.value("select pause_backfill(%s, 'the bank is closed')", made.id)
-    assert not admin.value("select pause_backfill(%s)", made.id)
-    assert worker.complete(*running) == []
-    assert worker.claim_limited() == []
-    assert admin.value("select continue_backfills()") == 0
-    assert admin.value("select resume_backfill(%s)", made.id)
-    assert not admin.value("select resume_backfill(%s)", made.id)
-    assert admin.value("select count(*) from job_runs") == 1000
-    assert len(worker.claim_limited()) == (2 if policy == "Allow" else 1)
-
-
-def test_a_retry_of_a_paused_backfill_waits(admin: SqlClient, worker: SqlClient) -> None:
-    made = declare(admin, admin.define(**DAILY), days(3))
-    (failing,) = worker.claim_limited()
-    admin.sql("select pause_backfill(%s)", made.id)
-    assert worker.fail(failing, delay_s=0) == []
-    admin.make_due(failing.id)
-    assert worker.claim_limited() == []
-    admin.sql("select resume_backfill(%s)", made.id)
-    assert work(worker) + work(worker) + work(worker) == 3
-
-
-@pytest.mark.parametrize("policy", ["Allow", "Forbid"])
-def test_a_dead_run_of_a_paused_backfill_waits_when_it_is_retried(
-    admin: SqlClient, worker: SqlClient, policy: str
-) -> None:
-    """Whether it died before the pause or after it."""
-    made = declare(admin, admin.define(**DAILY, concurrency_policy=policy), days(3))
-    (before,) = worker.claim_limited()
-    assert worker.fail(before, outcome="discarded") == []
-    (after,) = worker.claim_limited()
-    admin.sql("select pause_backfill(%s)", made.id)
-    assert worker.fail(after, outcome="discarded") == []
-    admin.sql("select retry(%s)", [before.id, after.id])
-    assert worker.claim_limited() == []
-    admin.sql("select resume_backfill(%s)", made.id)
-    assert work(worker) + work(worker) + work(worker) == 3
-
-
-def test_a_resumed_backfill_obeys_a_policy_of_the_pause_with_the_run_that_is_running(
-    admin: SqlClient, worker: SqlClient
-) -> None:
-    schedule = admin.define(**DAILY)
-    made = declare(admin, schedule, days(3))
-    (running,) = worker.claim_limited()
-    admin.sql("select pause_backfill(%s)", made.id)
-    admin.sql("update job_definitions set concurrency_policy = 'Forbid'")
-    admin.sql("select update_limit_keys(%s, %s, null)", schedule, f"schedule:{schedule}")
-    admin.sql("select resume_backfill(%s)", made.id)
-    admin.sql("select run_now(%s)", schedule)
-    assert worker.claim_limited() == []
-    assert worker.complete(running) == []
-    assert len(worker.claim_limited()) == 1
-
-
-def test_a_cancelled_backfill_stops_and_its_ticks_may_be_declared_again(admin: SqlClient, worker: SqlClient) -> None:
-    schedule = admin.define(**DAILY)
-    made = declare(admin, schedule, minutes(1500), at_once=3)
-    done, running, died = worker.claim_limited()
-    assert worker.complete(done) == []
-    assert worker.fail(died, outcome="discarded") == []
-    answer = admin.sql("select * from cancel_backfill(%s, 'wrong month')", made.id)[0]
-    assert (answer.changed, answer.cancelled, answer.requested) == (True, 997, 1)
-    assert admin.sql("select * from cancel_backfill(%s)", made.id)[0].changed is False
-    assert worker.renew(running) == {running.id: "cancel"}
-    assert (state(admin, made.id).created, state(admin, made.id).total) == (3, 1500)
-    assert admin.value("select count(*) from backfill_ticks where run_id is null") == 0
-    assert admin.value("select continue_backfills()") == 0
-    second = declare(admin, schedule, minutes(1500))
-    assert second.found == {"ran": 1, "unfinished": 1, "dead": 1, "new": 1497}
-    assert worker.fail(running) == []
-    assert admin.status(running.id) == "cancelled"
-    assert state(admin, made.id).created == 2, "it did not run: it is not among those that are done"
 
 
 def test_a_cancelled_backfill_that_is_locked_changes_nothing(admin: SqlClient, other: SqlClient) -> None:

@@ -80,23 +80,6 @@ def end_pause(admin: SqlClient, definition: int) -> None:
     admin.sql("update job_definitions set circuit_probe_at = statement_timestamp() where id = %s", definition)
 
 
-def test_after_three_dead_runs_a_tick_is_skipped_and_says_why(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 2)
-    assert not circuit(admin, definition).is_open
-    dead_runs(admin, worker, definition, 1)
-    assert tick(admin, definition) == "CircuitOpen"
-    assert circuit(admin, definition).is_open
-    assert tick(admin, definition) == "CircuitOpen"
-
-
-def test_a_schedule_without_the_setting_is_never_stopped(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin, None)
-    dead_runs(admin, worker, definition, 5)
-    assert admin.value("select update_circuits()") == 0
-    assert tick(admin, definition) == "run"
-
-
 def test_maintenance_opens_it_before_the_next_tick(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     dead_runs(admin, worker, definition, 3)
@@ -108,36 +91,6 @@ def test_maintenance_opens_it_before_the_next_tick(admin: SqlClient, worker: Sql
     assert admin.value("select count(*) from definition_changes") == 1, "a repeat changes nothing"
 
 
-def test_a_success_between_ends_the_series(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 2)
-    end(worker, tick_run(admin, definition), dead=False)
-    dead_runs(admin, worker, definition, 2)
-    assert tick(admin, definition) == "run"
-
-
-def test_runs_count_in_the_order_in_which_they_end(admin: SqlClient, worker: SqlClient) -> None:
-    """Four runs at once; the first one succeeds last, so the three dead ones do not open the circuit."""
-    definition = define(admin)
-    runs = [tick_run(admin, definition) for _ in range(4)]
-    leases = {lease.id: lease for lease in worker.claim()}
-    for run in runs[1:]:
-        die(worker, run, leases[run].epoch)
-    succeed(worker, runs[0], leases[runs[0]].epoch)
-    assert tick(admin, definition) == "run"
-
-
-def test_a_running_run_that_succeeds_closes_it(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    running = tick_run(admin, definition)
-    (lease,) = worker.claim()
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    succeed(worker, running, lease.epoch)
-    assert tick(admin, definition) == "run"
-    assert not circuit(admin, definition).is_open
-
-
 def test_runs_of_users_and_applications_neither_count_nor_wait(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     for _ in range(3):
@@ -147,24 +100,6 @@ def test_runs_of_users_and_applications_neither_count_nor_wait(admin: SqlClient,
     dead_runs(admin, worker, definition, 3)
     assert tick(admin, definition) == "CircuitOpen"
     assert admin.value("select answer from run_now(%s)", definition) == "queued"
-
-
-def test_after_the_pause_one_tick_is_a_probe_and_its_success_closes_the_circuit(
-    admin: SqlClient, worker: SqlClient
-) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    assert 50 < circuit(admin, definition).probe_in_s <= 60
-    end_pause(admin, definition)
-    probe = tick_run(admin, definition)
-    assert circuit(admin, definition).probe == probe
-    assert tick(admin, definition) == "CircuitOpen", "one at a time"
-    end(worker, probe, dead=False)
-    assert admin.value("select update_circuits()") == 0
-    assert tick(admin, definition) == "run"
-    dead_runs(admin, worker, definition, 1)
-    assert tick(admin, definition) == "run", "the count begins at zero"
 
 
 def test_the_pause_doubles_with_each_dead_probe_up_to_an_hour(admin: SqlClient, worker: SqlClient) -> None:
@@ -228,13 +163,6 @@ def test_resume_closes_it_and_resets_the_count(admin: SqlClient, worker: SqlClie
     assert tick(admin, definition) == "CircuitOpen"
 
 
-def test_a_discarded_dead_run_still_counts(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    runs = dead_runs(admin, worker, definition, 3)
-    admin.sql("select discard(%s)", runs)
-    assert tick(admin, definition) == "CircuitOpen"
-
-
 @pytest.mark.parametrize("cause", ["release", "report"])
 def test_a_discarded_run_whose_workers_stopped_too_often_counts_too(
     admin: SqlClient, worker: SqlClient, cause: str
@@ -252,35 +180,6 @@ def test_a_discarded_run_whose_workers_stopped_too_often_counts_too(
     assert tick(admin, definition) == "CircuitOpen"
 
 
-def test_a_dead_run_that_was_discarded_after_a_success_does_not_count(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    runs = dead_runs(admin, worker, definition, 2)
-    end(worker, tick_run(admin, definition), dead=False)
-    admin.sql("select discard(%s)", runs)
-    dead_runs(admin, worker, definition, 2)
-    assert tick(admin, definition) == "run"
-
-
-def test_a_retry_neither_closes_it_nor_counts_until_it_ends(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    runs = dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    admin.sql("select retry(%s)", runs)
-    assert tick(admin, definition) == "CircuitOpen", "nothing has succeeded"
-    (first, *_) = worker.claim()
-    succeed(worker, first.id, first.epoch)
-    assert tick(admin, definition) == "run"
-
-
-def test_a_dead_run_that_is_retried_before_it_opened_is_counted_once(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    runs = dead_runs(admin, worker, definition, 2)
-    for _ in range(3):
-        admin.sql("select retry(%s)", [runs[0]])
-        end(worker, runs[0], dead=True)
-    assert tick(admin, definition) == "run"
-
-
 def test_a_replay_neither_counts_nor_closes_it(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     runs = dead_runs(admin, worker, definition, 3)
@@ -289,32 +188,6 @@ def test_a_replay_neither_counts_nor_closes_it(admin: SqlClient, worker: SqlClie
     replayed = admin.value("select new_id from replay(%s)", runs[:1])
     end(worker, replayed, dead=False)
     assert tick(admin, definition) == "CircuitOpen"
-
-
-@pytest.mark.parametrize("how", ["cancelled", "lost"])
-def test_a_probe_that_does_not_end_is_replaced_without_a_longer_pause(
-    admin: SqlClient, worker: SqlClient, how: str
-) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    end_pause(admin, definition)
-    probe = tick_run(admin, definition)
-    admin.sql("select cancel(%s)" if how == "cancelled" else "delete from job_runs where id = any (%s)", [probe])
-    assert tick_run(admin, definition) > probe
-    assert circuit(admin, definition).probes == 0
-
-
-def test_a_probe_that_died_and_was_discarded_doubles_the_pause(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    end_pause(admin, definition)
-    probe = tick_run(admin, definition)
-    end(worker, probe, dead=True)
-    admin.sql("select discard(%s)", [probe])
-    assert tick(admin, definition) == "CircuitOpen"
-    assert circuit(admin, definition).probes == 1
 
 
 def test_a_tick_that_is_skipped_replaces_no_unfinished_run(admin: SqlClient, worker: SqlClient) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,68 +23,11 @@ CLAIMS: dict[str, Callable[[SqlClient, int], list[Lease]]] = {
 }
 
 
-def enqueued_for(claim: str, admin: SqlClient, **named: Any) -> int:
-    """Enqueues a run that this function claims, if it may be claimed at all."""
-    run = admin.enqueue(**named, **({"limit_key": "one"} if claim == "claim_limited" else {}))
-    admin.crashed(run, 2 if claim == "claim_quarantined" else 0)
-    return run
-
-
-def test_a_claim_leases_a_due_run_and_records_its_worker(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue("ping", {"to": "ann"}, timeout_s=600)
-    (lease,) = worker.claim(lease_s=60)
-    row = admin.run(run)
-    assert (row.status, row.locked_by, row.lease_epoch, row.attempts) == ("running", worker.worker_id, lease.epoch, 1)
-    assert lease.id == run
-    assert (row.locked_until - row.started_at).total_seconds() == 60
-
-
 def test_a_lease_is_never_longer_than_the_runs_timeout_and_ten_seconds(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(timeout_s=5)
     worker.claim(lease_s=60)
     row = admin.run(run)
     assert (row.locked_until - row.started_at).total_seconds() == 15
-
-
-def test_a_lapsed_lease_is_not_taken_by_a_claim(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.claim()
-    admin.let_lapse(run)
-    assert other.claim() == []
-    admin.reap()
-    assert [lease.id for lease in other.claim()] == [run]
-
-
-def test_a_claim_orders_by_priority_then_queue_then_time(admin: SqlClient, worker: SqlClient) -> None:
-    made = {
-        (priority, queue, at): admin.enqueue(priority=priority, queue=queue, run_at=f"2020-01-0{at} 00:00Z")
-        for priority in (1, 5, 3)
-        for queue in ("mail", "default")
-        for at in (2, 1)
-    }
-    expected = [made[priority, queue, at] for priority in (5, 3, 1) for queue in ("default", "mail") for at in (1, 2)]
-    claimed = [lease.id for _ in range(12) for lease in worker.claim(1, queues=["default", "mail"])]
-    assert claimed == expected
-
-
-def test_runs_due_at_the_same_time_are_claimed_by_id(admin: SqlClient, worker: SqlClient) -> None:
-    runs = [admin.enqueue(run_at="2020-01-01 00:00Z") for _ in range(5)]
-    assert [lease.id for _ in range(5) for lease in worker.claim(1)] == runs
-
-
-@pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.parametrize(
-    "named",
-    [{"run_at": "2999-01-01 00:00Z"}, {"queue": "elsewhere"}, {"job_type": "unknown"}],
-    ids=["not due yet", "another queue", "a job type it does not know"],
-)
-def test_runs_that_a_worker_may_not_claim_stay(
-    admin: SqlClient, worker: SqlClient, claim: str, named: dict[str, Any]
-) -> None:
-    run = enqueued_for(claim, admin, **named)
-    assert CLAIMS[claim](worker, 100) == []
-    assert admin.status(run) == "queued"
-    assert worker.value("select quarantined_since('{default}', '{ping}')") is None
 
 
 def test_a_claim_takes_no_run_that_is_limited_or_has_a_longer_timeout_than_the_worker(
@@ -93,35 +36,6 @@ def test_a_claim_takes_no_run_that_is_limited_or_has_a_longer_timeout_than_the_w
     admin.enqueue(timeout_s=601)
     admin.enqueue(limit_key="one-at-a-time")
     assert worker.claim(max_timeout_s=600) == []
-
-
-def test_a_run_is_not_started_after_its_deadline_but_may_be_retried(admin: SqlClient, worker: SqlClient) -> None:
-    late, retried = admin.enqueue(), admin.enqueue()
-    (lease,) = [lease for lease in worker.claim() if lease.id == retried]
-    admin.sql("update job_runs set status = 'queued', locked_by = 0, started_at = 'epoch' where id = %s", late)
-    worker.fail(lease, delay_s=0)
-    admin.sql("update job_runs set start_before = now() - interval '1 s'")
-    assert [lease.id for lease in worker.claim()] == [retried]
-
-
-def test_a_paused_queue_is_not_claimed_and_another_is(admin: SqlClient, worker: SqlClient) -> None:
-    mail, plain = admin.enqueue(queue="mail"), admin.enqueue()
-    assert admin.value("select pause('queue:mail', 'too many bounces')") is True
-    assert admin.value("select pause('queue:mail')") is False
-    assert [lease.id for lease in worker.claim(queues=["mail", "default"])] == [plain]
-    assert admin.value("select resume('queue:mail')") is True
-    assert admin.value("select resume('queue:mail')") is False
-    assert [lease.id for lease in worker.claim(queues=["mail", "default"])] == [mail]
-
-
-@pytest.mark.parametrize("scope", ["all", "queue:default"])
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_pause_stops_every_claim(admin: SqlClient, worker: SqlClient, claim: str, scope: str) -> None:
-    enqueued_for(claim, admin)
-    admin.value("select pause(%s)", scope)
-    assert CLAIMS[claim](worker, 100) == []
-    admin.value("select resume(%s)", scope)
-    assert len(CLAIMS[claim](worker, 100)) == 1
 
 
 def test_a_claim_scans_a_bounded_number_of_rows_and_advance_scan_moves_its_position(
@@ -151,18 +65,6 @@ def test_advance_scan_skips_no_run_enqueued_since_the_claim(admin: SqlClient, wo
 def test_a_claim_scans_nothing_before_its_position(admin: SqlClient, worker: SqlClient) -> None:
     runs = [admin.enqueue(run_at="2020-01-01 00:00Z") for _ in range(3)]
     assert [lease.id for lease in worker.claim(behind=("2020-01-01 00:00Z", runs[0]))] == runs[1:]
-
-
-@pytest.mark.parametrize("claim", ["claim", "claim_oldest", "claim_quarantined"])
-def test_two_claims_at_once_share_the_runs_and_neither_waits(
-    admin: SqlClient, worker: SqlClient, other: SqlClient, claim: str
-) -> None:
-    runs = {enqueued_for(claim, admin, priority=number % 5 + 1) for number in range(2)}
-    with worker.conn.transaction():
-        mine = {lease.id for lease in CLAIMS[claim](worker, 1)}
-        theirs = {lease.id for lease in CLAIMS[claim](other, 100)}
-    assert len(mine) == 1
-    assert theirs == runs - mine
 
 
 GATE = """

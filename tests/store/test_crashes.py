@@ -72,17 +72,6 @@ def test_a_lost_claim_reply_of_a_short_run_costs_no_attempt(admin: SqlClient, wo
     assert (admin.run(run).status, admin.run(run).attempts) == ("queued", 0)
 
 
-def test_a_run_that_kills_its_worker_before_a_heartbeat_becomes_dead(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    for crash in (1, 2, 3):
-        worker.register(lease_s=LEASE_S)
-        assert worker.claim() if crash < 3 else worker.claim_quarantined()
-        time_passes(admin, LEASE_S + 1)
-        assert admin.reap()[0] == 1
-        admin.sql("delete from workers")
-    assert (admin.status(run), admin.run(run).error_type) == ("dead", "WorkerCrashed")
-
-
 def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(admin: SqlClient, worker: SqlClient) -> None:
     """It is alive, but its heartbeats had a gap, so its leases during the gap are unknown."""
     run = admin.enqueue()
@@ -127,23 +116,6 @@ def test_a_short_run_past_its_lease_in_a_live_worker_has_timed_out(admin: SqlCli
     time_passes(admin, LEASE_S / 4)
     assert worker.renew(lease, age_s=15.0) == {run: "refused"}
     assert admin.reap() == (0, 1, 0, 0)
-
-
-# -- the epoch of an answer --------------------------------------------------------------------------------------------
-
-
-def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(admin: SqlClient, worker: SqlClient) -> None:
-    cancelled, lost = admin.enqueue(), admin.enqueue()
-    first, second = worker.claim()
-    admin.cancel(cancelled)
-    worker.release(second)
-    answers = worker.sql(
-        "select id, answer, epoch from renew(%s, 60, %s, %s, '{1,1}', '{0,0}')",
-        *(worker.worker_id, [first.id, second.id], [first.epoch, second.epoch]),
-    )
-    assert {tuple(row) for row in answers if row.id} == {
-        *((cancelled, "cancel", first.epoch), (lost, "refused", second.epoch)),
-    }
 
 
 # -- what never started ------------------------------------------------------------------------------------------------
@@ -221,20 +193,6 @@ def test_a_run_that_died_in_an_outage_is_queued_again(admin: SqlClient, worker: 
     assert (admin.run(run).status, admin.run(run).crash_count, admin.run(run).dead_at) == ("queued", 2, None)
 
 
-def test_a_late_release_changes_nothing_for_the_next_worker_of_the_run(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    run = admin.enqueue()
-    worker.register(lease_s=LEASE_S)
-    lease = worker.claims(run)
-    time_passes(admin, LEASE_S + 1)
-    admin.reap()
-    theirs = other.claims(run)
-    assert worker.release(lease, reason="disconnected") == []
-    assert (admin.run(run).locked_by, admin.run(run).crash_count) == (other.worker_id, 0)
-    assert other.complete(theirs) == []
-
-
 def test_a_run_that_disconnects_its_workers_becomes_dead(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(max_attempts=1)
     worker.register(lease_s=LEASE_S)
@@ -277,17 +235,3 @@ def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(admin: SqlClient
     for _ in range(60):
         worker.release(worker.claims(run), reason="snoozed")
     assert admin.value("select count(*) from job_attempts") <= 51
-
-
-@pytest.mark.parametrize("end", ["fail", "release", "reap"])
-def test_a_run_that_was_cancelled_while_it_ran_keeps_the_reason(admin: SqlClient, worker: SqlClient, end: str) -> None:
-    run = admin.enqueue()
-    lease = worker.claims(run)
-    admin.sql("select cancel(%s, 'Replaced')", [run])
-    admin.cancel(run)
-    if end == "reap":
-        admin.let_lapse(run)
-        admin.reap()
-    else:
-        getattr(worker, end)(lease)
-    assert (admin.past(run).status, admin.past(run).reason) == ("cancelled", "Replaced")

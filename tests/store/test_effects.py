@@ -12,9 +12,6 @@ from wakeboard.errors import LeaseLost, Refused, WakeboardError
 from wakeboard.store import effects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import ThreadPoolExecutor
-
     from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
@@ -27,58 +24,7 @@ def lease(admin: SqlClient, worker: SqlClient) -> Lease:
     return worker.claim()[0]
 
 
-def charged(admin: SqlClient) -> int:
-    return admin.value("select count(*) from bank")
-
-
-def charge(handler: SqlClient, lease: Lease) -> bool:
-    """What a handler does in its own transaction."""
-    with handler.conn.transaction():
-        if handler.once(lease, "charge"):
-            handler.sql("insert into bank values (%s)", lease.id)
-            return True
-        return False
-
-
 # -- once --------------------------------------------------------------------------------------------------------------
-
-
-def test_an_effect_happens_once_however_often_it_is_tried(admin: SqlClient, worker: SqlClient, lease: Lease) -> None:
-    assert charge(worker, lease) is True
-    assert charge(worker, lease) is False
-    worker.fail(lease, delay_s=0)
-    (again,) = worker.claim()
-    assert charge(worker, again) is False
-    assert charged(admin) == 1
-
-
-def test_no_other_worker_gets_the_run_while_its_effect_is_under_way(
-    admin: SqlClient, worker: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient], lease: Lease
-) -> None:
-    handler = open_client(worker.worker_id)
-    with handler.conn.transaction():
-        handler.once(lease, "charge")
-        assert worker.renew(lease) == {}  # its own heartbeat passes
-    admin.let_lapse(lease.id)
-    with handler.conn.transaction():
-        handler.once(lease, "mail")
-        assert other.reap() == (0, 0, 0, 0)
-    assert other.reap() == (1, 0, 0, 0)
-
-
-def test_a_completion_waits_for_the_effects_transaction(
-    admin: SqlClient,
-    worker: SqlClient,
-    open_client: Callable[[int], SqlClient],
-    meanwhile: ThreadPoolExecutor,
-    lease: Lease,
-) -> None:
-    handler = open_client(worker.worker_id)
-    with handler.conn.transaction():
-        handler.once(lease, "charge")
-        completing = meanwhile.submit(worker.complete, lease)
-        assert admin.wait_until_blocked(worker, completing.done)
-    assert completing.result() == []
 
 
 def test_the_uuid_is_part_of_the_lease(worker: SqlClient, lease: Lease) -> None:
@@ -138,45 +84,7 @@ def test_without_an_effects_table_one_sentence_says_so(empty_database: str) -> N
         effects.once(conn, effects.Lease(1, 1, UUID(int=1), 1), "charge")
 
 
-# -- effects outside the database --------------------------------------------------------------------------------------
-
-
-def test_an_external_effect_is_new_then_begun_then_done(worker: SqlClient, lease: Lease) -> None:
-    assert [worker.effect(lease, "mail"), worker.effect(lease, "mail")] == ["new", "begun"]
-    assert worker.effect(lease, "mail", done=True) == "done"
-    assert [worker.effect(lease, "mail"), worker.effect(lease, "mail", done=True)] == ["done", "done"]
-    assert worker.effect(lease, "another", done=True) == "done"
-
-
-def test_an_effect_that_an_earlier_attempt_began_is_in_doubt(worker: SqlClient, lease: Lease) -> None:
-    worker.effect(lease, "mail")
-    worker.fail(lease, delay_s=0)
-    (again,) = worker.claim()
-    assert [worker.effect(again, "mail"), worker.effect(again, "mail")] == ["in doubt", "in doubt"]
-    assert worker.effect(again, "mail", done=True) == "done"
-
-
 # -- steps -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_step_that_an_earlier_attempt_completed_gives_its_result_back(worker: SqlClient, lease: Lease) -> None:
-    assert worker.step(lease, "Render") == (False, None)
-    assert worker.step(lease, "Render", {"pages": 3}) == (True, {"pages": 3})
-    assert worker.step(lease, "Send") == (False, None)
-    worker.fail(lease, delay_s=0)
-    (again,) = worker.claim()
-    assert worker.step(again, "Render") == (True, {"pages": 3})
-    assert worker.step(again, "Send") == (False, None)
-
-
-def test_a_step_that_returns_nothing_is_done_all_the_same(worker: SqlClient, lease: Lease) -> None:
-    assert worker.step(lease, "Send", None) == (True, None)
-    assert worker.step(lease, "Send") == (True, None)
-
-
-def test_the_first_result_of_a_step_stays(worker: SqlClient, lease: Lease) -> None:
-    worker.step(lease, "Render", 1)
-    assert worker.step(lease, "Render", 2) == (True, 1)
 
 
 def test_a_step_keeps_its_start_and_its_end(admin: SqlClient, worker: SqlClient, lease: Lease) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.store.sql_clients import Lease, SqlClient
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -31,120 +31,8 @@ def test_a_completed_run_leaves_the_live_runs_for_history_with_its_result(admin:
     assert admin.past(silent).result is None
 
 
-def test_a_completion_whose_reply_was_lost_may_be_repeated(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    assert worker.complete(lease) == []
-    assert worker.complete(lease) == []
-    assert admin.past(run).status == "succeeded"
-
-
-def test_a_batch_answers_for_each_of_its_runs(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    kept, cancelled, taken, done = (admin.enqueue() for _ in range(4))
-    leases = {lease.id: lease for lease in worker.claim()}
-    worker.complete(leases[done])
-    admin.cancel(cancelled)
-    worker.release(leases[cancelled])
-    admin.let_lapse(taken)
-    admin.reap()
-    other.claim()
-    assert worker.complete(*leases.values()) == [cancelled, taken]
-    assert [admin.status(run) for run in (kept, cancelled, taken, done)] == [
-        *("succeeded", "cancelled", "running", "succeeded")
-    ]
-
-
-def test_a_run_named_twice_in_a_batch_is_completed_once(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    assert worker.complete(lease, lease) == []
-    assert admin.past(run).status == "succeeded"
-
-
 def test_an_empty_batch_is_nothing(worker: SqlClient) -> None:
     assert [worker.complete(), worker.fail(), worker.release(), worker.renew()] == [[], [], [], {}]
-
-
-def test_a_success_wins_over_a_cancel_that_came_too_late(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    assert admin.cancel(run) == {run: "requested"}
-    assert worker.complete(lease) == []
-    assert admin.status(run) == "succeeded"
-
-
-def test_a_completion_counts_after_its_lease_expired_until_the_run_is_reaped_or_claimed(
-    admin: SqlClient, worker: SqlClient
-) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    admin.let_lapse(run)
-    assert worker.complete(lease) == []
-
-
-# -- the fence ---------------------------------------------------------------------------------------------------------
-
-CALLS = ("complete", "fail", "release", "renew", "step", "effect", "once")
-
-
-def refused(call: str, worker: SqlClient, lease: Lease) -> bool:
-    """Whether the store refuses this worker's call under this lease."""
-    match call:
-        case "complete" | "fail" | "release":
-            return getattr(worker, call)(lease) == [lease.id]
-        case "renew":
-            return worker.renew(lease) == {lease.id: "refused"}
-        case _:
-            with pytest.raises(psycopg.Error, match="lease of run") as error:
-                getattr(worker, call)(lease, "a key")
-            return error.value.sqlstate == "WB001"
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_zombie_is_refused_whatever_it_reports(
-    admin: SqlClient, worker: SqlClient, other: SqlClient, call: str
-) -> None:
-    """Its lease lapsed and was taken back; then another worker has the run."""
-    run = admin.enqueue()
-    (zombies,) = worker.claim()
-    admin.let_lapse(run)
-    admin.reap()
-    assert refused(call, worker, zombies)
-    (heirs,) = other.claim()
-    before = admin.run(run)
-    assert heirs.epoch > zombies.epoch
-    assert refused(call, worker, zombies)
-    assert refused(call, worker, heirs)  # the right epoch, but the wrong worker
-    assert refused(call, other, zombies)  # the right worker, but an epoch that is over
-    assert admin.run(run) == before
-    assert admin.value("select count(*) from job_effects") == 0
-    assert admin.value("select count(*) from job_steps") == 0
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_worker_without_a_lease_is_refused(admin: SqlClient, worker: SqlClient, call: str) -> None:
-    run = admin.enqueue()
-    # A release may be repeated: it finds the run free, as it left it, and does nothing.
-    assert refused(call, worker, Lease(run, 7 if call == "release" else 0))
-    assert refused(call, worker, Lease(run + 1, 1))
-
-
-def test_the_epoch_grows_at_every_claim_and_every_revoke(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(max_attempts=9)
-    epochs = [admin.run(run).lease_epoch]
-    for end in ("released", "failed", "reaped"):
-        (lease,) = worker.claim()
-        match end:
-            case "released":
-                worker.release(lease)
-            case "failed":
-                worker.fail(lease, delay_s=0)
-            case _:
-                admin.let_lapse(run)
-                admin.reap()
-        epochs += [lease.epoch, admin.run(run).lease_epoch]
-    _, first, released, second, failed, third, reaped = epochs
-    assert 0 < first == released < second == failed < third < reaped
 
 
 # -- renewing ----------------------------------------------------------------------------------------------------------
@@ -195,15 +83,6 @@ def test_the_timeout_counts_from_the_real_start(admin: SqlClient, worker: SqlCli
     admin.sql("update job_runs set started_at = now() - interval '25 s'")
     assert worker.renew(lease, age_s=None, lease_s=600) == {}
     assert admin.value("select extract(epoch from locked_until - now())::float from job_runs") > 29
-
-
-def test_a_heartbeat_returns_the_runs_to_cancel_and_renews_them(admin: SqlClient, worker: SqlClient) -> None:
-    run, quiet = admin.enqueue(), admin.enqueue()
-    leases = worker.claim(lease_s=2)
-    admin.cancel(run)
-    assert worker.renew(*leases, lease_s=60) == {run: "cancel"}
-    assert admin.value("select bool_and(locked_until > now() + interval '50 s') from job_runs")
-    assert admin.status(quiet) == "running"
 
 
 def test_a_row_locked_by_another_transaction_is_busy_and_not_lost(
@@ -272,3 +151,36 @@ def test_a_heartbeat_reports_that_its_worker_is_not_registered(admin: SqlClient,
     assert worker.sql(beat, worker.worker_id) == []
     admin.sql("delete from workers")
     assert [tuple(row) for row in worker.sql(beat, worker.worker_id)] == [(0, "unregistered")]
+
+
+# -- the fence ---------------------------------------------------------------------------------------------------------
+
+
+def refused(call: str, worker: SqlClient, lease: Lease) -> bool:
+    """Whether the store refuses this worker's call under this lease."""
+    match call:
+        case "complete" | "fail" | "release":
+            return getattr(worker, call)(lease) == [lease.id]
+        case "renew":
+            return worker.renew(lease) == {lease.id: "refused"}
+        case _:
+            with pytest.raises(psycopg.Error, match="lease of run") as error:
+                getattr(worker, call)(lease, "a key")
+            return error.value.sqlstate == "WB001"
+
+
+@pytest.mark.parametrize("call", ["complete", "fail", "release", "renew", "step", "effect", "once"])
+def test_a_zombie_is_refused_whatever_it_reports(
+    admin: SqlClient, worker: SqlClient, other: SqlClient, call: str
+) -> None:
+    run = admin.enqueue()
+    (zombies,) = worker.claim()
+    admin.let_lapse(run)
+    admin.reap()
+    assert refused(call, worker, zombies)
+    (heirs,) = other.claim()
+    before = admin.run(run)
+    assert refused(call, worker, heirs)  # the right epoch, but the wrong worker
+    assert refused(call, other, zombies)  # the right worker, but an epoch that is over
+    assert admin.run(run) == before
+    assert admin.value("select count(*) from job_effects") + admin.value("select count(*) from job_steps") == 0

@@ -10,8 +10,6 @@ import random
 import threading
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.maintenance.schedules import MISFIRE_GRACE, connected, declared, put, rows
 from wakeboard.maintenance.scheduler import schedule_due_ticks
 
@@ -54,85 +52,6 @@ def run_now(admin: SqlClient, name: str = "a") -> int | None:
 
 def claim_all(worker: SqlClient) -> list[Lease]:
     return [*worker.claim(), *worker.claim_limited(), *worker.claim_quarantined()]
-
-
-@pytest.mark.parametrize("policy", ["Queue", "Replace", "Forbid"])
-def test_runs_of_a_schedule_with_a_policy_and_a_shared_key_start_one_by_one(
-    database: str, admin: SqlClient, worker: SqlClient, policy: str
-) -> None:
-    admin.sql("select set_limit('printer', 50)")
-    schedule(database, concurrencyPolicy=policy, limitKey="printer")
-    first = run_now(admin)
-    assert first
-    (lease,) = claim_all(worker)
-    worker.complete(lease)
-    assert len([admin.replay(first) for _ in range(3)]) == 3
-    run_now(admin)
-    assert len(claim_all(worker)) == 1
-    assert claim_all(worker) == []
-
-
-@pytest.mark.parametrize("edit", [{}, {"limitKey": "printer"}])
-def test_runs_that_wait_when_a_schedule_becomes_one_at_a_time_start_one_by_one(
-    database: str, admin: SqlClient, worker: SqlClient, edit: dict[str, str]
-) -> None:
-    admin.sql("select set_limit('printer', 50)")
-    schedule(database)
-    running = run_now(admin)
-    leases = claim_all(worker)
-    assert [lease.id for lease in leases] == [running]
-    waiting = [run_now(admin) for _ in range(3)]
-    schedule(database, concurrencyPolicy="Queue", **edit)
-    assert claim_all(worker) == []  # the one that was running goes on
-    done: list[int] = []
-    while leases:
-        worker.complete(leases[0])
-        leases = claim_all(worker)
-        assert len(leases) <= 1
-        done += [lease.id for lease in leases]
-    assert done == waiting
-
-
-def test_runs_that_wait_when_a_schedule_is_allowed_all_at_once_start_together(
-    database: str, admin: SqlClient, worker: SqlClient
-) -> None:
-    schedule(database, concurrencyPolicy="Queue", limitKey="printer")
-    for _ in range(3):
-        run_now(admin)
-    schedule(database)
-    assert len(claim_all(worker)) == 3
-
-
-def test_another_limit_key_counts_for_runs_that_exist(database: str, admin: SqlClient, worker: SqlClient) -> None:
-    schedule(database, limitKey="one")
-    for _ in range(3):
-        run_now(admin)
-    assert len(claim_all(worker)) == 1
-    admin.sql("select set_limit('two', 2)")
-    schedule(database, limitKey="two")
-    assert len(claim_all(worker)) == 1  # one of two slots is taken by the run that was running
-
-
-def test_a_shared_key_counts_runs_of_all_policies(database: str, admin: SqlClient, worker: SqlClient) -> None:
-    admin.sql("select set_limit('printer', 2)")
-    for name, policy in {"a": "Queue", "b": "Forbid", "c": "Replace", "d": "Allow"}.items():
-        schedule(database, name, concurrencyPolicy=policy, limitKey="printer")
-        run_now(admin, name)
-    admin.enqueue(limit_key="printer")
-    assert len(claim_all(worker)) == 2
-    assert claim_all(worker) == []
-
-
-def test_a_quarantined_run_needs_a_slot_of_both_keys(database: str, admin: SqlClient, worker: SqlClient) -> None:
-    schedule(database, concurrencyPolicy="Queue", limitKey="printer")
-    run = run_now(admin)
-    assert run
-    admin.crashed(run, 2)
-    admin.enqueue(limit_key="printer")
-    (lease,) = worker.claim_limited("printer")
-    assert worker.claim_quarantined() == []
-    worker.complete(lease)
-    assert [lease.id for lease in worker.claim_quarantined()] == [run]
 
 
 def test_an_edit_waits_for_no_lock_and_is_made_when_the_runs_can_get_the_new_keys(

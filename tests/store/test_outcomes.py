@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.store.sql_clients import Lease, SqlClient
+if TYPE_CHECKING:
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -74,23 +77,6 @@ def test_a_failed_attempt_is_retried_after_its_backoff(admin: SqlClient, worker:
     ) == (*(*lease, 1, "failed", "no such customer", worker.worker_id),)
 
 
-def test_a_run_is_dead_when_its_attempts_are_used_up(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(max_attempts=2)
-    worker.fail(worker.claims(run), delay_s=0)
-    worker.fail(worker.claims(run), outcome="timed_out", error_type="Timeout")
-    row = admin.run(run)
-    assert (row.status, row.attempts, row.error_type) == ("dead", 2, "Timeout")
-    assert row.dead_at == row.failed_at
-    assert admin.attempts(run) == ["failed", "timed_out"]
-    assert worker.claim() == []
-
-
-def test_a_discarded_run_is_dead_at_once(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(max_attempts=9)
-    worker.fail(*worker.claim(), outcome="discarded")
-    assert admin.status(run) == "dead"
-
-
 def test_a_handler_may_set_the_delay_of_its_retry(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     worker.fail(*worker.claim(), delay_s=1234.5)
@@ -123,48 +109,11 @@ def test_long_errors_are_cut(admin: SqlClient, worker: SqlClient) -> None:
     assert (len(row.error_type), len(row.last_error)) == (200, 2000)
 
 
-@pytest.mark.parametrize("how", ["fail", "time out", "release"])
-def test_an_attempt_that_a_cancellation_ended_is_cancelled(admin: SqlClient, worker: SqlClient, how: str) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    admin.cancel(run)
-
-    def report() -> list[int]:
-        if how == "release":
-            return worker.release(lease)
-        return worker.fail(lease, outcome="failed" if how == "fail" else "timed_out")
-
-    assert report() == []
-    assert (admin.past(run).status, admin.past(run).reason) == ("cancelled", "Cancelled")
-    assert admin.attempts(run) == ["cancelled"]
-    assert report() == ([] if how != "release" else [run])
-
-
-def test_a_failure_whose_reply_was_lost_may_be_repeated(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    assert worker.fail(lease, delay_s=0) == []
-    assert worker.fail(lease, delay_s=0) == []
-    assert admin.run(run).attempts == 1
-    (heirs,) = other.claim()
-    assert worker.fail(lease, delay_s=0) == []  # it was accepted, whatever became of the run
-    assert other.fail(heirs) == []
-    assert admin.attempts(run) == ["failed", "failed"]
-
-
 def test_a_run_named_twice_in_a_batch_fails_once(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     (lease,) = worker.claim()
     assert worker.fail(lease, lease) == []
     assert admin.attempts(run) == ["failed"]
-
-
-def test_a_batch_of_failures_answers_for_each(admin: SqlClient, worker: SqlClient) -> None:
-    runs = [admin.enqueue() for _ in range(3)]
-    leases = worker.claim()
-    worker.complete(leases[1])
-    assert worker.fail(*leases, Lease(999, 1)) == [runs[1], 999]
-    assert [admin.status(run) for run in runs] == ["failed", "succeeded", "failed"]
 
 
 # -- backoff -----------------------------------------------------------------------------------------------------------
@@ -192,56 +141,3 @@ def test_the_backoff_doubles_up_to_its_cap_and_half_of_it_is_random(
     seconds = admin.column(query, strategy, base_s, cap_s, attempts)
     assert longest_s / 2 <= min(seconds) < longest_s * 0.55
     assert longest_s * 0.95 < max(seconds) <= longest_s
-
-
-# -- releasing ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_released_run_gets_its_attempt_back_and_is_due_at_once(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    run = admin.enqueue()
-    assert worker.release(*worker.claim()) == []
-    row = admin.run(run)
-    assert (row.status, row.attempts, row.release_count, row.crash_count, row.locked_by) == ("queued", 0, 1, 0, 0)
-    assert [lease.id for lease in other.claim()] == [run]
-
-
-def test_a_snoozed_run_comes_back_later_and_is_not_counted(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.release(*worker.claim(), delay_s=60.0, reason="snoozed")
-    row = admin.run(run)
-    assert (row.status, row.attempts, row.release_count) == ("queued", 0, 0)
-    assert 58 < waits_s(admin, run) <= 60
-
-
-def test_from_the_fifth_release_on_each_costs_an_attempt(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(max_attempts=2)
-    attempts: list[int] = []
-    for _ in range(5):
-        worker.release(worker.claims(run))
-        attempts.append(admin.run(run).attempts)
-    assert attempts == [0, 0, 0, 0, 1]
-    worker.release(worker.claims(run))
-    row = admin.run(run)
-    assert (row.status, row.attempts, row.release_count, row.error_type) == ("dead", 2, 6, "ReleasedTooOften")
-    assert row.dead_at
-
-
-def test_a_run_may_snooze_for_ever(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(max_attempts=1)
-    for _ in range(9):
-        worker.release(worker.claims(run), reason="snoozed")
-    assert admin.status(run) == "queued"
-
-
-def test_a_release_may_be_repeated_until_another_worker_has_the_run(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    assert worker.release(lease) == []
-    assert worker.release(lease) == []
-    assert admin.run(run).release_count == 1
-    other.claim()
-    assert worker.release(lease) == [run]

@@ -19,22 +19,6 @@ def quarantined(admin: SqlClient, **named: Any) -> int:
     return run
 
 
-def test_after_one_crash_a_run_is_like_any_other(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    admin.crashed(run, 1)
-    assert worker.claim_quarantined() == []
-    assert [lease.id for lease in worker.claim()] == [run]
-
-
-def test_a_quarantined_run_is_claimed_alone_and_by_no_other_claim(admin: SqlClient, worker: SqlClient) -> None:
-    run, second = quarantined(admin), quarantined(admin)
-    quarantined(admin, limit_key="one")
-    assert worker.claim() == []
-    assert worker.claim_limited("one") == []
-    assert [lease.id for lease in worker.claim_quarantined()] == [run]
-    assert [lease.id for lease in worker.claim_quarantined()] == [second]
-
-
 def test_the_quarantined_run_that_has_waited_longest_is_claimed_first(admin: SqlClient, worker: SqlClient) -> None:
     quarantined(admin, priority=5)
     oldest = quarantined(admin, run_at="2020-01-01 00:00Z", priority=1)
@@ -42,19 +26,6 @@ def test_the_quarantined_run_that_has_waited_longest_is_claimed_first(admin: Sql
         str(worker.value("select quarantined_since('{default}', '{ping}') at time zone 'UTC'")) == "2020-01-01 00:00:00"
     )
     assert [lease.id for lease in worker.claim_quarantined()] == [oldest]
-
-
-def test_a_quarantined_run_respects_its_limit(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    running = admin.enqueue(limit_key="one")
-    (lease,) = other.claim_limited("one")
-    run = quarantined(admin, limit_key="one")
-    assert worker.claim_quarantined() == []
-    other.complete(lease)
-    assert [lease.id for lease in worker.claim_quarantined()] == [run]
-    assert admin.run(run).holds_slot
-    assert admin.status(running) == "succeeded"
-    admin.enqueue(limit_key="one")
-    assert other.claim_limited("one") == []
 
 
 def test_a_quarantined_run_whose_limit_is_locked_is_skipped(
@@ -66,21 +37,6 @@ def test_a_quarantined_run_whose_limit_is_locked_is_skipped(
     with other.conn.transaction():
         other.claim_limited("one")
         assert [lease.id for lease in worker.claim_quarantined()] == [free]
-
-
-def test_a_quarantined_run_that_fails_stays_quarantined(admin: SqlClient, worker: SqlClient) -> None:
-    failing, good = quarantined(admin), quarantined(admin)
-    worker.fail(*worker.claim_quarantined(), delay_s=0)
-    assert (admin.status(failing), worker.claim()) == ("failed", [])
-    assert worker.complete(*worker.claim_quarantined()) == []
-    assert {admin.status(failing), admin.status(good)} == {"failed", "succeeded"} or admin.status(good) == "queued"
-
-
-def test_a_retry_by_hand_clears_the_suspicion(admin: SqlClient, worker: SqlClient) -> None:
-    run = quarantined(admin)
-    worker.fail(*worker.claim_quarantined(), outcome="discarded")
-    admin.retry(run)
-    assert [lease.id for lease in worker.claim()] == [run]
 
 
 def test_a_quarantined_run_is_claimed_after_its_limit_was_deleted(admin: SqlClient, worker: SqlClient) -> None:

@@ -25,56 +25,6 @@ def limited(admin: SqlClient, runs: int, **values: Any) -> None:
         admin.enqueue(limit_key="api", **values)
 
 
-def test_a_burst_starts_at_once_and_then_one_run_for_each_unit(admin: SqlClient, worker: SqlClient) -> None:
-    limited(admin, 9)
-    admin.sql("select set_rate_limit('api', 60, 3600, 3)")
-    assert len(worker.claim_limited("api", count=2)) == 2
-    assert len(worker.claim_limited("api", count=9)) == 1
-    assert worker.claim_limited("api", count=9) == []
-    admin.sql("update job_limits set next_unit_at = next_unit_at - interval '2 minutes'")
-    assert len(worker.claim_limited("api", count=9)) == 2
-
-
-def test_any_number_runs_at_once_beside_a_rate_limit_unless_a_limit_is_set(admin: SqlClient, worker: SqlClient) -> None:
-    limited(admin, 9)
-    admin.sql("select set_rate_limit('api', 1000, 1, 100)")
-    admin.sql("select set_limit('api', 4)")
-    assert len(worker.claim_limited("api", count=9)) == 4
-    admin.sql("select set_limit('api', null)")
-    assert len(worker.claim_limited("api", count=9)) == 5
-    admin.sql("select set_rate_limit('api', null)")
-    assert admin.sql("select max_running, is_explicit, rate_count from job_limits") == [(1, False, None)]
-
-
-def test_a_limit_that_was_set_first_stays(admin: SqlClient, worker: SqlClient) -> None:
-    limited(admin, 5)
-    admin.sql("select set_limit('api', 2), set_rate_limit('api', 1000, 1, 100)")
-    assert len(worker.claim_limited("api", count=9)) == 2
-    admin.sql("select set_rate_limit('api', null)")
-    assert admin.value("select max_running from job_limits") == 2
-
-
-def test_in_no_window_start_more_runs_than_the_burst_and_the_rate_allow(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    admin.sql("select set_rate_limit('api', 300, 1, 20)")
-    admin.sql("select enqueue('ping', limit_key => 'api') from generate_series(1, 3000)")
-    ends = time.monotonic() + 1.5
-
-    def claim(client: SqlClient) -> None:
-        while time.monotonic() < ends:
-            client.claim_limited("api", count=50)
-
-    threads = [threading.Thread(target=claim, args=[client]) for client in (worker, other)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    starts = [at for (at,) in admin.sql("select started_at from job_runs where holds_slot order by started_at")]
-    assert len(starts) > 200, "the rate is used"
-    assert_within_rate(starts, rate=300, burst=20)
-
-
 @pytest.mark.parametrize(("rate", "burst"), [(400, 1), (150, 40)])
 def test_retries_other_queues_and_schedules_of_their_own_keys_count_among_the_starts(
     admin: SqlClient, open_client: Callable[[int], SqlClient], rate: int, burst: int
@@ -115,23 +65,6 @@ def assert_within_rate(starts: list[datetime], rate: float, burst: int) -> None:
         assert value - least + 1 <= burst + 0.01
 
 
-def test_a_schedules_own_key_takes_units_of_the_limit_that_it_shares(admin: SqlClient, worker: SqlClient) -> None:
-    definition = admin.define(policy="Queue", limit_key="api")
-    admin.sql("select set_rate_limit('api', 1, 3600, 1)")
-    admin.sql("select run_now(%s)", definition)
-    assert len(worker.claim_limited(f"schedule:{definition}")) == 1
-    limited(admin, 1)
-    assert worker.claim_limited("api") == []
-
-
-def test_a_quarantined_run_takes_a_unit_too(admin: SqlClient, worker: SqlClient) -> None:
-    limited(admin, 2)
-    admin.sql("update job_runs set crash_count = 2")
-    admin.sql("select set_rate_limit('api', 1, 3600, 1)")
-    assert len(worker.claim_quarantined()) == 1
-    assert worker.claim_quarantined() == []
-
-
 def test_a_waiting_worker_learns_when_the_next_unit_is_free(admin: SqlClient, worker: SqlClient) -> None:
     limited(admin, 3)
     admin.sql("select set_rate_limit('api', 60, 600, 1)")
@@ -165,18 +98,6 @@ def test_a_handler_pauses_the_key_for_all_workers(admin: SqlClient, worker: SqlC
     assert 28 < (next_due(other) or 0) <= 30
     admin.sql("update job_limits set paused_until = statement_timestamp()")
     assert len(other.claim_limited("api", count=9)) == 2
-
-
-@pytest.mark.parametrize("call", ["consume(%s, %s, %s, 1)", "pause_limit(%s, %s, %s, 30)"])
-def test_only_the_worker_that_has_the_lease_changes_a_limit(
-    admin: SqlClient, worker: SqlClient, other: SqlClient, call: Any
-) -> None:
-    limited(admin, 1)
-    (lease,) = worker.claim_limited("api")
-    for client, epoch in ((other, lease.epoch), (worker, lease.epoch + 1)):
-        with pytest.raises(psycopg.Error) as refused:
-            client.sql(f"select {call}", client.worker_id, lease.id, epoch)
-        assert refused.value.sqlstate == "WB001"
 
 
 def test_a_clock_that_was_set_back_stops_a_key_for_two_hours_at_most(admin: SqlClient, worker: SqlClient) -> None:

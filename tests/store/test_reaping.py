@@ -66,33 +66,6 @@ def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
     assert [lease.id for lease in other.claim()] == [run]
 
 
-def test_a_valid_lease_is_not_reaped(admin: SqlClient, worker: SqlClient) -> None:
-    admin.enqueue()
-    worker.claim()
-    assert admin.reap() == (0, 0, 0, 0)
-
-
-def test_the_third_crash_makes_a_run_dead(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    for crash in (1, 2, 3):
-        assert worker.claim() if crash < 3 else worker.claim_quarantined()
-        admin.let_lapse(run)
-        assert admin.reap() == (1, 0, crash == 3, 0)
-    row = admin.run(run)
-    assert (row.status, row.crash_count, row.attempts, row.error_type) == ("dead", 3, 0, "WorkerCrashed")
-    assert row.dead_at
-    assert admin.attempts(run) == ["crashed"] * 3
-
-
-def test_a_failed_run_that_crashes_keeps_the_attempts_that_it_used(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.fail(*worker.claim(), delay_s=0)
-    worker.claim()
-    admin.let_lapse(run)
-    admin.reap()
-    assert (admin.run(run).status, admin.run(run).attempts) == ("queued", 1)
-
-
 def test_a_crash_within_a_short_timeout_is_a_crash(admin: SqlClient, worker: SqlClient) -> None:
     """Its lease was bounded by its timeout from the start, so that only the worker's silence tells what happened."""
     run = admin.enqueue(timeout_s=5)
@@ -144,16 +117,6 @@ def test_a_run_that_took_too_long_in_a_worker_that_lives_is_a_failed_attempt(
     assert row.last_error == "it ran longer than its timeout of 20 s"
     assert 48 < admin.value("select extract(epoch from run_at - now())::float from job_runs") <= 100
     assert admin.attempts(run) == ["timed_out"]
-
-
-def test_a_timeout_of_the_last_attempt_makes_a_run_dead(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(timeout_s=20, max_attempts=1)
-    worker.register()
-    worker.claim()
-    ran(admin, run, since_s=31)
-    worker.renew()
-    assert admin.reap() == (0, 1, 1, 0)
-    assert admin.status(run) == "dead"
 
 
 def test_a_cause_still_unknown_is_decided_by_the_next_heartbeat(admin: SqlClient, worker: SqlClient) -> None:

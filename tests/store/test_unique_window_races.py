@@ -74,16 +74,6 @@ def test_two_that_replace_a_run_do_so_one_after_the_other(
     assert admin.column("select (payload ->> 'at')::integer from job_runs") == [3]
 
 
-def test_a_worker_claims_a_run_after_the_transaction_that_replaces_it(
-    application: Connection, other_application: Connection, worker: SqlClient
-) -> None:
-    first = sync(application, 7)
-    sync(other_application, 7, if_exists="replace")
-    assert worker.claim() == [], "a claim waits for no lock"
-    other_application.commit()
-    assert [lease.id for lease in worker.claim()] == [first.id]
-
-
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_a_run_that_a_worker_is_claiming_is_replaced_only_if_the_claim_fails(
     application: Connection, admin: SqlClient, worker: SqlClient, meanwhile: ThreadPoolExecutor, ends: str

@@ -28,47 +28,11 @@ LATER = datetime(2031, 1, 1, 8, tzinfo=UTC)
 # -- one run in a window -----------------------------------------------------------------------------------------------
 
 
-def test_one_run_is_created_for_a_customer_and_hour_and_the_answer_names_it(
-    application: Connection, admin: SqlClient
-) -> None:
-    first, again, other = (sync(application, customer) for customer in (7, 7, 8))
-    assert (first.created, again.created, other.created) == (True, False, True)
-    assert (again.id, again.uuid) == (first.id, first.uuid)
-    assert admin.column("select id from job_runs order by id") == [first.id, other.id]
-
-
 def test_other_values_of_a_kept_run_do_not_change(application: Connection, admin: SqlClient) -> None:
     wakeboard.enqueue(application, "ping", {"customer": 7, "since": 1}, **HOUR)
     wakeboard.enqueue(application, "ping", {"customer": 7, "since": 2}, run_at=LATER, priority=5, **HOUR)
     query = "select payload::jsonb, priority, run_at <= now() from job_runs"
     assert admin.sql(query) == [({"customer": 7, "since": 1}, 3, True)]
-
-
-def test_when_the_window_has_ended_the_next_call_creates_a_run(application: Connection, admin: SqlClient) -> None:
-    first = sync(application, 7)
-    admin.sql(END_WINDOWS)
-    second = sync(application, 7)
-    assert (second.created, second.id == first.id) == (True, False)
-    assert sync(application, 7).id == second.id
-
-
-@pytest.mark.parametrize("ending", ["succeeded", "cancelled", "dead", "discarded"])
-@pytest.mark.parametrize("if_exists", ["keep", "replace"])
-def test_a_run_that_has_ended_within_the_window_is_named(
-    application: Connection, admin: SqlClient, worker: SqlClient, ending: str, if_exists: str
-) -> None:
-    first = sync(application, 7)
-    if ending == "cancelled":
-        admin.cancel(first.id)
-    elif ending == "succeeded":
-        worker.complete(worker.claims(first.id))
-    else:
-        worker.fail(worker.claims(first.id), outcome="discarded")
-        if ending == "discarded":
-            admin.discard(first.id)
-    again = sync(application, 7, if_exists=if_exists)
-    assert (again.created, again.id, again.uuid) == (False, first.id, first.uuid)
-    assert admin.column("select id from all_runs") == [first.id]
 
 
 def test_a_window_of_another_job_type_or_without_one_does_not_count(application: Connection, admin: SqlClient) -> None:
@@ -179,35 +143,6 @@ def test_a_failed_run_gets_the_newest_payload_and_its_attempts_begin_again(
     assert admin.sql(query) == [("queued", 0, {"customer": 7, "at": 2}, True)]
     assert admin.value("select count(*) from job_steps") == 0, "a result of another payload is not used"
     worker.complete(worker.claims(first.id))
-
-
-def test_a_crash_of_a_replaced_run_still_counts(application: Connection, admin: SqlClient) -> None:
-    sync(application, 7)
-    admin.sql("update job_runs set crash_count = 2")
-    sync(application, 7, if_exists="replace")
-    assert admin.value("select crash_count from job_runs") == 2
-
-
-def test_a_running_run_is_named_and_not_replaced(application: Connection, admin: SqlClient, worker: SqlClient) -> None:
-    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
-    lease = worker.claims(first.id)
-    until = admin.value("select unique_until from job_unique_keys")
-    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, run_at=LATER, **REPLACE)
-    assert (again.id, again.created) == (first.id, False)
-    assert admin.value("select payload::jsonb from job_runs") == {"customer": 7, "at": 1}
-    assert admin.value("select unique_until from job_unique_keys") == until
-    assert worker.complete(lease) == []
-
-
-def test_a_retried_run_is_still_the_one_of_its_window(
-    application: Connection, admin: SqlClient, worker: SqlClient
-) -> None:
-    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
-    worker.fail(worker.claims(first.id), outcome="discarded")
-    admin.retry(first.id)
-    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, **REPLACE)
-    assert (again.id, again.created) == (first.id, False)
-    assert admin.value("select payload::jsonb from job_runs") == {"customer": 7, "at": 2}
 
 
 def test_a_replay_is_another_run_and_changes_no_window(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.store.sql_clients import SqlClient
@@ -73,62 +72,12 @@ def test_an_end_that_is_not_the_runs_fault_gives_the_attempt_back_and_counts_no_
     assert [lease.id for lease in other.claim(types=[job_type])] == [run]
 
 
-def test_runs_are_claimed_in_the_order_in_which_they_were_due(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    first, urgent, last = (admin.enqueue(priority=priority) for priority in (3, 5, 3))
-    worker.claim(2)
-    assert terminated(admin, worker)[1] == 2
-    assert [other.claim(1)[0].id for _ in range(3)] == [urgent, first, last]
-
-
 def test_waiting_workers_are_notified(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     admin.enqueue()
     worker.claim()
     other.sql("listen wakeboard")
     terminated(admin, worker)
     assert [notice.channel for notice in other.conn.notifies(timeout=30, stop_after=1)] == ["wakeboard"]
-
-
-def test_the_slot_of_a_limit_is_free_at_once(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    first, second = admin.enqueue(limit_key="printer"), admin.enqueue(limit_key="printer")
-    assert [lease.id for lease in worker.claim_limited()] == [first]
-    assert other.claim_limited() == []
-    assert terminated(admin, worker)[1] == 1
-    assert next(lease.id for lease in other.claim_limited()) in (first, second)
-
-
-def test_the_second_crash_quarantines_a_run_and_the_third_one_makes_it_dead(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    run = admin.enqueue()
-    for crash in (1, 2, 3):
-        assert worker.claim() if crash < 3 else worker.claim_quarantined()
-        assert terminated(admin, worker) == (0, 1, int(crash == 3), 0, 0)
-    assert other.claim() == other.claim_quarantined() == []
-    row = admin.run(run)
-    assert (row.status, row.crash_count, row.error_type) == ("dead", 3, "WorkerCrashed")
-    assert row.last_error == "its worker was terminated: OOMKilled (crash 3 of 3)"
-    assert admin.attempts(run) == ["crashed"] * 3
-
-
-def test_from_the_fifth_disruption_on_each_costs_the_attempt(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(max_attempts=2)
-    for disruption in range(1, 7):
-        assert worker.claim()
-        assert terminated(admin, worker, "Evicted") == (1, 0, int(disruption == 6), 0, 0)
-        assert admin.run(run).attempts == max(0, disruption - 4)
-    row = admin.run(run)
-    assert (row.status, row.crash_count, row.release_count, row.error_type) == ("dead", 0, 6, "ReleasedTooOften")
-
-
-def test_a_run_with_a_requested_cancellation_is_cancelled(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.claim()
-    admin.cancel(run)
-    assert terminated(admin, worker, "Evicted") == (0, 0, 0, 1, 0)
-    assert admin.past(run).status == "cancelled"
-    assert admin.attempts(run) == ["released"]
 
 
 def test_a_run_whose_handler_had_not_started_keeps_its_starting_deadline(admin: SqlClient, worker: SqlClient) -> None:
@@ -144,79 +93,7 @@ def test_a_run_whose_handler_had_not_started_keeps_its_starting_deadline(admin: 
     assert admin.value("select started_at = 'epoch' from job_runs where id = %s", waited)
 
 
-def test_an_expired_lease_is_taken_as_well(admin: SqlClient, worker: SqlClient) -> None:
-    admin.enqueue()
-    worker.claim()
-    admin.sql("update job_runs set locked_until = now() - interval '1 s'")
-    assert terminated(admin, worker) == (0, 1, 0, 0, 0)
-    assert admin.reap() == (0, 0, 0, 0)
-
-
-# -- what it leaves alone ----------------------------------------------------------------------------------------------
-
-
-def test_a_second_report_of_the_same_process_changes_nothing(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.claim()
-    assert terminated(admin, worker) == (0, 1, 0, 0, 0)
-    before = admin.run(run)
-    assert terminated(admin, worker, "Evicted") == (0, 0, 0, 0, 0)
-    assert admin.run(run) == before
-
-
-def test_a_late_report_does_not_touch_a_run_that_another_process_has_claimed(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    run = admin.enqueue()
-    worker.claim()
-    admin.sql("update job_runs set locked_until = now() - interval '1 s'")
-    admin.reap()
-    (lease,) = other.claim()
-    assert terminated(admin, worker) == (0, 0, 0, 0, 0)
-    assert other.complete(lease) == []
-    assert admin.past(run).status == "succeeded"
-
-
-def test_runs_of_other_workers_go_on(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    admin.enqueue()
-    (mine,) = worker.claim()
-    admin.enqueue()
-    (others,) = other.claim()
-    assert terminated(admin, worker)[1] == 1
-    assert worker.complete(mine) == [mine.id]
-    assert other.complete(others) == []
-
-
-def test_a_worker_that_has_deregistered_has_nothing_to_revoke(admin: SqlClient, worker: SqlClient) -> None:
-    admin.enqueue()
-    worker.claim()
-    worker.sql("select deregister_worker(%s)", worker.worker_id)
-    assert terminated(admin, worker) == (0, 0, 0, 0, 0)
-
-
-def test_nothing_that_a_terminated_process_sent_is_accepted_afterwards(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    terminated(admin, worker)
-    assert worker.complete(lease) == worker.fail(lease) == worker.release(lease) == [run]
-    assert worker.renew(lease) == {run: "refused"}
-
-
 # -- locked rows and slices --------------------------------------------------------------------------------------------
-
-
-def test_a_locked_run_is_skipped_and_other_runs_are_not(
-    admin: SqlClient, worker: SqlClient, open_client: Callable[[int], SqlClient]
-) -> None:
-    runs = [admin.enqueue() for _ in range(3)]
-    leases = worker.claim()
-    admin.sql("set statement_timeout = '9s'")
-    handler = open_client(worker.worker_id)
-    with handler.conn.transaction():
-        handler.once(leases[1], "charge")
-        assert terminated(admin, worker) == (0, 2, 0, 0, 1)
-    assert [admin.status(run) for run in runs] == ["queued", "running", "queued"]
-    assert terminated(admin, worker) == (0, 1, 0, 0, 0)
 
 
 def test_two_reports_at_once_count_a_crash_once(
