@@ -112,6 +112,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.commands.apply import Applied
     from wakeboard.cli.commands.new import Created
     from wakeboard.cli.commands.next import NextTicks
+    from wakeboard.cli.commands.schedule import ScheduleDetails
     from wakeboard.cli.support.checklist import Finding
     from wakeboard.cli.support.import_plan import ImportRow
     from wakeboard.conformance.suite import ScenarioResult
@@ -123,6 +124,8 @@ def answers() -> dict[str, Answer]:
     from wakeboard.store.queries.failures import FailureRow
     from wakeboard.store.queries.limits import LimitRow
     from wakeboard.store.queries.listings import PauseRow, RunRow, ScheduleRow
+    from wakeboard.store.queries.overview import PoolRow
+    from wakeboard.store.queries.queue_backlog import QueueRow
     from wakeboard.store.queries.run_details import RunDetails
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
@@ -134,6 +137,7 @@ def answers() -> dict[str, Answer]:
         "apply": Answer(Applied),
         "import": Answer(ImportRow, many=True),
         "schedules": Answer(ScheduleRow, many=True),
+        "schedule": Answer(ScheduleDetails),
         "next": Answer(NextTicks),
         "runs": Answer(RunRow, many=True),
         "run": Answer(RunDetails),
@@ -155,6 +159,8 @@ def answers() -> dict[str, Answer]:
                 " `in_cycle`, `waits_for_run` and `run_status`",
             }
         ),
+        "workers": Answer(PoolRow, many=True),
+        "queues": Answer(QueueRow, many=True),
         "failures": Answer(FailureRow, many=True),
         "alerts": Answer(AlertRow, many=True),
         "alerts test": Answer({"run": "id of the run", "status": "its status", "error": "its error, or null"}),

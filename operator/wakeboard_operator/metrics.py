@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from wakeboard.maintenance.loop import MaintenancePass
     from wakeboard.store.queries.health_checks import HealthFacts
+    from wakeboard.store.queries.queue_backlog import QueueRow
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.leadership import Leadership
     from wakeboard_operator.watch import Supervisor
@@ -183,11 +184,11 @@ class Metrics:
         self.worker_age_s.set((now - (facts.maintenance.last_worker or self._first_at)).total_seconds())
         self.pending_removals.set(sum(removal.confirmed_at is None for removal in facts.removals))
 
-    def record_backlog(self, runs: Mapping[str, int]) -> None:
+    def record_backlog(self, queues: Iterable[QueueRow]) -> None:
         """Sets the work of each queue, for autoscalers."""
         self.backlog.clear()
-        for queue, count in runs.items():
-            self.backlog.labels(queue).set(count)
+        for row in queues:
+            self.backlog.labels(row.queue).set(row.due + row.soon + row.ticks)
 
     def count_foreign(self, counts: Mapping[str, int]) -> None:
         """Sets the number of schedules of other installations, by whether an operator of theirs answers."""

@@ -35,7 +35,7 @@ from wakeboard.store.failure_log import FailureLog
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
-from wakeboard.store.queries.queue_backlog import read_queue_backlog
+from wakeboard.store.queries.queue_backlog import read_queues
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_operator.alert_deliveries import AlertDeliveries
 from wakeboard_operator.cache import ResourceCache
@@ -427,7 +427,7 @@ class Operator:
             finished = await finished_since(conn, until)
             until = finished.until
             self._metrics.record_health(facts)
-            self._metrics.record_backlog(await read_queue_backlog(conn, BACKLOG_WITHIN_S))
+            self._metrics.record_backlog(await read_queues(conn, BACKLOG_WITHIN_S))
             self._metrics.record_finished(finished.runs)
             self._metrics.count_conditions(reconciler.cache)
             foreign = reconciler.ownership.counts(time.monotonic())

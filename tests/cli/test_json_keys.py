@@ -19,6 +19,9 @@ ARGUMENTS = {
     "apply": ["apply", "schedules"],
     "import": ["import", "crontab", "--crontab"],
     "schedules": ["schedules"],
+    "schedule": ["schedule", "weekly-report"],
+    "workers": ["workers"],
+    "queues": ["queues"],
     "next": ["next", "@daily"],
     "runs": ["runs"],
     "run": ["run", "1"],
@@ -77,6 +80,7 @@ def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: s
     (tmp_path / "schedules").mkdir()
     (tmp_path / "crontab").write_text("@daily /bin/true\n")
     sample.add_schedule("weekly-report")
+    sample.register_worker()
     sample.fail(sample.enqueue(), outcome="discarded")
     sample.succeed(sample.enqueue())
     sample.sql("select wakeboard.request_removal('file:large', 'hash', 12)")

@@ -114,3 +114,34 @@ def test_an_invalid_cron_expression_is_refused(bare_cli: Cli, words: list[str], 
 
     assert result.code == 2
     assert sentence in result.err
+
+
+def test_a_schedule_shows_what_is_wrong_its_runs_and_its_ticks(cli: Cli, sample: SampleStore):
+    weekly = sample.add_schedule("weekly-report", payload={"segment": "active"})
+    dead, done = sample.run_now(weekly), sample.run_now(weekly)
+    sample.register_worker("report")
+    sample.fail(dead, "the other side result 503", outcome="discarded")
+    sample.succeed(done)
+
+    shown = cli("schedule", "weekly-report").cells
+
+    assert shown[0].startswith("active billing/weekly-report 0 8 * * MON Europe/Lisbon type report, queue default,")
+    assert f"Its run {dead} is dead." in shown
+    assert 'payload {"segment": "active"}' in shown
+    assert [line.split()[:2] for line in shown if "billing/weekly-report" in line][1:] == [
+        [str(dead), "dead"],
+        [str(done), "succeeded"],
+    ]
+    assert sum("Mon " in line and "08:00 +" in line for line in shown) == 5
+
+
+def test_queues_and_workers_are_listed(cli: Cli, sample: SampleStore):
+    sample.register_worker("report", queues=("default", "mail"))
+    sample.enqueue("report")
+    cli("pause", "queue", "mail")
+
+    assert [line.split() for line in cli("queues").lines[1:]] == [
+        ["default", "1", "0", "0", "default", "active"],
+        ["mail", "0", "0", "0", "default", "paused"],
+    ]
+    assert cli("workers").cells[1] == "default 1 10 now 0 0.1.0 default, mail"

@@ -15,7 +15,7 @@ from wakeboard.store.connection import connect
 from wakeboard.store.leader_api import LeadershipState
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
-from wakeboard.store.queries.queue_backlog import read_queue_backlog
+from wakeboard.store.queries.queue_backlog import read_queues
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.operator import no_worker_seen
@@ -83,7 +83,7 @@ async def test_the_backlog_of_each_queue_counts_the_ticks_of_the_next_minute(
             " select 'file:t', 't', queue, '-', 'ping', queue, '0 8 * * *', '-', now() + away::interval"
             "   from (values ('default', '30 s'), ('mail', '1 hour')) as made (queue, away)"
         )
-        metrics.record_backlog(await read_queue_backlog(conn, BACKLOG_WITHIN_S))
+        metrics.record_backlog(await read_queues(conn, BACKLOG_WITHIN_S))
     found = exported_values(metrics, leadership)
     assert found["wakeboard_backlog_runs default"] == 2
     assert found["wakeboard_backlog_runs mail"] == 0

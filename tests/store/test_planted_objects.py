@@ -39,7 +39,7 @@ from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
 from wakeboard.store.queries.limits import declared_limit_rows, limits_that_differ, list_limits
 from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.queue_backlog import read_queue_backlog
+from wakeboard.store.queries.queue_backlog import read_queues
 from wakeboard.store.queries.recent_events import EventQueries
 from wakeboard.store.queries.rollups import read_series, read_top
 from wakeboard.store.queries.run_details import read_run_details
@@ -115,7 +115,6 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "now": reports.now,
         "schedules": reports.schedules,
         "schedule_names": lambda: reports.schedule_names("x"),
-        "schedule_times": lambda: _or_nothing(reports.schedule_times(1)),
         "runs": lambda: reports.runs([1]),
         "payloads": lambda: reports.payloads([1]),
         "run_page": lambda: read_run_page(conn, parse_run_search(RUNS), namespaces=None, count=9),
@@ -140,7 +139,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "facts": lambda: schedule_states(conn, [1]),
         "vitals": lambda: read_health_facts(conn),
         "finished": lambda: finished_since(conn, NOW),
-        "queue backlog": lambda: read_queue_backlog(conn, 60),
+        "queue backlog": lambda: read_queues(conn, 60),
         "failures": lambda: failures_since(conn, NOW, "ping"),
         "audit rows": lambda: audit_rows(conn, AuditFilter(namespaces=["x"], run_id=1, since=NOW, outline=True), 9),
         "bulk actions": lambda: bulk_actions(conn, 9, unfinished=True),
@@ -161,13 +160,6 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "minutes of a schedule": lambda: read_series(conn, "hour", datetime.now(UTC), "schedule", ["1"]),
         "top": lambda: read_top(conn, "week", datetime.now(UTC), "schedule", "volume"),
     }
-
-
-async def _or_nothing(asked: Awaitable[Any]) -> None:
-    try:
-        await asked
-    except IndexError:
-        return  # there is no such row
 
 
 async def _or_refused(asked: Awaitable[Any]) -> None:

@@ -56,16 +56,18 @@ def command(
         title = f"schedule {name} {_IN_WORDS.get(state, f'is {state}')}."
     if as_json:
         answer: dict[str, Any] = {"kind": kind, "id": found.id, "name": name, "state": state}
-        print_json({**answer, "facts": [_json_fact(fact) for fact in facts]})
+        print_json({**answer, "facts": [json_fact(fact) for fact in facts]})
         return
-    print_lines([one_line(title), *(one_line(fact.text(lambda at: _moment(at, now))) for fact in facts)])
+    print_lines([one_line(title), *(one_line(fact.text(lambda at: moment_in_words(at, now))) for fact in facts)])
 
 
-def _json_fact(fact: Fact) -> dict[str, Any]:
+def json_fact(fact: Fact) -> dict[str, Any]:
+    """A fact for JSON."""
     return {"fact": fact.name, "text": fact.text(iso), "at": fact.moment}
 
 
-def _moment(at: datetime, now: datetime) -> str:
+def moment_in_words(at: datetime, now: datetime) -> str:
+    """A time and how far it is from now."""
     return f"{with_offset(at)} ({relative(at, now)})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,6 +19,8 @@ from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.rules.humanize import relative
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wakeboard.cli.support.session import Session
     from wakeboard.rules.dst_ticks import DstTicks
 
@@ -110,23 +112,29 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
 
 
 async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
-    from wakeboard.cli.support.lookup import find_schedule
-    from wakeboard.rules.dst_ticks import dst_ticks_for
+    from wakeboard.cli.support.lookup import find_schedule, read_schedule
 
     known = await find_schedule(session.listings, name)
-    times = await session.listings.schedule_times(known.id)
-    ticks, skipped = [], []
-    if times.cron_fields is not None:
-        tick_schedule = dst_ticks_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
-        ticks, skipped = next_ticks(tick_schedule, session.now, count)
+    row, situation = await read_schedule(session, known)
+    ticks, skipped = stored_ticks(row, session.now, count)
     return NextTicks(
         schedule=known.short,
-        cron=times.schedule,
-        time_zone=times.time_zone,
-        state=times.state,
+        cron=row["schedule"],
+        time_zone=row["time_zone"],
+        state=situation.state,
         ticks=ticks,
         skipped=skipped,
     )
+
+
+def stored_ticks(row: dict[str, Any], after: datetime, count: int) -> tuple[list[Tick], list[str]]:
+    """The next ticks of a stored schedule, as `next_ticks` gives them; none if it has no cron expression."""
+    from wakeboard.rules.dst_ticks import dst_ticks_for
+
+    if row["cron_fields"] is None:
+        return [], []
+    ticks = dst_ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
+    return next_ticks(ticks, after, count)
 
 
 def next_ticks(tick_schedule: DstTicks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
@@ -147,14 +155,19 @@ def _print(found: NextTicks, now: datetime) -> None:
     elif found.schedule:
         print_message(f"{found.schedule}: {cron_and_zone(found.cron, found.time_zone)}.{state}")
     if found.ticks:
-        local = found.time_zone not in UTC_NAMES or zone_label() != "UTC"
-        headings = ["LOCAL", zone_label().upper()] if local else ["UTC"]
-        columns = [*(Column(heading) for heading in headings), Column("IN"), Column("NOTE", shrinks=True)]
-        print_table(columns, [_cells(tick, now, local=local) for tick in found.ticks])
+        print_ticks(found.ticks, found.time_zone, now)
     elif found.cron is not None:
         print_message("there are no further ticks.")
     for sentence in found.skipped:
         print_message(f"Note: {sentence}.")
+
+
+def print_ticks(ticks: Sequence[Tick], time_zone: str, now: datetime) -> None:
+    """Prints ticks in a table, in the time zone of their schedule and in the display zone."""
+    local = time_zone not in UTC_NAMES or zone_label() != "UTC"
+    headings = ["LOCAL", zone_label().upper()] if local else ["UTC"]
+    columns = [*(Column(heading) for heading in headings), Column("IN"), Column("NOTE", shrinks=True)]
+    print_table(columns, [_cells(tick, now, local=local) for tick in ticks])
 
 
 def _cells(tick: Tick, now: datetime, *, local: bool) -> list[str]:

@@ -86,14 +86,14 @@ class Planned:
 
 async def plan(session: Session, schedule: str, first: str, last: str, *, again: bool) -> Planned:
     """What a backfill of this range would do. Raises WakeboardError."""
-    from wakeboard.cli.support.lookup import find_schedule
+    from wakeboard.cli.support.lookup import find_schedule, read_schedule
     from wakeboard.store.queries.backfills import history_begins
 
     known = await find_schedule(session.listings, schedule, include_removed=True)
     if known.removed:
         raise WakeboardError(f"{known.short} was removed; apply it again, or write another schedule.")
-    times = await session.listings.schedule_times(known.id)
-    rules = TickRules(known.short, times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
+    row, _ = await read_schedule(session, known)
+    rules = TickRules(known.short, row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
     wanted = backfill_range(rules, first, last, session.now)
     found = await session.store.plan_backfill(known.id, wanted.ticks)
     notes: list[str] = []

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from wakeboard.cli.support.time_args import time_since
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from wakeboard.cli.support.session import Session
     from wakeboard.rules.run_search import RunSearch
+    from wakeboard.rules.schedule_explanation import ScheduleSituation
     from wakeboard.store.queries.listings import Listings, ScheduleName
 
 UUID_DIGITS = 32
@@ -58,6 +59,18 @@ async def find_schedule(listings: Listings, text: str, *, include_removed: bool 
             raise WakeboardError(f"{text!r} is the name of {counted(len(found), 'schedule')}: write {_choices(found)}.")
     names = [known for known in await listings.schedule_names() if include_removed or not known.removed]
     raise WakeboardError(f"there is no schedule {quoted(text)}{_suggestion(text, names)}")
+
+
+async def read_schedule(session: Session, known: ScheduleName) -> tuple[dict[str, Any], ScheduleSituation]:
+    """The columns and the situation of a schedule that was found. Raises WakeboardError if it was deleted meanwhile."""
+    from wakeboard.store.queries.schedule_page import schedule_row
+    from wakeboard.store.queries.schedule_situation import read_schedule_situation
+
+    row = await schedule_row(session.conn, known.id, None)
+    situation = await read_schedule_situation(session.conn, known.id)
+    if row is None or situation is None:
+        raise WakeboardError(f"there is no schedule {quoted(known.short)} any more.")
+    return row, situation
 
 
 def _choices(found: Sequence[ScheduleName]) -> str:

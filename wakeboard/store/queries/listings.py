@@ -98,20 +98,6 @@ def sources_with_same_name(known: Iterable[ScheduleName], source: str, names: Co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleTimes:
-    """What is needed to compute a schedule's next ticks. `cron_fields` None: it runs only on demand."""
-
-    schedule: str | None
-    cron_fields: str | None
-    time_zone: str
-    dst_gap: str
-    dst_overlap: str
-    jitter_s: int
-    state: str
-    next_run_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """A run, live or finished. A skipped run can represent many ticks, from `scheduled_for` to `skipped_until`.
 
@@ -232,13 +218,6 @@ _NAMESPACES: LiteralString = """
 select distinct namespace from wakeboard.job_definitions where removed_at is null order by namespace limit 1000
 """
 
-_SCHEDULE_TIMES: LiteralString = f"""
-select def.schedule, def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.jitter_s, def.next_run_at,
-       {_STATE}
-  from wakeboard.job_definitions as def
- where def.id = %(id)s
-"""
-
 _BOTH_HAVE: LiteralString = """
        run.id, run.uuid, run.schedule, run.definition_generation,
        run.job_type::text, run.queue::text, run.priority::integer, run.trigger::text,
@@ -346,10 +325,6 @@ class Listings:
     async def namespaces(self) -> list[str]:
         """The namespaces that have schedules, by name; at most 1,000."""
         return await self._values(_NAMESPACES)
-
-    async def schedule_times(self, definition_id: int) -> ScheduleTimes:
-        """When a schedule is due, in its stored form."""
-        return (await self._rows(ScheduleTimes, _SCHEDULE_TIMES, id=definition_id))[0]
 
     async def runs(self, ids: Sequence[int]) -> list[RunRow]:
         """The runs with these ids, newest first. One that does not exist is left out."""
