@@ -27,7 +27,7 @@ NOT_SCANNED = re.compile(
     r"|docs/(benchmarks|reliability)\.md|tools/banned_words\.txt"
 )
 MODULE = re.compile(r"(__)?[a-z0-9]+(_[a-z0-9]+)*(__)?")
-ENDINGS = re.compile(r"(?<=[a-z]{3})(ing|ers?|ed|e)$")
+ENDINGS = re.compile(r"(?<=[a-z]{3})(ing|er|ed|e)$")
 CLIENTS = {
     "clients/go": "clients/go/worker/*.go",
     "clients/typescript": "clients/typescript/src/[!ei]*.ts",
