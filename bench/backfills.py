@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from bench.tables import Table, at_most, spread
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from bench.database import BenchmarkServer

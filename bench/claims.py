@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import wakeboard
 from bench.plan import Crowd
 from bench.tables import Table, at_most, number, spread
+from wakeboard.engine.worker_api import LONGEST_TIMEOUT_S, SCAN_LIMIT, ScanPositions, Worker, WorkerStore, text_array
 from wakeboard.store.connection import connect
-from wakeboard.store.worker_api import LONGEST_TIMEOUT_S, SCAN_LIMIT, ScanPositions, Worker, WorkerStore, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.tables import Table, at_most, percentile, spread
 from bench.workers import worker_group
-from wakeboard.maintenance.desired_schedule import DesiredSchedule
-from wakeboard.maintenance.sync import sync
-from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.schedules.desired_schedule import DesiredSchedule
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.sync import sync
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:

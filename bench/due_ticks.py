@@ -9,10 +9,10 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.tables import Table, at_most, number, spread
-from wakeboard.maintenance import scheduler
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.schedules import scheduler
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import MaintenanceStore
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

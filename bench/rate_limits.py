@@ -13,8 +13,8 @@ import wakeboard
 from bench.claims import FINISH, KNOWN, ME
 from bench.database import BATCH
 from bench.tables import Table, at_most, number, spread
+from wakeboard.engine.worker_api import ScanPositions, WorkerStore
 from wakeboard.store.connection import connect
-from wakeboard.store.worker_api import ScanPositions, WorkerStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

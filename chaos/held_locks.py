@@ -20,7 +20,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from chaos.results import Violation
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

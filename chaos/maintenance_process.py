@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.manifests.alert_file import AlertFile
-from wakeboard.store.maintenance_api import MaintenanceStore
+from wakeboard.alerts.file import AlertFile
+from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.operator import Operator, log_problems
 from wakeboard_operator.settings import read_operator_settings

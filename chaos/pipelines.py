@@ -11,12 +11,12 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.maintenance.desired_schedule import DesiredSchedule
-from wakeboard.maintenance.sync import sync
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.schedules.desired_schedule import DesiredSchedule
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.sync import sync
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import MaintenanceStore
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from testbed.owned_folders import owned_folder, remove_abandoned_folders
 from tests.postgres_servers import EMBEDDED, PostgresServer, PostgresServers, version_of, versions_for
-from wakeboard.display_zone import use_zone
+from wakeboard.process.display_zone import use_zone
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

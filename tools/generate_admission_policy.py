@@ -1,7 +1,7 @@
 """Prints the policy that refuses wrong payloads of built-in job types: a manifest, or with `chart` a template.
 
 The resource definition cannot, because a payload has no schema. A ValidatingAdmissionPolicy reads the whole object. Its
-rules and sentences come from wakeboard.rules.builtin_payloads. A rule may accept more than the loader, never less. An
+rules and sentences come from wakeboard.schedules.rules.builtin_payloads. A rule may accept more than the loader, never less. An
 error of a rule admits the object: the operator reports what remains.
 """
 
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import yaml
 
 from tools.generate_crd import GROUP, VERSION
-from wakeboard.rules.builtin_payloads import SECRET, SHAPES, unknown_field
+from wakeboard.schedules.rules.builtin_payloads import SECRET, SHAPES, unknown_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wakeboard.rules.builtin_payloads import Field
+    from wakeboard.schedules.rules.builtin_payloads import Field
 
 Manifest: TypeAlias = dict[str, Any]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import yaml
 from pydantic.json_schema import GenerateJsonSchema
 
-from wakeboard.rules.admission_rules import RULES
-from wakeboard.rules.job_schedule import JobSchedule, JobScheduleSpec, Metadata
+from wakeboard.schedules.rules.admission_rules import RULES
+from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec, Metadata
 from wakeboard_operator.status_models import JobScheduleStatus
 
 if TYPE_CHECKING:

@@ -109,6 +109,8 @@ class Answer:
 
 def answers() -> dict[str, Answer]:
     """The answer of every command that has `--json`."""
+    from wakeboard.alerts.queries.alerts import AlertRow
+    from wakeboard.backfills.queries import BackfillRow
     from wakeboard.cli.commands.apply import Applied
     from wakeboard.cli.commands.new import Created
     from wakeboard.cli.commands.next import NextTicks
@@ -116,17 +118,15 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.support.checklist import Finding
     from wakeboard.cli.support.import_plan import ImportRow
     from wakeboard.conformance.suite import ScenarioResult
-    from wakeboard.store.enqueue import Enqueued
+    from wakeboard.engine.enqueue import Enqueued
+    from wakeboard.limits.queries import LimitRow
     from wakeboard.store.migrate import Migrated
-    from wakeboard.store.queries.alerts import AlertRow
-    from wakeboard.store.queries.audit import AuditRow
-    from wakeboard.store.queries.backfills import BackfillRow
-    from wakeboard.store.queries.failures import FailureRow
-    from wakeboard.store.queries.limits import LimitRow
-    from wakeboard.store.queries.listings import PauseRow, RunRow, ScheduleRow
-    from wakeboard.store.queries.overview import PoolRow
-    from wakeboard.store.queries.queue_backlog import QueueRow
-    from wakeboard.store.queries.run_details import RunDetails
+    from wakeboard.views.queries.audit import AuditRow
+    from wakeboard.views.queries.failures import FailureRow
+    from wakeboard.views.queries.listings import PauseRow, RunRow, ScheduleRow
+    from wakeboard.views.queries.overview import PoolRow
+    from wakeboard.views.queries.queue_backlog import QueueRow
+    from wakeboard.views.queries.run_details import RunDetails
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
     refused = {"refused": "true if the run was not changed"}

@@ -1,4 +1,4 @@
-"""Prints wakeboard/store/functions/REVISION: a number that grows whenever a function's text changes, and their hash.
+"""Prints wakeboard/store/REVISION: a number that grows whenever a function's text changes, and their hash.
 
 `migrate` compares the numbers: an older checkout does not replace the functions of a newer one of the same release. A
 file with conflict markers gets a number above both sides.

@@ -1,4 +1,4 @@
-"""Prints the rules of wakeboard/rules/mask_rules.py as Go or TypeScript, for the workers of clients/."""
+"""Prints the rules of wakeboard/text/mask_rules.py as Go or TypeScript, for the workers of clients/."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.rules.mask_rules import MASK_RULES
+from wakeboard.text.mask_rules import MASK_RULES
 
 if TYPE_CHECKING:
-    from wakeboard.rules.mask_rules import MaskRule
+    from wakeboard.text.mask_rules import MaskRule
 
-SOURCE: Final = "wakeboard/rules/mask_rules.py"
+SOURCE: Final = "wakeboard/text/mask_rules.py"
 
 GO: Final = f"""\
 // Code generated from {SOURCE} by make fix. DO NOT EDIT.

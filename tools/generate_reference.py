@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from tools.generate_crd import COLUMNS, SELECTABLE, WIDE, Schema, resource_schema
-from wakeboard.rules.admission_rules import RULES
-from wakeboard.rules.name_patterns import IN_WORDS
+from wakeboard.schedules.rules.admission_rules import RULES
+from wakeboard.text.name_patterns import IN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

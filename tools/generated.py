@@ -29,7 +29,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/sql-functions.md": ["tools.generate_sql_functions"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
     "docs/workers-in-any-language.md": ["tools.generate_worker_page"],
-    "wakeboard/store/functions/REVISION": ["tools.generate_functions_revision"],
+    "wakeboard/store/REVISION": ["tools.generate_functions_revision"],
     "sbom/board.cdx.json": ["tools.generate_sbom", "board"],
     "sbom/jobs.cdx.json": ["tools.generate_sbom", "jobs"],
     "sbom/operator.cdx.json": ["tools.generate_sbom", "operator"],

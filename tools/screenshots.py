@@ -25,9 +25,9 @@ from testbed.generated_runs import fill
 from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import LocalAccess, RoleViewer
 from wakeboard.local.postgres import EmbeddedPostgres
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import dst_ticks_for
 from wakeboard.store.migrate import migrate
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import dst_ticks_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

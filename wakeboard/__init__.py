@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wakeboard.engine.enqueue import Enqueued as Enqueued
+    from wakeboard.engine.enqueue import Job as Job
+    from wakeboard.engine.enqueue import enqueue as enqueue
+    from wakeboard.engine.enqueue import enqueue_many as enqueue_many
+    from wakeboard.engine.handlers import handler as handler
+    from wakeboard.engine.run import Run as Run
     from wakeboard.errors import Discard as Discard
     from wakeboard.errors import LeaseLost as LeaseLost
     from wakeboard.errors import RetryAfter as RetryAfter
     from wakeboard.errors import Snooze as Snooze
     from wakeboard.errors import WakeboardError as WakeboardError
-    from wakeboard.handlers import handler as handler
-    from wakeboard.run import Run as Run
-    from wakeboard.store.enqueue import Enqueued as Enqueued
-    from wakeboard.store.enqueue import Job as Job
-    from wakeboard.store.enqueue import enqueue as enqueue
-    from wakeboard.store.enqueue import enqueue_many as enqueue_many
 
 __all__ = [
     "Discard",
@@ -43,12 +43,12 @@ _MODULES = {
     "RetryAfter": "wakeboard.errors",
     "Snooze": "wakeboard.errors",
     "WakeboardError": "wakeboard.errors",
-    "Run": "wakeboard.run",
-    "handler": "wakeboard.handlers",
-    "Enqueued": "wakeboard.store.enqueue",
-    "Job": "wakeboard.store.enqueue",
-    "enqueue": "wakeboard.store.enqueue",
-    "enqueue_many": "wakeboard.store.enqueue",
+    "Run": "wakeboard.engine.run",
+    "handler": "wakeboard.engine.handlers",
+    "Enqueued": "wakeboard.engine.enqueue",
+    "Job": "wakeboard.engine.enqueue",
+    "enqueue": "wakeboard.engine.enqueue",
+    "enqueue_many": "wakeboard.engine.enqueue",
 }
 
 

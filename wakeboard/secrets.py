@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import quote, quote_plus
 
 from wakeboard.errors import Discard
-from wakeboard.rules.output_text import MAX_CHARACTERS, printable
+from wakeboard.text.output_text import MAX_CHARACTERS, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

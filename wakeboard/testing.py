@@ -24,12 +24,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID, uuid4
 
+from wakeboard.engine.handlers import Handler, checked, load_handlers
+from wakeboard.engine.run import CANCELLED, LEASE_LOST, ClaimedRow, Run
 from wakeboard.errors import BrokenHandlers, Discard, InvalidValue, LeaseLost, RetryAfter, Snooze, WakeboardError
-from wakeboard.handlers import Handler, checked, load_handlers
-from wakeboard.rules.canonical_json import MAX_BYTES, check_payload
-from wakeboard.rules.name_patterns import check_key
-from wakeboard.rules.pg_timestamp import to_pg_timestamp
-from wakeboard.run import CANCELLED, LEASE_LOST, ClaimedRow, Run
+from wakeboard.store.pg_timestamp import to_pg_timestamp
+from wakeboard.text.canonical_json import MAX_BYTES, check_payload
+from wakeboard.text.name_patterns import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

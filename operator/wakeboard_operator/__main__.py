@@ -4,7 +4,7 @@ Exit code 0: it was stopped by a signal. 1: it could not start or continue, and 
 143: SIGTERM arrived before it had started.
 """
 
-from wakeboard.pid1 import fork_if_pid1
+from wakeboard.process.pid1 import fork_if_pid1
 
 if __name__ == "__main__":
     fork_if_pid1()  # before anything else is imported: in a pod this process is PID 1

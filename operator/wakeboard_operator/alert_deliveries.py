@@ -15,18 +15,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.alert_sender import SEND_WITHIN_S, AlertSender
-from wakeboard.clock import boottime
+from wakeboard.alerts.sender import SEND_WITHIN_S, AlertSender
 from wakeboard.errors import DatabaseUnavailable, LeaseLost, RetryAfter, Snooze, WakeboardError
-from wakeboard.rules.redact import redact
-from wakeboard.rules.sanitize import printable
+from wakeboard.process.clock import boottime
+from wakeboard.text.redact import redact
+from wakeboard.text.sanitize import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wakeboard.rules.alert_rules import AlertSpec
+    from wakeboard.alerts.rules.alert_rules import AlertSpec
+    from wakeboard.schedules.leader_api import ClaimedDelivery, LeaderStore
     from wakeboard.settings import Settings
-    from wakeboard.store.leader_api import ClaimedDelivery, LeaderStore
 
 log = logging.getLogger("wakeboard.operator")
 

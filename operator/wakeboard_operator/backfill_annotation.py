@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wakeboard.backfills.rules import CONFIRM_ABOVE, TickRules, backfill_range, parse_annotation
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.backfill_range import CONFIRM_ABOVE, TickRules, backfill_range, parse_annotation
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.humanize import counted
+from wakeboard.text.humanize import counted
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.rules.backfill_range import BackfillRange, BackfillWords
-    from wakeboard.store.leader_api import ActionResult, LeaderStore
+    from wakeboard.backfills.rules import BackfillRange, BackfillWords
+    from wakeboard.schedules.desired_schedule import DesiredSchedule
+    from wakeboard.schedules.leader_api import ActionResult, LeaderStore
 
 
 async def run_backfill_annotation(

@@ -21,8 +21,8 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from wakeboard.errors import WakeboardError
-from wakeboard.rules.redact import redact
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.redact import redact
+from wakeboard.text.sanitize import one_line
 from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
 from wakeboard_operator.wake_cleanup import WORKERS
 

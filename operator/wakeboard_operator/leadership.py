@@ -2,7 +2,7 @@
 
 The leader renews its lease every third of the lease. It stops acting when two thirds of the lease have passed since it
 sent the last successful request, by a clock that includes suspends. Each change of leader begins a new term. The store
-refuses the writes of an earlier term (wakeboard.store.leader_api).
+refuses the writes of an earlier term (wakeboard.schedules.leader_api).
 
 A term ends in one of three ways:
 
@@ -26,14 +26,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from wakeboard import __version__
-from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
-from wakeboard.store.leader_api import OperatorStore
-from wakeboard.store.outages import Outages
+from wakeboard.process.clock import boottime
+from wakeboard.process.outages import Outages
+from wakeboard.schedules.leader_api import OperatorStore
 from wakeboard.store.reconnecting import ReconnectingConnection
 
 if TYPE_CHECKING:
-    from wakeboard.store.leader_api import LeadershipState
+    from wakeboard.schedules.leader_api import LeadershipState
 
 log = logging.getLogger("wakeboard.operator")
 outages = Outages(log)  # shared by all tasks of the operator

@@ -9,9 +9,9 @@ import signal
 import socket
 import sys
 
-from wakeboard import telemetry
 from wakeboard.errors import WakeboardError
-from wakeboard.output import write_error
+from wakeboard.process import telemetry
+from wakeboard.process.output import write_error
 from wakeboard_operator import tracing
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     """Runs an operator until SIGTERM or SIGINT, then ends the process."""
     code = 1
     try:
-        from wakeboard.logging_setup import configure_logging
+        from wakeboard.process.logging_setup import configure_logging
         from wakeboard.settings import unknown_settings
         from wakeboard_operator.operator import operate
         from wakeboard_operator.settings import read_operator_settings

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from wakeboard.maintenance.loop import MaintenancePass
-    from wakeboard.store.queries.health_checks import HealthFacts
-    from wakeboard.store.queries.queue_backlog import QueueRow
+    from wakeboard.maintenance import MaintenancePass
+    from wakeboard.views.queries.health_checks import HealthFacts
+    from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.leadership import Leadership
     from wakeboard_operator.watch import Supervisor

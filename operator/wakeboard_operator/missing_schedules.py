@@ -4,7 +4,7 @@ A deletion that the API server reports carries the uid of the object: it is inte
 holds for objects of a namespace that was deleted.
 
 A schedule that is only missing may be a mistake: it was deleted while no operator watched, or the list is incomplete. A
-large removal of such schedules waits for a confirmation (wakeboard.maintenance.prune).
+large removal of such schedules waits for a confirmation (wakeboard.schedules.prune).
 
 Both kinds wait until the change has ended, because few deletions may be the first ones of many. So one decision covers
 all of it. The API server reports the deletion of a custom resource definition as the deletion of each object. Lists
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wakeboard.maintenance.prune import needs_confirmation
+from wakeboard.schedules.prune import needs_confirmation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from wakeboard.store.maintenance_api import KnownDefinition
+    from wakeboard.engine.maintenance_api import KnownDefinition
 
 QUIET_S: Final = 2.0  # without a further report: a deletion has ended
 ALL_DELETED_S: Final = 10.0  # the same if no object is left: a resource definition is deleted after its objects

@@ -21,22 +21,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.alerts.file import AlertFile
+from wakeboard.alerts.rules.alert_rules import NO_RULES
+from wakeboard.declared.reloaded_file import ReloadedFile
+from wakeboard.engine.retention import Retention
 from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
-from wakeboard.maintenance.loop import MaintenanceLoop
-from wakeboard.maintenance.retention import Retention
-from wakeboard.manifests.alert_file import AlertFile
-from wakeboard.manifests.limit_file import load_limit_file
-from wakeboard.manifests.reloaded_file import ReloadedFile
-from wakeboard.rules.alert_rules import NO_RULES
-from wakeboard.rules.declared_limits import NO_LIMITS
-from wakeboard.rules.health_conditions import NO_WORKER
+from wakeboard.limits.file import load_limit_file
+from wakeboard.limits.rules.declared_limits import NO_LIMITS
+from wakeboard.maintenance import MaintenanceLoop
+from wakeboard.process.failure_log import FailureLog
+from wakeboard.schedules.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.connection import require_schema
-from wakeboard.store.failure_log import FailureLog
-from wakeboard.store.leader_api import LeaderStore, OperatorStore
-from wakeboard.store.queries.finished_runs import finished_since
-from wakeboard.store.queries.health_checks import read_health_facts
-from wakeboard.store.queries.queue_backlog import read_queues
 from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.views.queries.finished_runs import finished_since
+from wakeboard.views.queries.health_checks import read_health_facts
+from wakeboard.views.queries.queue_backlog import read_queues
+from wakeboard.views.rules.health_conditions import NO_WORKER
 from wakeboard_operator.alert_deliveries import AlertDeliveries
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.health import Health
@@ -53,8 +53,8 @@ from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from wakeboard.rules.alert_rules import AlertSpec
-    from wakeboard.rules.declared_limits import Limits
+    from wakeboard.alerts.rules.alert_rules import AlertSpec
+    from wakeboard.limits.rules.declared_limits import Limits
     from wakeboard.store.connection import AsyncConnection
     from wakeboard_operator.resources import Key, Resource
     from wakeboard_operator.settings import OperatorSettings

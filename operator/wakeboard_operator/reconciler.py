@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from pydantic import BaseModel
 
 from wakeboard.errors import InvalidSchedule, InvalidValue, Locked
-from wakeboard.maintenance.desired_schedule import DesiredSchedule
-from wakeboard.maintenance.prune import needs_confirmation, remove, suspend_deleted
-from wakeboard.maintenance.sync import sync
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.job_schedule import API_VERSION, JobScheduleSpec, load_job_schedule
+from wakeboard.schedules.desired_schedule import DesiredSchedule
+from wakeboard.schedules.prune import needs_confirmation, remove, suspend_deleted
+from wakeboard.schedules.rules.job_schedule import API_VERSION, JobScheduleSpec, load_job_schedule
+from wakeboard.schedules.sync import sync
+from wakeboard.text.humanize import counted
 from wakeboard_operator.missing_schedules import MissingSchedules
 from wakeboard_operator.ownership import Ownership
 from wakeboard_operator.problems import FOREIGN, INVALID, Problem
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Protocol
 
-    from wakeboard.maintenance.sync import SyncReport
-    from wakeboard.store.leader_api import ActionResult, LeaderStore
-    from wakeboard.store.maintenance_api import KnownDefinition
+    from wakeboard.engine.maintenance_api import KnownDefinition
+    from wakeboard.schedules.leader_api import ActionResult, LeaderStore
+    from wakeboard.schedules.sync import SyncReport
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.kube_client import Listing
     from wakeboard_operator.resources import Key, Resource

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from wakeboard.rules.schedule_origin import origin_of, shown_labels
+from wakeboard.schedules.rules.schedule_origin import origin_of, shown_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ Key: TypeAlias = tuple[str, str]  # namespace, name
 class Resource:
     """One JobSchedule. `annotations` holds only ours, without their prefix; `status` is {} before the first write.
 
-    `origin` and `labels`: as rules/schedule_origin.py reads them, for the board.
+    `origin` and `labels`: as schedules/rules/schedule_origin.py reads them, for the board.
     """
 
     namespace: str

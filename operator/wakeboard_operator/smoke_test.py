@@ -23,7 +23,7 @@ import aiohttp
 from kubernetes.aio import client
 
 from wakeboard.errors import WakeboardError
-from wakeboard.output import write_error, write_line
+from wakeboard.process.output import write_error, write_line
 from wakeboard_operator.kube_client import Cluster, ListFailed, login
 from wakeboard_operator.resources import GROUP, KIND, OURS, PLURAL, VERSION, Resource
 

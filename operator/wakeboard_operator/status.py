@@ -11,18 +11,18 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast, get_args
 
-from wakeboard.maintenance.scheduler import TOO_LATE
-from wakeboard.rules.catch_up import CatchUpPolicy, skip_reason
-from wakeboard.rules.facts import did_you_mean
-from wakeboard.rules.humanize import counted, reason_in_words, runs_after_words
-from wakeboard.rules.redact import redact
-from wakeboard.rules.sanitize import one_line
+from wakeboard.schedules.scheduler import TOO_LATE
+from wakeboard.text.facts import did_you_mean
+from wakeboard.text.humanize import counted, reason_in_words, runs_after_words
+from wakeboard.text.redact import redact
+from wakeboard.text.sanitize import one_line
+from wakeboard.ticks.catch_up import CatchUpPolicy, skip_reason
 from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.store.queries.schedule_state import ScheduleState
+    from wakeboard.views.queries.schedule_state import ScheduleState
     from wakeboard_operator.problems import Problem
     from wakeboard_operator.resources import Resource
     from wakeboard_operator.status_models import Action, Result

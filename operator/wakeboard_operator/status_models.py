@@ -14,8 +14,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from wakeboard.rules.redact import redact
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.redact import redact
+from wakeboard.text.sanitize import one_line
 
 _PORTABLE: Final = 2**53  # the largest integer that every JSON parser reads exactly
 

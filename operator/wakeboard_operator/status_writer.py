@@ -16,8 +16,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from wakeboard.store.maintenance_api import MaintenanceStore
-from wakeboard.store.queries.schedule_state import schedule_states
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.views.queries.schedule_state import schedule_states
 from wakeboard_operator.event_budget import EventBudget
 from wakeboard_operator.events import events_between
 from wakeboard_operator.kube_client import ListFailed, WriteFailed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.schedule_state import ScheduleState
+    from wakeboard.views.queries.schedule_state import ScheduleState
     from wakeboard_operator.cache import CachedResource
     from wakeboard_operator.kube_client import Cluster
     from wakeboard_operator.metrics import Metrics

@@ -19,8 +19,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wakeboard.rules.redact import redact
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.redact import redact
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from wakeboard import __version__, telemetry
+from wakeboard import __version__
+from wakeboard.process import telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Generator

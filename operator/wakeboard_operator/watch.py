@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import aiohttp
 import kopf
 
-from wakeboard.rules.humanize import counted
+from wakeboard.text.humanize import counted
 from wakeboard_operator.kube_client import environment_proxy, in_cluster
 from wakeboard_operator.resources import GROUP, PLURAL, VERSION, Key, Resource, resource
 

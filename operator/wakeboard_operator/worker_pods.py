@@ -19,14 +19,14 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from wakeboard.rules.humanize import counted
+from wakeboard.text.humanize import counted
 from wakeboard_operator.kube_client import ListFailed
 from wakeboard_operator.terminations import terminations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wakeboard.store.leader_api import LeaderStore
+    from wakeboard.schedules.leader_api import LeaderStore
     from wakeboard_operator.kube_client import Cluster
     from wakeboard_operator.terminations import Termination
 

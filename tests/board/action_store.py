@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 
 class Store:

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from testbed.board_server import serving
 from wakeboard.board import BoardOptions
 from wakeboard.board.access import RoleViewer
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from collections.abc import Generator

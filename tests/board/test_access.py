@@ -11,7 +11,6 @@ from starlette.requests import Request
 
 from testbed.board_server import serving
 from tests.board.asgi import Client
-from wakeboard.api_server import ApiServer, ssl_context
 from wakeboard.board import BoardOptions
 from wakeboard.board.access import KubernetesAccess, LocalAccess, Permission, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import AmbiguousHeaders
@@ -20,7 +19,8 @@ from wakeboard.board.access.tokens import digest_of, new_token
 from wakeboard.board.paths import safe_path
 from wakeboard.board.settings import read_board_settings
 from wakeboard.errors import InvalidSettings
-from wakeboard.system_user import system_user
+from wakeboard.kube.api_server import ApiServer, ssl_context
+from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from tests.board.asgi import Client
-from wakeboard.api_server import ApiServer
 from wakeboard.board.access import KubernetesAccess, Permission
 from wakeboard.board.access import reviews as access_reviews
 from wakeboard.board.access.reviews import MAX_UNKNOWN, MAX_UNKNOWN_WAITING, ReviewFailed, Reviews
 from wakeboard.board.access.viewer import MAX_TOKEN
 from wakeboard.board.expiring_cache import ExpiringCache
-from wakeboard.store.shared_reads import MAX_KEPT, SharedReads
+from wakeboard.kube.api_server import ApiServer
+from wakeboard.views.shared_reads import MAX_KEPT, SharedReads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from wakeboard.store.connection_pool import ConnectionPool
+    from wakeboard.views.connection_pool import ConnectionPool
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.board.asgi import Client
 from wakeboard.board import bulk_runner, state
-from wakeboard.store import connection_pool
+from wakeboard.views import connection_pool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

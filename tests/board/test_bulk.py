@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.board.asgi import ALL, VIEW, Client, GrantedViewer
+from wakeboard.actions.queries import run_preview
+from wakeboard.actions.queries.run_preview import preview_runs
 from wakeboard.board import bulk_runner
 from wakeboard.board.pages import bulk
-from wakeboard.store.queries import run_preview
-from wakeboard.store.queries.run_preview import preview_runs
 
 if TYPE_CHECKING:
     from tests.board.action_store import Store

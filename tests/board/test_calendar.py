@@ -15,8 +15,8 @@ from tests.board.schedules import get, schedules_in
 from tests.rules.moments import zone_info, zones
 from wakeboard.board.pages.calendar_days import segments_of
 from wakeboard.board.pages.calendar_grid import level_of
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import DstTicks
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import DstTicks
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser

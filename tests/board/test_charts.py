@@ -15,7 +15,7 @@ from testbed.generated_rollups import generate_rollups
 from tests.board.asgi import VIEW, Client, GrantedViewer
 from tests.board.schedules import schedules_in
 from wakeboard.board.charts import PLOT_HEIGHT, Interval, Layer, bar_chart, line_chart, scale_of, sparkline
-from wakeboard.rules.run_search import parse_run_search
+from wakeboard.views.rules.run_search import parse_run_search
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -9,11 +9,11 @@ import pytest
 from psycopg.rows import scalar_row
 
 from wakeboard.board.pages.schedule import read_schedule
-from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.run_list import read_run_page
-from wakeboard.store.queries.run_page import read_run_history
 from wakeboard.store.statements import read
+from wakeboard.views.queries.run_list import read_run_page
+from wakeboard.views.queries.run_page import read_run_history
+from wakeboard.views.rules.run_search import parse_run_search
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

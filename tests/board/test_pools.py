@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from wakeboard.board.pages.overview import shown_pool
-from wakeboard.store.queries.overview import PoolRow
+from wakeboard.views.queries.overview import PoolRow
 
 NOW = datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC)
 

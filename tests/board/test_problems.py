@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from wakeboard.alerts.queries.page import AlertCounts
 from wakeboard.board.problems import Situation, problems
-from wakeboard.store.queries.alert_page import AlertCounts
-from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
-from wakeboard.store.queries.limits import LimitRow
-from wakeboard.store.queries.listings import PauseRow, RemovalRow
-from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
+from wakeboard.limits.queries import LimitRow
+from wakeboard.views.queries.health_checks import Definitions, Due, MaintenanceFacts
+from wakeboard.views.queries.listings import PauseRow, RemovalRow
+from wakeboard.views.queries.overview import DeadGroup, StalledSchedule
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

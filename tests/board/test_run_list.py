@@ -12,14 +12,15 @@ from psycopg.rows import dict_row, scalar_row
 from psycopg.sql import SQL, Composed
 
 from testbed.generated_runs import fill
+from wakeboard.actions.queries import run_preview
+from wakeboard.actions.queries.run_preview import preview_runs
+from wakeboard.actions.queries.run_selection import RunQuery, ids_of_selected
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.connection import connect
-from wakeboard.store.queries import run_list, run_preview
-from wakeboard.store.queries.run_counts import count_runs, known_names
-from wakeboard.store.queries.run_list import position, read_run_page
-from wakeboard.store.queries.run_preview import preview_runs
-from wakeboard.store.queries.run_selection import RunQuery, ids_of_selected
+from wakeboard.views.queries import run_list
+from wakeboard.views.queries.run_counts import count_runs, known_names
+from wakeboard.views.queries.run_list import position, read_run_page
+from wakeboard.views.rules.run_search import parse_run_search
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

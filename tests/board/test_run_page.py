@@ -16,7 +16,7 @@ from wakeboard.board.pages.run import what_next
 from wakeboard.board.pages.run_timeline import bar, timeline
 from wakeboard.cli.support.run_details import run_details
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.run_page import RunHistory, read_run_history
+from wakeboard.views.queries.run_page import RunHistory, read_run_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

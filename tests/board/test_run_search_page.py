@@ -12,8 +12,8 @@ import pytest
 
 from tests.board.conftest import fetched
 from wakeboard.board.pages.runs import run_list
-from wakeboard.rules.run_search import STATUSES, parse_run_search
-from wakeboard.store.queries.run_counts import Count
+from wakeboard.views.queries.run_counts import Count
+from wakeboard.views.rules.run_search import STATUSES, parse_run_search
 
 if TYPE_CHECKING:
     from playwright.async_api import Page

@@ -12,13 +12,13 @@ import yaml
 from testbed.processes import wait_for
 from tests.board.schedules import Answer, get, schedules_in, serving_team
 from wakeboard.cli.commands.next import next_ticks
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import DstTicks
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import DstTicks
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
 
-    from wakeboard.rules.dst_ticks import Gap, Overlap
+    from wakeboard.ticks.dst_ticks import Gap, Overlap
 
 pytestmark = pytest.mark.anyio
 

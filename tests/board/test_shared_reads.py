@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from wakeboard.store import shared_reads
-from wakeboard.store.shared_reads import SharedReads
+from wakeboard.views import shared_reads
+from wakeboard.views.shared_reads import SharedReads
 
 if TYPE_CHECKING:
-    from wakeboard.store.connection_pool import ConnectionPool
+    from wakeboard.views.connection_pool import ConnectionPool
 
 pytestmark = pytest.mark.anyio
 

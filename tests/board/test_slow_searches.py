@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wakeboard.store.queries.run_list import RunPage
+from wakeboard.views.queries.run_list import RunPage
 
 if TYPE_CHECKING:
     from tests.board.asgi import Client

@@ -46,7 +46,7 @@ def test_nothing_is_lost_or_doubled_in_a_short_campaign_of_random_faults() -> No
 def test_a_campaign_finds_a_missing_guard_and_prints_how_to_replay_it(tmp_path: Path) -> None:
     for part in ("chaos", "testbed", "wakeboard", "worker", "operator"):
         shutil.copytree(ROOT / part, tmp_path / part)
-    enqueue = tmp_path / "wakeboard/store/functions/enqueue.sql"
+    enqueue = tmp_path / "wakeboard/engine/sql/enqueue.sql"
     assert KEYS in enqueue.read_text()
     enqueue.write_text(enqueue.read_text().replace(KEYS, "if false then"))
     campaign = run_campaigns(tmp_path, "--faults", "6", "--seed", "11")

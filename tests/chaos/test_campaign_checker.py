@@ -12,7 +12,7 @@ from chaos.applications import ClientRecord
 from chaos.checker import check
 from chaos.environment import AUDIT
 from chaos.postgres_server import ROLES
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

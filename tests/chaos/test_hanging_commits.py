@@ -17,7 +17,7 @@ from testbed.synchronous_standby import UNCONFIRMED, SynchronousStandby
 from tests.chaos.processes import Watcher, Worker, wait_until
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
-from wakeboard.store.queries.commits import commit_hangs
+from wakeboard.views.queries.commits import commit_hangs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chart.rendering import NotRendered, environment, named, pod_specs, rendered
-from wakeboard.manifests.alert_file import load_alert_file
+from wakeboard.alerts.file import load_alert_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

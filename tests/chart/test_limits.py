@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chart.rendering import NotRendered, environment, named, pod_specs, rendered
-from wakeboard.manifests.limit_file import load_limit_file
+from wakeboard.limits.file import load_limit_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 WORKER = 77
 
@@ -54,7 +54,7 @@ class SampleStore:
 
     @staticmethod
     def tzdata() -> str:
-        from wakeboard.rules.zones import tzdata_version
+        from wakeboard.ticks.zones import tzdata_version
 
         return tzdata_version()
 

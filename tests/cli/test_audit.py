@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.system_user import system_user
+from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from wakeboard.cli.support.checklist import Finding, LocalFacts, checklist
-from wakeboard.store.queries.commits import CommitFacts
-from wakeboard.store.queries.health_checks import (
+from wakeboard.views.queries.commits import CommitFacts
+from wakeboard.views.queries.health_checks import (
     Definitions,
     Due,
     HealthFacts,
@@ -19,7 +19,7 @@ from wakeboard.store.queries.health_checks import (
     MaintenanceFacts,
     Server,
 )
-from wakeboard.store.queries.listings import PauseRow, RemovalRow
+from wakeboard.views.queries.listings import PauseRow, RemovalRow
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 HOURS_2 = timedelta(hours=2)

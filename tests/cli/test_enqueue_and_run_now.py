@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.manifests.bounded_file import MAX_FILE_BYTES
+from wakeboard.declared.bounded_file import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.sample_store import WORKER
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.recent_events import EventQueries
+from wakeboard.views.queries.recent_events import EventQueries
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Explain

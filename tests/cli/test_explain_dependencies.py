@@ -9,11 +9,11 @@ import pytest
 
 from wakeboard.board.pages.overview import Overview, read_overview
 from wakeboard.board.pages.schedules import Listed, read_list
+from wakeboard.dependencies import queries as dependencies
+from wakeboard.dependencies.queries import read_blocked_schedules
 from wakeboard.store.connection import connect
-from wakeboard.store.queries import dependencies
-from wakeboard.store.queries.dependencies import read_blocked_schedules
-from wakeboard.store.queries.schedule_list import ScheduleFilter
-from wakeboard.store.queries.schedule_state import schedule_states
+from wakeboard.views.queries.schedule_list import ScheduleFilter
+from wakeboard.views.queries.schedule_state import schedule_states
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Explain

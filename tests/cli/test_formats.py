@@ -11,9 +11,9 @@ from rich.cells import cell_len
 
 from wakeboard.cli.support.tables import Column, table
 from wakeboard.cli.support.time_args import iso, parse_duration, parse_since, parse_time, time_since, with_offset
-from wakeboard.display_zone import use_zone
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.rules.humanize import lasted, relative
+from wakeboard.process.display_zone import use_zone
+from wakeboard.text.humanize import lasted, relative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

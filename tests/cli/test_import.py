@@ -12,7 +12,7 @@ import yaml
 
 from tests.rules.import_examples import cron_job
 from wakeboard.local.worker_settings import read_env_file
-from wakeboard.manifests.loader import load_folder
+from wakeboard.manifests import load_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from testbed.processes import inherited_environment
 from tests.chart.rendering import named, rendered
 from wakeboard import __version__
 from wakeboard.cli.support.new_project import LONGEST_NAME, project_files
-from wakeboard.manifests.loader import load_folder
+from wakeboard.manifests import load_folder
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wakeboard.system_user import system_user
+from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli

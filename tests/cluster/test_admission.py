@@ -19,10 +19,10 @@ from tests.rules.cel_rules import admitted
 from tests.rules.cron_expressions import cron_lines, loose_lines
 from tools.generated import ROOT
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.admission_rules import RULES
-from wakeboard.rules.builtin_payloads import SHAPES, payload_problem
-from wakeboard.rules.job_schedule import load_job_schedule
-from wakeboard.rules.zones import known_zones
+from wakeboard.schedules.rules.admission_rules import RULES
+from wakeboard.schedules.rules.builtin_payloads import SHAPES, payload_problem
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
+from wakeboard.ticks.zones import known_zones
 
 if TYPE_CHECKING:
     from testbed.cluster.cluster import Cluster

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
-from wakeboard.api_server import ApiServer
 from wakeboard.board.access import KubernetesAccess, Permission
 from wakeboard.board.access.reviews import ReviewFailed, Reviews
+from wakeboard.kube.api_server import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -305,7 +305,7 @@ async def test_transition_times_are_those_of_the_database(
     async def now(_: object) -> datetime:
         return datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC)
 
-    monkeypatch.setattr("wakeboard.store.maintenance_api.MaintenanceStore.now", now)
+    monkeypatch.setattr("wakeboard.engine.maintenance_api.MaintenanceStore.now", now)
     await leader.write()
     assert {each["lastTransitionTime"] for each in leader.seen()["status"]["conditions"]} == {"2031-02-03T04:05:06Z"}
 

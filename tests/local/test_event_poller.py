@@ -11,8 +11,8 @@ import pytest
 from wakeboard.local import event_poller
 from wakeboard.local.event_poller import MAX_PAUSE_S, POLL_INTERVAL_S, EventPoller, pause_s
 from wakeboard.local.messages import Problems
-from wakeboard.store.queries.recent_events import MAX_EVENTS, EventQueries
 from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.views.queries.recent_events import MAX_EVENTS, EventQueries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from wakeboard.local.messages import Message, Problems, event_message, message_line, worker_message
-from wakeboard.store.queries.recent_events import RunEvent
+from wakeboard.views.queries.recent_events import RunEvent
 
 NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 

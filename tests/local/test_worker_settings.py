@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wakeboard.errors import InvalidSettings
+from wakeboard.imports.rules.options import LONGEST_TIMEOUT_S
 from wakeboard.local.worker_settings import WorkerSettings, read_env_file, redacted
-from wakeboard.rules.import_options import LONGEST_TIMEOUT_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from tests.maintenance.schedules import connected
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.maintenance.schedules import rows
-from wakeboard.rules.histogram import MAX_RELATIVE_ERROR, Histogram
-from wakeboard.store.queries.rollups import OUTCOMES, Counts, Series
+from wakeboard.views.queries.rollups import OUTCOMES, Counts, Series
+from wakeboard.views.rules.histogram import MAX_RELATIVE_ERROR, Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 DAYS: Final = 33
 

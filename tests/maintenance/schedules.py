@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.maintenance.desired_schedule import DesiredSchedule
-from wakeboard.maintenance.sync import SyncReport, sync
-from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.schedules.desired_schedule import DesiredSchedule
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.sync import SyncReport, sync
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import MaintenanceStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping

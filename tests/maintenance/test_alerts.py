@@ -10,21 +10,21 @@ import pytest
 
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from tests.rules.test_alert_rules import rule_of
+from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, MAX_LOCKED, evaluate_alerts, measure
+from wakeboard.alerts.queries.alerts import read_alerts
+from wakeboard.alerts.rules.alert_rules import AlertSpec
+from wakeboard.engine.retention import Retention
 from wakeboard.errors import LeadershipLost, Locked
-from wakeboard.maintenance.alerts import CLAIMED_AT_ONCE, MAX_LOCKED, evaluate_alerts, measure
-from wakeboard.maintenance.loop import MaintenanceLoop
-from wakeboard.maintenance.retention import Retention
-from wakeboard.rules.alert_rules import AlertSpec
+from wakeboard.maintenance import MaintenanceLoop
+from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.settings import read_settings
-from wakeboard.store.leader_api import LeaderStore
-from wakeboard.store.queries.alerts import read_alerts
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from wakeboard.rules.alert_rules import AlertRule
-    from wakeboard.store.maintenance_api import MaintenanceStore
-    from wakeboard.store.queries.alerts import AlertRow
+    from wakeboard.alerts.queries.alerts import AlertRow
+    from wakeboard.alerts.rules.alert_rules import AlertRule
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

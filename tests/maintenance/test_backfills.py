@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, declared, definition, put, rows, runs
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.backfills.rules import BackfillRange, TickRules, backfill_range
+from wakeboard.dependencies.dependents import enqueue_dependents
+from wakeboard.engine.retention import Retention
 from wakeboard.errors import InvalidValue
-from wakeboard.maintenance.dependents import enqueue_dependents
-from wakeboard.maintenance.loop import MaintenanceLoop
-from wakeboard.maintenance.retention import Retention
-from wakeboard.rules.backfill_range import BackfillRange, TickRules, backfill_range
+from wakeboard.maintenance import MaintenanceLoop
 from wakeboard.settings import read_settings
-from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

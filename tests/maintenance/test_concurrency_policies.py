@@ -22,11 +22,11 @@ from tests.maintenance.schedules import (
     rows,
     runs,
 )
-from wakeboard.maintenance.scheduler import schedule_due_ticks
-from wakeboard.store.admin_api import AdminStore
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.schedules.scheduler import schedule_due_ticks
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
+    from wakeboard.engine.maintenance_api import EnqueuedTicks, MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.maintenance.schedules import MISFIRE_GRACE, connected, rows
-from wakeboard.maintenance.loop import LIMITS_INTERVAL_S, MaintenanceLoop
-from wakeboard.maintenance.retention import Retention
-from wakeboard.manifests.limit_file import load_limit_file
-from wakeboard.manifests.reloaded_file import ReloadedFile
+from wakeboard.declared.reloaded_file import ReloadedFile
+from wakeboard.engine.retention import Retention
+from wakeboard.limits.file import load_limit_file
+from wakeboard.maintenance import LIMITS_INTERVAL_S, MaintenanceLoop
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

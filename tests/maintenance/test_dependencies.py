@@ -19,20 +19,21 @@ from tests.maintenance.schedules import (
     put,
     rows,
 )
-from wakeboard.maintenance import dependents, sync
-from wakeboard.maintenance.dependents import JOINS_PER_CALL, enqueue_dependents
-from wakeboard.maintenance.scheduler import schedule_due_ticks
-from wakeboard.rules.backfill_range import BackfillRange
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import dst_ticks_for
-from wakeboard.rules.joined_ticks import tick_before, ticks_between
-from wakeboard.store.admin_api import AdminStore
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.backfills.rules import BackfillRange
+from wakeboard.dependencies import dependents
+from wakeboard.dependencies.dependents import JOINS_PER_CALL, enqueue_dependents
+from wakeboard.dependencies.rules.joined_ticks import tick_before, ticks_between
+from wakeboard.schedules import sync
+from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import dst_ticks_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.desired_schedule import DesiredSchedule
 
 pytestmark = pytest.mark.anyio
 

@@ -10,18 +10,18 @@ import pytest
 from tests.maintenance.schedules import MISFIRE_GRACE, connected, rows
 from tests.maintenance.test_alerts import evaluate
 from tests.rules.test_alert_rules import rule_of
+from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured, run_alerts
+from wakeboard.alerts.rules.alert_rules import AlertSpec
+from wakeboard.alerts.rules.receivers import Heartbeat
+from wakeboard.engine.retention import Retention
 from wakeboard.errors import LeadershipLost, WakeboardError
-from wakeboard.maintenance.alerts import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured, run_alerts
-from wakeboard.maintenance.loop import MaintenanceLoop
-from wakeboard.maintenance.retention import Retention
-from wakeboard.rules.alert_receivers import Heartbeat
-from wakeboard.rules.alert_rules import AlertSpec
+from wakeboard.maintenance import MaintenanceLoop
+from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.settings import read_settings
-from wakeboard.store.leader_api import LeaderStore
 
 if TYPE_CHECKING:
-    from wakeboard.rules.alert_rules import AlertRule
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.alerts.rules.alert_rules import AlertRule
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.maintenance.schedules import MISFIRE_GRACE, connected, declared, make_due, put, rows, runs
-from wakeboard.maintenance.loop import BACKFILLS_INTERVAL_S, PARTITIONS_INTERVAL_S, REAP_INTERVAL_S, MaintenanceLoop
-from wakeboard.maintenance.retention import MAX_BATCHES, Retention
+from wakeboard.engine.retention import MAX_BATCHES, Retention
+from wakeboard.maintenance import BACKFILLS_INTERVAL_S, PARTITIONS_INTERVAL_S, REAP_INTERVAL_S, MaintenanceLoop
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

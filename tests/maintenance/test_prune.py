@@ -21,14 +21,14 @@ from tests.maintenance.schedules import (
     rows,
     runs,
 )
-from wakeboard.maintenance.prune import needs_confirmation
-from wakeboard.maintenance.scheduler import schedule_due_ticks
-from wakeboard.maintenance.sync import sync
-from wakeboard.store.admin_api import AdminStore
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.schedules.prune import needs_confirmation
+from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.schedules.sync import sync
 
 if TYPE_CHECKING:
-    from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.desired_schedule import DesiredSchedule
 
 pytestmark = pytest.mark.anyio
 

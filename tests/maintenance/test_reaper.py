@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.maintenance.schedules import history, rows, runs
-from wakeboard.maintenance.reaper import ReapCounts, reap
+from wakeboard.engine.reaper import ReapCounts, reap
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

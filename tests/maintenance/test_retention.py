@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.maintenance.schedules import connected, rows, until
+from wakeboard.engine.partitions import create_partitions, drop_partitions, with_partition
+from wakeboard.engine.retention import DeletedCounts, Retention, delete_expired
 from wakeboard.errors import WakeboardError
-from wakeboard.maintenance.partitions import create_partitions, drop_partitions, with_partition
-from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_expired
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

@@ -23,15 +23,15 @@ from tests.maintenance.rollup_history import (
 from tests.maintenance.schedules import HOUR, MINUTE, connected, rows, until
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.store.queries import rollups
-from wakeboard.store.queries.backlog import read_backlog
-from wakeboard.store.queries.failures import failures_since
-from wakeboard.store.queries.rollups import Counts, Dimension, Series, Window, read_series, read_top
+from wakeboard.views.queries import rollups
+from wakeboard.views.queries.backlog import read_backlog
+from wakeboard.views.queries.failures import failures_since
+from wakeboard.views.queries.rollups import Counts, Dimension, Series, Window, read_series, read_top
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

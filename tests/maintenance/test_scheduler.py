@@ -25,12 +25,12 @@ from tests.maintenance.schedules import (
     runs,
     until,
 )
+from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import WakeboardError
-from wakeboard.maintenance.scheduler import SCHEDULES_PER_BATCH, plan_ticks, schedule_due_ticks, schedule_slice
-from wakeboard.store.admin_api import AdminStore
+from wakeboard.schedules.scheduler import SCHEDULES_PER_BATCH, plan_ticks, schedule_due_ticks, schedule_slice
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 

@@ -25,14 +25,14 @@ from tests.maintenance.schedules import (
     yearly,
 )
 from tests.rules.full_spec import FULL_SPEC
-from wakeboard.maintenance.scheduler import schedule_due_ticks
-from wakeboard.maintenance.sync import sync
-from wakeboard.rules.zones import tzdata_version
-from wakeboard.store.admin_api import AdminStore
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.schedules.sync import sync
+from wakeboard.ticks.zones import tzdata_version
 
 if TYPE_CHECKING:
-    from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.desired_schedule import DesiredSchedule
 
 pytestmark = pytest.mark.anyio
 

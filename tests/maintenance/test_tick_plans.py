@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeboard.maintenance.scheduler import plan_skip, plan_ticks
-from wakeboard.rules.catch_up import CatchUpPolicy, due_ticks_to_run
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import dst_ticks_for
-from wakeboard.store.maintenance_api import DueDefinition, Skipped
+from wakeboard.engine.maintenance_api import DueDefinition, Skipped
+from wakeboard.schedules.scheduler import plan_skip, plan_ticks
+from wakeboard.ticks.catch_up import CatchUpPolicy, due_ticks_to_run
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import dst_ticks_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

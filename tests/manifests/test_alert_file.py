@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wakeboard.alerts.file import AlertFile, load_alert_file
 from wakeboard.errors import InvalidSchedule
-from wakeboard.manifests.alert_file import AlertFile, load_alert_file
-from wakeboard.manifests.loader import load_folder
+from wakeboard.manifests import load_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

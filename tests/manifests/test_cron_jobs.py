@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from wakeboard.errors import WakeboardError
-from wakeboard.manifests.cron_jobs import CronJobs, cron_jobs_in, cron_jobs_of
+from wakeboard.imports.cron_jobs import CronJobs, cron_jobs_in, cron_jobs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

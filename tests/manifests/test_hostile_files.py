@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.test_loader import manifest, write
+from wakeboard.declared.bounded_file import MAX_FILE_BYTES
 from wakeboard.errors import InvalidSettings
 from wakeboard.local.worker_settings import read_env_file
-from wakeboard.manifests.bounded_file import MAX_FILE_BYTES
-from wakeboard.manifests.loader import load_folder, load_stream
+from wakeboard.manifests import load_folder, load_stream
 
 SPEC = (
     "apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nmetadata: {name: bad}\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wakeboard.errors import WakeboardError
-from wakeboard.manifests.loader import load_folder
+from wakeboard.manifests import load_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

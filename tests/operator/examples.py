@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from wakeboard.store.queries.schedule_state import ScheduleState
+from wakeboard.views.queries.schedule_state import ScheduleState
 from wakeboard_operator.resources import Resource
 
 NOW = datetime(2026, 11, 21, 8, 0, 30, 123456, tzinfo=UTC)

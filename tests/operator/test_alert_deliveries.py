@@ -12,11 +12,11 @@ import yaml
 
 from tests.maintenance.schedules import connected, rows, until
 from tests.worker.http_receiver import receiving
+from wakeboard.alerts.evaluate import enqueue_heartbeats, evaluate_alerts
+from wakeboard.alerts.file import load_alert_file
 from wakeboard.errors import Discard, LeadershipLost, RetryAfter, Snooze
-from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts
-from wakeboard.manifests.alert_file import load_alert_file
+from wakeboard.schedules.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
 from wakeboard.settings import read_settings
-from wakeboard.store.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
 from wakeboard_operator.alert_deliveries import AlertDeliveries, outcome_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.worker.http_receiver import Receiver
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 SOURCE = "k8s:test"

@@ -11,11 +11,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from wakeboard import __version__
+from wakeboard.schedules.leader_api import LeadershipState
 from wakeboard.store.connection import connect
-from wakeboard.store.leader_api import LeadershipState
-from wakeboard.store.queries.finished_runs import finished_since
-from wakeboard.store.queries.health_checks import read_health_facts
-from wakeboard.store.queries.queue_backlog import read_queues
+from wakeboard.views.queries.finished_runs import finished_since
+from wakeboard.views.queries.health_checks import read_health_facts
+from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.operator import no_worker_seen

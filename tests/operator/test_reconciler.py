@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from tests.operator.examples import NOW, resource
+from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import LeadershipLost
-from wakeboard.store.admin_api import AdminStore
+from wakeboard.schedules.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.connection import connect
-from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.kube_client import Listing
 from wakeboard_operator.reconciler import Reconciler
@@ -25,7 +25,7 @@ from wakeboard_operator.watch import Deleted
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
 
-    from wakeboard.maintenance.sync import SyncReport
+    from wakeboard.schedules.sync import SyncReport
     from wakeboard_operator.resources import Resource
 
 pytestmark = pytest.mark.anyio

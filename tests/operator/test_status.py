@@ -18,7 +18,7 @@ from wakeboard_operator.status import Owner, difference, next_change_at, status_
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.store.queries.schedule_state import ScheduleState
+    from wakeboard.views.queries.schedule_state import ScheduleState
     from wakeboard_operator.status_models import JobScheduleStatus
 
 WRONG = Problem(INVALID, "schedule is nonsense.")

@@ -15,7 +15,7 @@ from aiohttp import web
 from kubernetes.aio import client
 
 from tests.maintenance.schedules import connected, rows
-from wakeboard.store.leader_api import OperatorStore, TerminatedRuns
+from wakeboard.schedules.leader_api import OperatorStore, TerminatedRuns
 from wakeboard_operator import kube_client, worker_pods
 from wakeboard_operator.kube_client import Cluster
 from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wakeboard.rules.admission_rules import (
+from wakeboard.schedules.rules.admission_rules import (
     CRON_EXPRESSION,
     FIELD,
     FIELDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from wakeboard.rules.import_options import ImportOptions
+from wakeboard.imports.rules.options import ImportOptions
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 OPTIONS = ImportOptions(now=NOW)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.rules.cel_rules import admitted
 from tests.rules.cron_expressions import cron_lines, loose_lines
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.admission_rules import RULES, ZONE
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.zones import known_zones
+from wakeboard.schedules.rules.admission_rules import RULES, ZONE
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.zones import known_zones
 
 # What CEL is not asked to see: days that never come, and ranges from a name to a number.
 LEFT_TO_THE_OPERATOR = re.compile(r"names days that its months do not have|runs backwards")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.rules.test_alert_rules import rule_of
-from wakeboard.alert_sender import link_to
-from wakeboard.rules.alert_links import page_behind
-from wakeboard.rules.alert_rules import CONDITIONS, definition_of
-from wakeboard.rules.run_search import parse_run_search
+from wakeboard.alerts.rules.alert_rules import CONDITIONS, definition_of
+from wakeboard.alerts.rules.links import page_behind
+from wakeboard.alerts.sender import link_to
+from wakeboard.views.rules.run_search import parse_run_search
 
 OPENED = datetime(2026, 11, 22, 12, 30, 9, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from wakeboard.rules.alert_messages import (
+from wakeboard.alerts.rules.messages import (
     AlertMessage,
     email_of,
     opsgenie_request,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from wakeboard.alerts.rules.alert_rules import AlertRule, AlertSpec, definition_of, load_alert_rules
+from wakeboard.alerts.rules.evaluation import Measurement, is_quiet, like_pattern, notification_of, step_of, summary_of
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.alert_evaluation import Measurement, is_quiet, like_pattern, notification_of, step_of, summary_of
-from wakeboard.rules.alert_rules import AlertRule, AlertSpec, definition_of, load_alert_rules
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from wakeboard.backfills.rules import BackfillWords, TickRules, backfill_range, parse_annotation
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.backfill_range import BackfillWords, TickRules, backfill_range, parse_annotation
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

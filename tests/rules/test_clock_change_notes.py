@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.rules.moments import at, utc
-from wakeboard.rules.clock_change_notes import explain, skipped_between
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import DstTicks
+from wakeboard.ticks.clock_change_notes import explain, skipped_between
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import DstTicks
 
 if TYPE_CHECKING:
-    from wakeboard.rules.dst_ticks import Gap, Overlap
+    from wakeboard.ticks.dst_ticks import Gap, Overlap
 
 
 def tick_schedule(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap = "First") -> DstTicks:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.rules.import_examples import OPTIONS, cron_job
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.cron_job_import import import_cron_job, suspended_cron_job
+from wakeboard.imports.rules.cron_job import import_cron_job, suspended_cron_job
 
 ALWAYS = {
     "jobType": "job",

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.rules.cron_expressions import cron_lines
 from tests.rules.moments import moments, utc
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.compiled_cron import CronFields
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import DstTicks
+from wakeboard.ticks.compiled_cron import CronFields
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import DstTicks
 
 
 def ticks_of(line: str, after: str, n: int = 3, name: str = "billing/report") -> list[str]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.cron_words import cron_in_words
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.cron_words import cron_in_words
 
 if TYPE_CHECKING:
-    from wakeboard.rules.compiled_cron import CronFields
+    from wakeboard.ticks.compiled_cron import CronFields
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.rules.import_examples import OPTIONS
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.crontab import MAX_LINES, MAX_SETTINGS, CrontabLine, column_of_users, read_crontab
-from wakeboard.rules.crontab_import import import_crontab_line
+from wakeboard.imports.rules.crontab import MAX_LINES, MAX_SETTINGS, CrontabLine, column_of_users, read_crontab
+from wakeboard.imports.rules.crontab_line import import_crontab_line
 
 if TYPE_CHECKING:
-    from wakeboard.rules.imported_schedule import ImportedSchedule
+    from wakeboard.imports.rules.imported_schedule import ImportedSchedule
 
 
 def lines(text: str, *, with_users: bool = False) -> list[CrontabLine]:

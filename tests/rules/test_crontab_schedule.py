@@ -12,9 +12,9 @@ import pytest
 
 from tests.rules.import_examples import OPTIONS
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.crontab import read_crontab
-from wakeboard.rules.crontab_import import import_crontab_line
-from wakeboard.rules.crontab_schedule import parse_crontab_schedule
+from wakeboard.imports.rules.crontab import read_crontab
+from wakeboard.imports.rules.crontab_line import import_crontab_line
+from wakeboard.imports.rules.crontab_schedule import parse_crontab_schedule
 
 if TYPE_CHECKING:
     from pathlib import Path

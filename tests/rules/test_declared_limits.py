@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.manifests.limit_file import load_limit_file
-from wakeboard.manifests.loader import declared_limits, load_folder
+from wakeboard.limits.file import load_limit_file
+from wakeboard.manifests import declared_limits, load_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wakeboard.rules.dependency_graph import Parent, blocked_by, edges_in_cycles, first_cycle, waiting_for
+from wakeboard.dependencies.rules.graph import Parent, blocked_by, edges_in_cycles, first_cycle, waiting_for
 
 PARENT = Parent(
     definition_id=2,

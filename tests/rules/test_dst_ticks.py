@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tests.rules.cron_expressions import cron_lines, daily_lines
 from tests.rules.moments import at, moments, on_the_wall, utc, zone_info, zones
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import DstTicks, dst_ticks_for
-from wakeboard.rules.zones import periods_from
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import DstTicks, dst_ticks_for
+from wakeboard.ticks.zones import periods_from
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from wakeboard.rules.compiled_cron import CronFields
-    from wakeboard.rules.dst_ticks import Gap, Overlap
+    from wakeboard.ticks.compiled_cron import CronFields
+    from wakeboard.ticks.dst_ticks import Gap, Overlap
 
 LONGEST_GAP = timedelta(hours=25)  # Apia's day, and a bit
 

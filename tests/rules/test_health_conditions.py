@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from wakeboard.rules.health_conditions import DEAD_RUNS, NO_WORKER, UNSERVED_QUEUE, Condition
+from wakeboard.views.rules.health_conditions import DEAD_RUNS, NO_WORKER, UNSERVED_QUEUE, Condition
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from wakeboard.rules.histogram import MAX_RELATIVE_ERROR, Histogram, bucket_of, merged
+from wakeboard.views.rules.histogram import MAX_RELATIVE_ERROR, Histogram, bucket_of, merged
 
 
 def histogram(durations_s: list[float]) -> Histogram:

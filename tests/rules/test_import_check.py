@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.rules.import_examples import NOW, OPTIONS, cron_job
-from wakeboard.rules.cron_job_import import import_cron_job
-from wakeboard.rules.crontab import read_crontab
-from wakeboard.rules.crontab_import import import_crontab_line
-from wakeboard.rules.import_check import TickComparison, compare_ticks
+from wakeboard.imports.rules.check import TickComparison, compare_ticks
+from wakeboard.imports.rules.cron_job import import_cron_job
+from wakeboard.imports.rules.crontab import read_crontab
+from wakeboard.imports.rules.crontab_line import import_crontab_line
 
 
 def compared(expression: str, zone: str, **changed: Any) -> TickComparison:

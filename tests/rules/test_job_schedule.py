@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.rules.full_spec import FULL_SPEC
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.job_schedule import JobScheduleSpec, load_job_schedule, spec_hash
+from wakeboard.schedules.rules.job_schedule import JobScheduleSpec, load_job_schedule, spec_hash
 
 FULL: dict[str, Any] = {
     "apiVersion": "wakeboard.dev/v1alpha1",

@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 
 from tests.rules.cron_expressions import cron_lines
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import DstTicks
-from wakeboard.rules.imported_schedule import equal_expression
-from wakeboard.rules.kubernetes_cron import kubernetes_ticks, next_kubernetes_tick, parse_kubernetes_cron, zone_prefix
+from wakeboard.imports.rules.imported_schedule import equal_expression
+from wakeboard.imports.rules.kubernetes_cron import (
+    kubernetes_ticks,
+    next_kubernetes_tick,
+    parse_kubernetes_cron,
+    zone_prefix,
+)
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import DstTicks
 
 # Computed by robfig/cron 3.0.1 with the zone data of tzdata: expression, zone, a moment, and the next ten ticks.
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("robfig_ticks.json").read_text())

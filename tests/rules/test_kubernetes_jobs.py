@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wakeboard.rules.kubernetes_jobs import kubernetes_jobs
+from wakeboard.jobs.rules import kubernetes_jobs
 
 AT = datetime(2026, 1, 5, 8, tzinfo=UTC)
 LOGS = "kubectl logs --namespace shop job/report-wb-1 --container main"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeboard.rules.mask_json import mask_json, pretty_json
-from wakeboard.rules.secret_keys import is_secret_key
+from wakeboard.text.mask_json import mask_json, pretty_json
+from wakeboard.text.secret_keys import is_secret_key
 
 SECRET = [
     "password", "PASSWORD", "userPassword", "db_password", "passwd", "PGPASSWORD", "pwd", "passphrase", "secret",

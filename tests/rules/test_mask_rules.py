@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from wakeboard.rules.mask_rules import MASK_RULES
+from wakeboard.text.mask_rules import MASK_RULES
 
 PATTERNS = {
     pattern

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeboard.rules.object_ids import LARGEST_ID, is_id, parse_id
+from wakeboard.text.object_ids import LARGEST_ID, is_id, parse_id
 
 
 @pytest.mark.parametrize(

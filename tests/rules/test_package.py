@@ -25,7 +25,7 @@ def test_listing_or_importing_it_loads_nothing_more():
 
 TICKS = """
 from datetime import UTC, datetime
-from wakeboard.rules.dst_ticks import dst_ticks_for
+from wakeboard.ticks.dst_ticks import dst_ticks_for
 ticks = dst_ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Europe/Lisbon", "RunAfter", "First")
 assert ticks.next_tick(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2026, 1, 5, 8, tzinfo=UTC)
 """
@@ -36,7 +36,7 @@ HEAVY = {"aiohttp", "croniter", "dateutil", "importlib.resources", "psycopg", "p
     ("code", "may_import"),
     [
         ("from wakeboard.cli import main; main(['--help'])", {"importlib.resources"}),
-        ("import wakeboard.maintenance.loop", {"psycopg", "importlib.resources"}),
+        ("import wakeboard.maintenance", {"psycopg", "importlib.resources"}),
         (TICKS, {"tzdata"}),
     ],
     ids=["--help", "the loop of a waking worker", "ticks"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.rules.humanize import counted, full_stop, named_runs, times
+from wakeboard.text.humanize import counted, full_stop, named_runs, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.rate import MAX_COUNT, MAX_PERIOD_S, Rate
+from wakeboard.limits.rules.rate import MAX_COUNT, MAX_PERIOD_S, Rate
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from wakeboard.conformance.credential_texts import LEFT_ALONE, MASKED
-from wakeboard.rules.redact import MARGIN, redact
+from wakeboard.text.redact import MARGIN, redact
 
 
 @pytest.mark.parametrize(("text", "shown"), MASKED)

@@ -9,7 +9,7 @@ import yaml
 
 from tools.generate_crd import definition
 from tools.generated import ROOT
-from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

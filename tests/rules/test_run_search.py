@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeboard.rules.run_search import LONGEST_SEARCH, MOST_TERMS, RunSearch, Value, parse_run_search, quoted
-from wakeboard.rules.search_suggestions import suggestions
+from wakeboard.views.rules.run_search import LONGEST_SEARCH, MOST_TERMS, RunSearch, Value, parse_run_search, quoted
+from wakeboard.views.rules.search_suggestions import suggestions
 
 
 def terms(text: str):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wakeboard.logging_setup import ConsoleFormatter, JsonFormatter
-from wakeboard.rules.sanitize import json_text, one_line, printable
+from wakeboard.process.logging_setup import ConsoleFormatter, JsonFormatter
+from wakeboard.text.sanitize import json_text, one_line, printable
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,7 +64,7 @@ def test_a_record_that_cannot_be_formatted_is_still_logged(formatter: logging.Fo
     assert "%d of %d" in formatter.format(record("%d of %d", "x"))
 
 
-WRITERS = {"wakeboard/output.py"}  # everything that is shown passes here
+WRITERS = {"wakeboard/process/output.py"}  # everything that is shown passes here
 JSON_OUT = {"wakeboard/cli/support/output.py"}  # writes what json_text made
 WRITES = {
     "print", "sys.stdout.write", "sys.stderr.write", "sys.stdout.writelines", "sys.stderr.writelines", "typer.echo",
@@ -89,5 +89,5 @@ def test_nothing_writes_to_a_terminal_but_the_one_module() -> None:
                 for node in ast.walk(ast.parse(text))
                 if isinstance(node, ast.Call) and ast.unparse(node.func) in WRITES
             ]
-    allowed = {"wakeboard/logging_setup.py"}  # its handler has the formatters above
+    allowed = {"wakeboard/process/logging_setup.py"}  # its handler has the formatters above
     assert [place for place in found if place.rpartition(":")[0] not in allowed] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeboard.rules.schedule_origin import origin_of, shown_labels
+from wakeboard.schedules.rules.schedule_origin import origin_of, shown_labels
 
 FLUX = {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
 HELM = {"meta.helm.sh/release-name": "shop", "meta.helm.sh/release-namespace": "prod"}

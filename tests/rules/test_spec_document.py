@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from tests.rules.full_spec import FULL_SPEC
-from wakeboard.maintenance.desired_schedule import DesiredSchedule, definition_row
-from wakeboard.rules.job_schedule import load_job_schedule, spec_hash
-from wakeboard.rules.spec_document import document_text, spec_document
+from wakeboard.schedules.desired_schedule import DesiredSchedule, definition_row
+from wakeboard.schedules.rules.job_schedule import load_job_schedule, spec_hash
+from wakeboard.schedules.rules.spec_document import document_text, spec_document
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

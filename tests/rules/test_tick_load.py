@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.rules.moments import ODD_ZONES, utc
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.tick_load import ClockChange, TickRule, clock_changes, minute_counts, pile_ups, rules_with_ticks
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.tick_load import ClockChange, TickRule, clock_changes, minute_counts, pile_ups, rules_with_ticks
 
 LINES = (
     "* * * * *", "*/5 * * * *", "0 * * * *", "30 1 * * *", "0 2 * * *", "15 */2 * * *", "0 0 * * MON", "*/20 1-3 * * *",

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from tests.rules.moments import ODD_ZONES, moments, zone_info, zones
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.zones import known_zones, periods_from, periods_in_year, tzdata_version
+from wakeboard.ticks.zones import known_zones, periods_from, periods_in_year, tzdata_version
 
 
 @given(moments, zones)

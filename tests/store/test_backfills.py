@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from tests.store.sql_clients import SqlClient
-from wakeboard.rules.run_explanation import explain_run
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.run_details import read_run_details
-from wakeboard.store.queries.run_situation import read_run_situation
+from wakeboard.views.queries.run_details import read_run_details
+from wakeboard.views.queries.run_situation import read_run_situation
+from wakeboard.views.rules.run_explanation import explain_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ import wakeboard
 from tests.store.test_arguments import VALID
 from wakeboard import Job
 from wakeboard.errors import InvalidSchedule, InvalidValue, WakeboardError
-from wakeboard.rules.canonical_json import canonical_payload, check_payload
-from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
+from wakeboard.text.canonical_json import canonical_payload, check_payload
 
 pytestmark = pytest.mark.every_postgres
 

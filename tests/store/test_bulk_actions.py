@@ -10,20 +10,20 @@ import psycopg
 import pytest
 
 from tests.store.test_admin_actions import dead
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.actions.bulk_actions import execute_bulk_action
+from wakeboard.actions.queries.run_selection import RunQuery, ids_of_selected
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.run_search import parse_run_search
-from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.bulk_actions import execute_bulk_action
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
-from wakeboard.store.queries.run_selection import RunQuery, ids_of_selected
+from wakeboard.views.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
+from wakeboard.views.rules.run_search import parse_run_search
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.store.sql_clients import SqlClient
-    from wakeboard.store.admin_api import BulkActionProgress
+    from wakeboard.actions.admin_api import BulkActionProgress
 
 pytestmark = pytest.mark.anyio
 

@@ -14,15 +14,15 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
 from wakeboard.store import reply_limit
-from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import cancel_and_abort, connect, connect_blocking, describe_dsn
 from wakeboard.store.migrate import migrate
-from wakeboard.store.queries.listings import Listings
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.reply_limit import ReplyLimit
 from wakeboard.store.statements import connection_lock, read
+from wakeboard.views.queries.listings import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import anyio
 import psycopg
 import pytest
 
+from wakeboard.engine import effects
 from wakeboard.errors import LeaseLost, Refused, WakeboardError
-from wakeboard.store import effects
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import Lease, SqlClient

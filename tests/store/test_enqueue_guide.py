@@ -14,7 +14,7 @@ import pytest
 
 import wakeboard
 from wakeboard import errors
-from wakeboard.store.enqueue import EnqueuedJob
+from wakeboard.engine.enqueue import EnqueuedJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.store.test_plans import Explained, faults, reads_runs
-from wakeboard.rules.run_explanation import MOST_AHEAD
-from wakeboard.store.queries.run_situation import LIMITS, OTHERS
-from wakeboard.store.queries.schedule_situation import LIVE_RUNS
+from wakeboard.views.queries.run_situation import LIMITS, OTHERS
+from wakeboard.views.queries.schedule_situation import LIVE_RUNS
+from wakeboard.views.rules.run_explanation import MOST_AHEAD
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient

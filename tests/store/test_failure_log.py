@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from wakeboard.store.failure_log import FailureLog
+from wakeboard.process.failure_log import FailureLog
 
 if TYPE_CHECKING:
     import pytest

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import DstTicks
+from wakeboard.ticks.cron_parser import parse_cron
+from wakeboard.ticks.dst_ticks import DstTicks
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.rules.run_explanation import explain_run
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.health_checks import read_due
-from wakeboard.store.queries.overview import OverviewQueries
-from wakeboard.store.queries.run_situation import read_run_situation
+from wakeboard.views.queries.health_checks import read_due
+from wakeboard.views.queries.overview import OverviewQueries
+from wakeboard.views.queries.run_situation import read_run_situation
+from wakeboard.views.rules.run_explanation import explain_run
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient

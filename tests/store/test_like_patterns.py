@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wakeboard.rules.run_search import Value
-from wakeboard.store.queries.like_patterns import contains_pattern, like_pattern
+from wakeboard.views.queries.like_patterns import contains_pattern, like_pattern
+from wakeboard.views.rules.run_search import Value
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,11 @@ import psycopg
 import pytest
 from psycopg.rows import scalar_row
 
+from wakeboard.alerts.queries import deliveries as alert_deliveries
+from wakeboard.engine import maintenance_api, worker_api
 from wakeboard.errors import Locked
-from wakeboard.store import alert_deliveries, connection, leader_api, maintenance_api, statements, worker_api
+from wakeboard.schedules import leader_api
+from wakeboard.store import connection, statements
 from wakeboard.store.connection import connect
 from wakeboard.store.statements import read
 

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tests.maintenance.schedules import MISFIRE_GRACE, connected, declared, put, rows
-from wakeboard.maintenance.scheduler import schedule_due_ticks
+from wakeboard.schedules.scheduler import schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from wakeboard.errors import DatabaseUnavailable
-from wakeboard.store.outages import Outages
+from wakeboard.process.outages import Outages
 
 GONE = DatabaseUnavailable("Connection refused.")
 

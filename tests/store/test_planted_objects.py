@@ -18,36 +18,36 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.postgres_servers import running_pooler
 from tests.store.sql_clients import SqlClient
 from tests.store.test_roles import RoleDatabase
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.actions.queries.run_selection import RunQuery, read_selected_ids
+from wakeboard.alerts.queries.alerts import read_alerts
+from wakeboard.alerts.queries.page import AlertQueries
+from wakeboard.alerts.rules.alert_rules import CONDITIONS
+from wakeboard.backfills.queries import backfill, backfilled_ticks, backfills, history_begins
+from wakeboard.backfills.rules import BackfillRange
+from wakeboard.engine.effects import Lease, once
+from wakeboard.engine.enqueue import Job, enqueue, enqueue_many
+from wakeboard.engine.maintenance_api import JoinedTick, MaintenanceStore, Notification
+from wakeboard.engine.worker_api import Failure, Release, Renewal, ScanPositions, Worker, WorkerStore, renew, text_array
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.rules.alert_rules import CONDITIONS
-from wakeboard.rules.backfill_range import BackfillRange
-from wakeboard.rules.rate import Rate
-from wakeboard.rules.run_search import parse_run_search
-from wakeboard.store.admin_api import AdminStore
+from wakeboard.limits.queries import declared_limit_rows, limits_that_differ, list_limits
+from wakeboard.limits.rules.rate import Rate
+from wakeboard.schedules.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
-from wakeboard.store.effects import Lease, once
-from wakeboard.store.enqueue import Job, enqueue, enqueue_many
-from wakeboard.store.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
-from wakeboard.store.maintenance_api import JoinedTick, MaintenanceStore, Notification
 from wakeboard.store.migrate import migrate
-from wakeboard.store.queries.alert_page import AlertQueries
-from wakeboard.store.queries.alerts import read_alerts
-from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
-from wakeboard.store.queries.backfills import backfill, backfilled_ticks, backfills, history_begins
-from wakeboard.store.queries.failures import failures_since
-from wakeboard.store.queries.finished_runs import finished_since
-from wakeboard.store.queries.health_checks import read_health_facts
-from wakeboard.store.queries.limits import declared_limit_rows, limits_that_differ, list_limits
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.queue_backlog import read_queues
-from wakeboard.store.queries.recent_events import EventQueries
-from wakeboard.store.queries.rollups import read_series, read_top
-from wakeboard.store.queries.run_details import read_run_details
-from wakeboard.store.queries.run_list import read_run_page
-from wakeboard.store.queries.run_selection import RunQuery, read_selected_ids
-from wakeboard.store.queries.schedule_state import schedule_states
 from wakeboard.store.statements import checked_call
-from wakeboard.store.worker_api import Failure, Release, Renewal, ScanPositions, Worker, WorkerStore, renew, text_array
+from wakeboard.views.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
+from wakeboard.views.queries.failures import failures_since
+from wakeboard.views.queries.finished_runs import finished_since
+from wakeboard.views.queries.health_checks import read_health_facts
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.queue_backlog import read_queues
+from wakeboard.views.queries.recent_events import EventQueries
+from wakeboard.views.queries.rollups import read_series, read_top
+from wakeboard.views.queries.run_details import read_run_details
+from wakeboard.views.queries.run_list import read_run_page
+from wakeboard.views.queries.schedule_state import schedule_states
+from wakeboard.views.rules.run_search import parse_run_search
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from tests.store.dependencies import lease, pass_on, succeed
+from wakeboard.engine.enqueue import Job, enqueue, enqueue_many
 from wakeboard.errors import InvalidValue, Locked, WakeboardError
-from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.schedule_state import ScheduleState, schedule_states
+from wakeboard.views.queries.schedule_state import ScheduleState, schedule_states
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient

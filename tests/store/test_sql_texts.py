@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import wakeboard.store
-from wakeboard.rules.attempt_outcomes import ATTEMPT_OUTCOMES, FAILURES
-from wakeboard.rules.run_explanation import QUARANTINED
-from wakeboard.run import ClaimedRow
-from wakeboard.store.queries.listings import DUE_SINCE
+from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES, FAILURES
+from wakeboard.engine.run import ClaimedRow
+from wakeboard.views.queries.listings import DUE_SINCE
+from wakeboard.views.rules.run_explanation import QUARANTINED
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient

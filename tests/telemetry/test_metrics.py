@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.processes import OUR_PACKAGES
-from wakeboard.telemetry import Telemetry
+from wakeboard.process.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from tests.telemetry.collector import Collector

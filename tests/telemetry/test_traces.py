@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.worker.http_receiver import receiving
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from tests.telemetry.collector import Collector

@@ -17,9 +17,9 @@ from aiosmtpd.smtp import SMTP, AuthResult
 
 from testbed.cluster.certificates import Authority
 from tests.maintenance.schedules import connected, rows
-from wakeboard import alert_sender
-from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts
-from wakeboard.manifests.alert_file import load_alert_file
+from wakeboard.alerts import sender as alert_sender
+from wakeboard.alerts.evaluate import enqueue_heartbeats, evaluate_alerts
+from wakeboard.alerts.file import load_alert_file
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, run_handler
 from wakeboard_worker.builtin.alert import AlertDelivery
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tests.worker.conftest import Store
     from tests.worker.http_receiver import Receiver
-    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
     from wakeboard.testing import Outcome
 
 pytestmark = pytest.mark.anyio

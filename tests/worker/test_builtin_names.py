@@ -7,8 +7,8 @@ import json
 import pytest
 
 import wakeboard
+from wakeboard.engine.handlers import BUILT_IN
 from wakeboard.errors import BrokenHandlers
-from wakeboard.handlers import BUILT_IN
 from wakeboard.settings import read_settings
 from wakeboard_worker.builtin import builtin_handlers, ping
 

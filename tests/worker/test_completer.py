@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from wakeboard.engine.handlers import Handler
+from wakeboard.engine.worker_api import SNOOZED, Failure, Release, ScanPositions, Worker, WorkerStore, text_array
 from wakeboard.errors import Locked
-from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
-from wakeboard.store.worker_api import SNOOZED, Failure, Release, ScanPositions, Worker, WorkerStore, text_array
 from wakeboard_worker.attempt import Attempt, AttemptContext
 from wakeboard_worker.completer import Completer
 from wakeboard_worker.heartbeat import Heartbeat
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from wakeboard.run import ClaimedRow
+    from wakeboard.engine.run import ClaimedRow
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ import pytest
 from tests.store.sql_clients import SqlClient
 from tests.store.test_roles import RoleDatabase
 from tests.worker.test_alert_delivery import alerts_file
-from wakeboard.alert_sender import NOT_RECORDED
+from wakeboard.alerts.sender import NOT_RECORDED
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, run_handler
 from wakeboard_worker.builtin.alert import AlertDelivery

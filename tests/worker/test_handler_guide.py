@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from tests.worker import docs_fixture
-from wakeboard.rules import output_text
-from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
 from wakeboard.secrets import Secrets
 from wakeboard.settings import read_settings
 from wakeboard.testing import run_handler_blocking
+from wakeboard.text import output_text
 from wakeboard_worker import outcomes
 from wakeboard_worker.builtin import builtin_handlers, process
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts

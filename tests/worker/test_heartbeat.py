@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.worker.test_completer import claimed, returns, until
+from wakeboard.engine.handlers import Handler
+from wakeboard.engine.run import UNREACHABLE
+from wakeboard.engine.worker_api import SNOOZED, Attention, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard.errors import Locked
-from wakeboard.handlers import Handler
-from wakeboard.run import UNREACHABLE
 from wakeboard.store.connection import connect, connect_blocking
-from wakeboard.store.worker_api import SNOOZED, Attention, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard_worker import heartbeat
 from wakeboard_worker.attempt import Attempt, AttemptContext
 from wakeboard_worker.heartbeat import Heartbeat

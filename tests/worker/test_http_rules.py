@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wakeboard.errors import Discard, InvalidSettings
-from wakeboard.rules.retry_after import retry_after_s
 from wakeboard.secrets import Secrets
 from wakeboard.settings import read_settings
+from wakeboard.text.retry_after import retry_after_s
 from wakeboard_worker.builtin import builtin_handlers
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.http_request import redirected, request_of

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard_worker.in_flight import ExecutorState
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
-    from wakeboard.run import ClaimedRow
+    from wakeboard.engine.run import ClaimedRow
 
 ASYNC, PLAIN = "tests.worker.misbehaving_handlers", "tests.worker.misbehaving_functions"
 MANY = "insert into wakeboard.job_runs (job_type, payload, priority, run_at) select %s, %s, %s, now() - %s::interval"

@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from testbed.cluster.certificates import Authority
-from wakeboard.api_server import ApiServer
+from wakeboard.kube.api_server import ApiServer
 from wakeboard_worker.builtin.jobs.api_client import ApiClient
 from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.observed import ObservedJob, observed_job, observed_pod

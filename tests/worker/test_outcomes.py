@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import wakeboard
-from wakeboard.store.worker_api import DISCONNECTED, Release
+from wakeboard.engine.worker_api import DISCONNECTED, Release
 from wakeboard_worker.outcomes import MAX_ERROR, MAX_RESULT, failure, result_json
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
-    from wakeboard.store.worker_api import Failure
+    from wakeboard.engine.worker_api import Failure
 
 
 def test_a_handler_can_read_all_fields_of_its_run(store: Store) -> None:

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.maintenance.schedules import MISFIRE_GRACE, connected
-from wakeboard.maintenance.desired_schedule import desired_from_files
-from wakeboard.maintenance.sync import sync
-from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.desired_schedule import desired_from_files
+from wakeboard.schedules.rules.job_schedule import load_job_schedule
+from wakeboard.schedules.sync import sync
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store

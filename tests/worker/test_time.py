@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard_worker.logs import MAX_RUN_LINES
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wakeboard.engine.worker_api import SCAN_LIMIT, Worker, WorkerStore
 from wakeboard.store.connection import connect
-from wakeboard.store.worker_api import SCAN_LIMIT, Worker, WorkerStore
 from wakeboard_worker import queue_scan
 from wakeboard_worker.in_flight import ExecutorState
 from wakeboard_worker.queue_scan import QueueScan

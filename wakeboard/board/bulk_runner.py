@@ -13,16 +13,16 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.actions.bulk_actions import execute_bulk_action
 from wakeboard.errors import WakeboardError
-from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.bulk_actions import execute_bulk_action
-from wakeboard.store.connection_pool import ConnectionPool
-from wakeboard.store.queries.audit import bulk_actions
+from wakeboard.views.connection_pool import ConnectionPool
+from wakeboard.views.queries.audit import bulk_actions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wakeboard.store.admin_api import BulkActionProgress
+    from wakeboard.actions.admin_api import BulkActionProgress
 
 POLL_S: Final = 5.0  # how soon a board continues what another one has left
 RETRY_S: Final = 15.0  # after an error

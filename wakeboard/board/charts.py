@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from markupsafe import Markup
 
-from wakeboard.rules.humanize import lasted
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.humanize import lasted
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

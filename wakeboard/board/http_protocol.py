@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from wakeboard.store.failure_log import FailureLog
+from wakeboard.process.failure_log import FailureLog
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

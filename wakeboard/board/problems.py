@@ -1,6 +1,6 @@
 """What is wrong now, worst first: a pure function from what the overview reads to sentences with links.
 
-rules/health_conditions.py decides what is reported and how bad it is, here and in `wakeboard check`.
+views/rules/health_conditions.py decides what is reported and how bad it is, here and in `wakeboard check`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.rules.facts import did_you_mean
-from wakeboard.rules.health_conditions import (
+from wakeboard.text.facts import did_you_mean
+from wakeboard.text.humanize import counted, counted_at_least, relative
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.commits import REMEDY, CommitFacts
+from wakeboard.views.rules.health_conditions import (
     BLOCKED_SCHEDULE,
     DEAD_RUNS,
     DIFFERENT_LIMIT,
@@ -31,21 +34,18 @@ from wakeboard.rules.health_conditions import (
     WAITING_RUNS,
     Severity,
 )
-from wakeboard.rules.humanize import counted, counted_at_least, relative
-from wakeboard.rules.run_search import quoted
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.commits import REMEDY, CommitFacts
+from wakeboard.views.rules.run_search import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from wakeboard.store.queries.alert_page import AlertCounts
-    from wakeboard.store.queries.dependencies import BlockedSchedule
-    from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
-    from wakeboard.store.queries.limits import LimitRow
-    from wakeboard.store.queries.listings import PauseRow, RemovalRow
-    from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
+    from wakeboard.alerts.queries.page import AlertCounts
+    from wakeboard.dependencies.queries import BlockedSchedule
+    from wakeboard.limits.queries import LimitRow
+    from wakeboard.views.queries.health_checks import Definitions, Due, MaintenanceFacts
+    from wakeboard.views.queries.listings import PauseRow, RemovalRow
+    from wakeboard.views.queries.overview import DeadGroup, StalledSchedule
 
 MAX_GROUPS: Final = 5
 START_WORKER: Final = "wakeboard worker --forever --handlers MODULE"

@@ -23,16 +23,16 @@ from wakeboard.board.messages import Message
 from wakeboard.board.paths import asset_paths, path_and_query, path_of, safe_path
 from wakeboard.board.templating import render
 from wakeboard.errors import CommitLost, DatabaseUnavailable, Forbidden, InvalidValue, MissingRight, QueryTimedOut
-from wakeboard.rules.humanize import as_sentence
+from wakeboard.text.humanize import as_sentence
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Hashable, Mapping, Sequence
 
     from starlette.requests import Request
 
+    from wakeboard.actions.admin_api import AdminStore
     from wakeboard.board.access.viewer import Viewer
     from wakeboard.board.state import Board
-    from wakeboard.store.admin_api import AdminStore
     from wakeboard.store.connection import AsyncConnection
 
 MAX_BODY: Final = 1 << 20  # bytes of a form

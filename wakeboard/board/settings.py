@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from wakeboard.api_server import ApiServer
 from wakeboard.board.access import AddressAccess, KubernetesAccess, LocalAccess, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import ProxyHeaders
 from wakeboard.board.access.reviews import Reviews
 from wakeboard.board.access.tokens import new_token
 from wakeboard.board.state import LOOPBACK_HOSTS, BoardOptions
 from wakeboard.errors import InvalidSettings
+from wakeboard.kube.api_server import ApiServer
 from wakeboard.settings import Names, Settings, read_settings_as
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.actions.admin_api import AdminStore
 from wakeboard.board.access.viewer import Access, LocalAccess
 from wakeboard.board.bulk_runner import BulkActionRunner
 from wakeboard.board.change_feed import ChangeFeed
-from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.connection_pool import ConnectionPool
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.shared_reads import SharedReads
+from wakeboard.views.connection_pool import ConnectionPool
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.shared_reads import SharedReads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection

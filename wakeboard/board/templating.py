@@ -10,9 +10,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from wakeboard import __version__
-from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL, counted, due, lasted, reason_in_words, relative
-from wakeboard.rules.rate import Rate
-from wakeboard.rules.sanitize import one_line, printable
+from wakeboard.limits.rules.rate import Rate
+from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL, counted, due, lasted, reason_in_words, relative
+from wakeboard.text.sanitize import one_line, printable
 
 SECTIONS: Final = (  # of the navigation: label, path, and the key that leads there after g
     ("Overview", "/", "o"),

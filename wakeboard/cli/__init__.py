@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.output import sanitized_streams, write_error, write_line
-from wakeboard.pid1 import fork_if_pid1
+from wakeboard.process.output import sanitized_streams, write_error, write_line
+from wakeboard.process.pid1 import fork_if_pid1
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

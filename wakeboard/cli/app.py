@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperArgument
 
 from wakeboard.cli.support.session import set_dsn
-from wakeboard.display_zone import use_zone
-from wakeboard.output import write_error, write_line
+from wakeboard.process.display_zone import use_zone
+from wakeboard.process.output import write_error, write_line
 
 # Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES. `--help` has the same order.
 COMMANDS = (

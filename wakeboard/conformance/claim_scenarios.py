@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.conformance.harness import expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
-from wakeboard.rules.humanize import counted
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

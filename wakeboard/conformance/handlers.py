@@ -12,12 +12,12 @@ import random
 import signal
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.engine.handlers import handler
 from wakeboard.errors import Discard, RetryAfter, Snooze
-from wakeboard.handlers import handler
 from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
 
 NOTE = b"select conformance.note(%s, %s, %s)"
 

@@ -24,8 +24,8 @@ from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.conformance.worker_output import WorkerOutput
 from wakeboard.errors import WakeboardError
 from wakeboard.local.child_process import ends_with_parent
-from wakeboard.rules.humanize import counted
 from wakeboard.store.connection import connect_blocking
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

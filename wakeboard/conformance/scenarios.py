@@ -19,7 +19,7 @@ from wakeboard.conformance.credential_texts import LEFT_ALONE, MASKED
 from wakeboard.conformance.harness import GRACE_S, LEASE_S, Violated, expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
 from wakeboard.conformance.tcp_proxy import Action, Intercept
-from wakeboard.rules.humanize import counted, times
+from wakeboard.text.humanize import counted, times
 
 if TYPE_CHECKING:
     from wakeboard.conformance.harness import Harness

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import WakeboardError
 from wakeboard.local.messages import event_message
-from wakeboard.rules.facts import did_you_mean
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.facts import did_you_mean
+from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wakeboard.local.messages import Message, Problems
-    from wakeboard.store.queries.recent_events import EventQueries, RunEvent, Unserved
     from wakeboard.store.reconnecting import ReconnectingConnection
+    from wakeboard.views.queries.recent_events import EventQueries, RunEvent, Unserved
 
 POLL_INTERVAL_S: Final = 0.5
 PAUSE_FACTOR: Final = 10  # after a slow poll, pause ten times its duration to limit the load on a large database

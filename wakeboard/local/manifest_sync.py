@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.local.messages import UP, Message
-from wakeboard.maintenance.desired_schedule import desired_from_files
-from wakeboard.maintenance.sync import sync
-from wakeboard.manifests.loader import declared_limits, load_folder
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.queries.listings import Listings, sources_with_same_name
-from wakeboard.system_user import system_user
+from wakeboard.manifests import declared_limits, load_folder
+from wakeboard.process.system_user import system_user
+from wakeboard.schedules.desired_schedule import desired_from_files
+from wakeboard.schedules.sync import sync
+from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.listings import Listings, sources_with_same_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wakeboard.local.messages import Problems
-    from wakeboard.maintenance.sync import SyncReport
-    from wakeboard.manifests.loader import Manifests
-    from wakeboard.rules.job_schedule import JobSchedule
+    from wakeboard.manifests import Manifests
+    from wakeboard.schedules.rules.job_schedule import JobSchedule
+    from wakeboard.schedules.sync import SyncReport
     from wakeboard.store.reconnecting import ReconnectingConnection
 
 RUN_ON_UP: Final = "wakeboard.dev/run-on-up"  # annotation; "true": run the schedule once when `up` starts

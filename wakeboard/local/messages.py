@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from rich.text import Text
 
-from wakeboard.display_zone import in_zone
-from wakeboard.rules.humanize import counted, full_stop, lasted, reason_in_words, relative, times
-from wakeboard.rules.sanitize import one_line, printable
-from wakeboard.safe_console import SafeConsole
+from wakeboard.process.display_zone import in_zone
+from wakeboard.process.safe_console import SafeConsole
+from wakeboard.text.humanize import counted, full_stop, lasted, reason_in_words, relative, times
+from wakeboard.text.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wakeboard.store.queries.recent_events import RunEvent
+    from wakeboard.views.queries.recent_events import RunEvent
 
 Level: TypeAlias = Literal["debug", "info", "success", "warning", "error"]
 

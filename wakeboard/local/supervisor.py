@@ -22,6 +22,13 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.actions.admin_api import AdminStore
+from wakeboard.alerts.file import AlertFile
+from wakeboard.alerts.rules.alert_rules import NO_RULES
+from wakeboard.alerts.rules.receivers import secret_names
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.engine.reaper import reap
+from wakeboard.engine.retention import Retention
 from wakeboard.errors import InvalidSettings, WakeboardError
 from wakeboard.local.child_process import ChildProcess
 from wakeboard.local.event_poller import EventPoller
@@ -30,29 +37,22 @@ from wakeboard.local.manifest_sync import ManifestSync
 from wakeboard.local.messages import UP, Message, Printer, Problems
 from wakeboard.local.worker_settings import COMPANION, FILE_NAME, HANDLER_MODULE, WorkerSettings, redacted
 from wakeboard.local.worker_spawner import WorkerSpawner
-from wakeboard.maintenance.loop import MaintenanceLoop
-from wakeboard.maintenance.reaper import reap
-from wakeboard.maintenance.retention import Retention
-from wakeboard.manifests.alert_file import AlertFile
-from wakeboard.manifests.loader import SUFFIXES
-from wakeboard.rules.alert_receivers import secret_names
-from wakeboard.rules.alert_rules import NO_RULES
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.sanitize import one_line
+from wakeboard.maintenance import MaintenanceLoop
+from wakeboard.manifests import SUFFIXES
 from wakeboard.settings import unknown_settings
-from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.notifications import notifications
-from wakeboard.store.queries.recent_events import EventQueries
 from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.recent_events import EventQueries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from wakeboard.alerts.rules.alert_rules import AlertSpec
     from wakeboard.board.server import BoardServer
+    from wakeboard.engine.reaper import ReapCounts
     from wakeboard.local.messages import Level
-    from wakeboard.maintenance.reaper import ReapCounts
-    from wakeboard.rules.alert_rules import AlertSpec
 
 MAINTENANCE_INTERVAL_S: Final = 2.0
 COUNTS_WITHIN_S: Final = 3.0  # the last line does not delay the end for longer

@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.declared.bounded_file import Unreadable, read_text
 from wakeboard.errors import InvalidSettings
-from wakeboard.manifests.bounded_file import Unreadable, read_text
 from wakeboard.secrets import variable_of
 from wakeboard.settings import Settings, read_settings
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from wakeboard.local.messages import Problems
     from wakeboard.local.worker_settings import WorkerSettings
-    from wakeboard.store.queries.recent_events import EventQueries
     from wakeboard.store.reconnecting import ReconnectingConnection
+    from wakeboard.views.queries.recent_events import EventQueries
 
 CHECK_INTERVAL_S: Final = 1.0
 HEALTHY_AFTER_S: Final = 1.5  # a worker that still runs by then has imported its handlers

@@ -21,8 +21,8 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from wakeboard.errors import SchemaMismatch
-from wakeboard.rules.humanize import lasted
 from wakeboard.store.statements import pinned_transaction
+from wakeboard.text.humanize import lasted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

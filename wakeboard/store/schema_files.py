@@ -57,7 +57,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class SqlFunction:
-    """One file of `functions/`, with its search_path. `roles`: parts that may call it (none: internal).
+    """One file of a folder `sql/`, with its search_path. `roles`: parts that may call it (none: internal).
 
     `description`: its head comment.
     """
@@ -141,13 +141,13 @@ def functions_hash() -> str:
 
 def functions_revision() -> int:
     """The revision of the functions, which orders two checkouts of one release. `make fix` increments it."""
-    return int(files("wakeboard.store").joinpath("functions/REVISION").read_text("utf-8").split()[0])
+    return int(files("wakeboard.store").joinpath("REVISION").read_text("utf-8").split()[0])
 
 
 def _sql_function(name: str, text: str) -> SqlFunction:
     head, _, description = text.partition("\n\n")[0].partition("\n")
     if not re.match(r"-- for: \w|-- internal \(\w", head):
-        raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>' or '-- internal (<callers>)'")
+        raise ValueError(f"{name}.sql must begin with '-- for: <roles>' or '-- internal (<callers>)'")
     roles = re.findall(r"\w+", head.removeprefix("-- for: ")) if head.startswith("-- for: ") else ()
     function, begin, end = text.partition("create or replace trigger ")
     if "returns trigger" not in function:

@@ -5,7 +5,7 @@ from wakeboard_worker.signals import StopSignal
 stop_signal = StopSignal()
 
 if __name__ == "__main__":
-    from wakeboard.pid1 import fork_if_pid1
+    from wakeboard.process.pid1 import fork_if_pid1
 
     fork_if_pid1()
 

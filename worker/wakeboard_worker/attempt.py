@@ -8,15 +8,15 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from wakeboard.engine.run import Run
 from wakeboard.errors import DatabaseUnavailable, Locked
-from wakeboard.run import Run
 from wakeboard.store.connection import is_in_transaction, require_connection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from wakeboard.run import ClaimedRow, Effect
-    from wakeboard.store.worker_api import Worker, WorkerStore
+    from wakeboard.engine.run import ClaimedRow, Effect
+    from wakeboard.engine.worker_api import Worker, WorkerStore
 
 # The attempt whose handler runs in this context: log records of the code that it calls carry the attempt's fields.
 current_attempt: ContextVar[Attempt] = ContextVar("current_attempt")
@@ -136,7 +136,7 @@ class Attempt(Run):
         return await self._repeated(lambda store: store.effect(self.id, self.epoch, key, done=True))
 
     def _record_once(self, conn: Any, key: str) -> Any:
-        from wakeboard.store.effects import Lease, once
+        from wakeboard.engine.effects import Lease, once
 
         guard: Any = once  # sync or async, as the connection is
         return guard(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key)

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
-from wakeboard.output import write_error
+from wakeboard.process.output import write_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,18 +22,18 @@ import random
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Times
 from wakeboard.errors import DatabaseUnavailable, Locked, MissingRight, WakeboardError
-from wakeboard.rules.humanize import counted, named_runs
 from wakeboard.store.connection import cancel_and_abort
-from wakeboard.store.worker_api import SNOOZED, Failure, Release, Times
+from wakeboard.text.humanize import counted, named_runs
 from wakeboard_worker.in_flight import Outcomes, lease_of
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from wakeboard.engine.worker_api import WorkerStore
     from wakeboard.store.reconnecting import ReconnectingConnection
-    from wakeboard.store.worker_api import WorkerStore
     from wakeboard_worker.attempt import Attempt
     from wakeboard_worker.heartbeat import Heartbeat
     from wakeboard_worker.in_flight import BlockedOutcome, InFlightBuffer, Outcome

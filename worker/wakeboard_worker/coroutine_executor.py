@@ -13,7 +13,7 @@ import contextvars
 import time
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.run import TIMED_OUT
+from wakeboard.engine.run import TIMED_OUT
 from wakeboard_worker.attempt import Attempt, current_attempt
 
 if TYPE_CHECKING:

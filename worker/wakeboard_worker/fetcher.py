@@ -18,10 +18,10 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.clock import boottime
+from wakeboard.engine.worker_api import text_array
 from wakeboard.errors import DatabaseUnavailable
-from wakeboard.rules.humanize import counted
-from wakeboard.store.worker_api import text_array
+from wakeboard.process.clock import boottime
+from wakeboard.text.humanize import counted
 from wakeboard_worker.heartbeat import VALID_SHARE
 from wakeboard_worker.logs import failures, log, outages
 from wakeboard_worker.oldest_first import OldestFirst
@@ -31,9 +31,9 @@ from wakeboard_worker.queue_scan import QueueScan
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from wakeboard.engine.worker_api import WorkerStore
     from wakeboard.settings import Settings
     from wakeboard.store.reconnecting import ReconnectingConnection
-    from wakeboard.store.worker_api import WorkerStore
     from wakeboard_worker.coroutine_executor import CoroutineExecutor
     from wakeboard_worker.heartbeat import Heartbeat
     from wakeboard_worker.in_flight import ExecutorState, InFlightBuffer

@@ -21,17 +21,17 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.clock import boottime
+from wakeboard.engine.worker_api import Renewal, release, renew
 from wakeboard.errors import DatabaseUnavailable, Locked
+from wakeboard.process.clock import boottime
 from wakeboard.store.connection import abort, cancel_and_abort, connect_blocking, is_broken
 from wakeboard.store.reply_limit import CANCEL_S, ReplyLimit
-from wakeboard.store.worker_api import Renewal, release, renew
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from wakeboard.store.worker_api import Attention, Worker
+    from wakeboard.engine.worker_api import Attention, Worker
     from wakeboard_worker.in_flight import InFlightBuffer
 
 RENEWALS_PER_LEASE = 4

@@ -25,18 +25,18 @@ from dataclasses import dataclass, field
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from wakeboard.rules.humanize import counted, named_runs
-from wakeboard.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
-from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal, Times
+from wakeboard.engine.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
+from wakeboard.engine.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal, Times
+from wakeboard.text.humanize import counted, named_runs
 from wakeboard_worker.logs import log, run_lines, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from wakeboard.handlers import Handler
-    from wakeboard.run import ClaimedRow
-    from wakeboard.store.worker_api import Attention, Failure
+    from wakeboard.engine.handlers import Handler
+    from wakeboard.engine.run import ClaimedRow
+    from wakeboard.engine.worker_api import Attention, Failure
     from wakeboard_worker.attempt import Attempt, AttemptContext
 
 Outcome: TypeAlias = "Attempt | Failure | Release"  # an Attempt: it succeeded

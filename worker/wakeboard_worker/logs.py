@@ -7,10 +7,10 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from wakeboard.logging_setup import configure_logging, for_console
-from wakeboard.rules.humanize import counted
-from wakeboard.store.failure_log import FailureLog
-from wakeboard.store.outages import Outages
+from wakeboard.process.failure_log import FailureLog
+from wakeboard.process.logging_setup import configure_logging, for_console
+from wakeboard.process.outages import Outages
+from wakeboard.text.humanize import counted
 from wakeboard_worker.attempt import current_attempt
 
 if TYPE_CHECKING:

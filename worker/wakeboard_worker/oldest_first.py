@@ -14,14 +14,14 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from wakeboard.store.worker_api import ScanPositions
+from wakeboard.engine.worker_api import ScanPositions
 from wakeboard_worker.queue_scan import FULL_SCAN_EVERY_S, FULL_SCAN_PAUSE, last_of_each_pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.run import ClaimedRow
-    from wakeboard.store.worker_api import WorkerStore
+    from wakeboard.engine.run import ClaimedRow
+    from wakeboard.engine.worker_api import WorkerStore
     from wakeboard_worker.queue_scan import QueueScan
 
 SHARE = 1 / 20  # of the claimed runs

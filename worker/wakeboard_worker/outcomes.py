@@ -14,6 +14,8 @@ from datetime import date, time
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from wakeboard.engine.run import CANCELLED, SHUTDOWN, TIMED_OUT
+from wakeboard.engine.worker_api import DISCONNECTED, NOT_STARTED, SNOOZED, WORKER_STOPPED, Failure, Release
 from wakeboard.errors import (
     MIN_SNOOZE_S,
     DatabaseUnavailable,
@@ -24,10 +26,8 @@ from wakeboard.errors import (
     Snooze,
     TimedOut,
 )
-from wakeboard.rules.redact import redact
-from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
 from wakeboard.store.connection import is_connection_loss
-from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, SNOOZED, WORKER_STOPPED, Failure, Release
+from wakeboard.text.redact import redact
 
 if TYPE_CHECKING:
     from types import TracebackType

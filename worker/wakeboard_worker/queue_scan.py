@@ -14,14 +14,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from wakeboard.clock import boottime
-from wakeboard.store.worker_api import SCAN_LIMIT, ScanPositions, text_array
+from wakeboard.engine.worker_api import SCAN_LIMIT, ScanPositions, text_array
+from wakeboard.process.clock import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.run import ClaimedRow
-    from wakeboard.store.worker_api import Pair, WorkerStore
+    from wakeboard.engine.run import ClaimedRow
+    from wakeboard.engine.worker_api import Pair, WorkerStore
     from wakeboard_worker.in_flight import ExecutorState
 
 FULL_SCAN_EVERY_S = 2.0  # between two full scans, at least

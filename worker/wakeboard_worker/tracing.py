@@ -26,11 +26,11 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind
 from opentelemetry.trace.propagation import tracecontext
 
-from wakeboard.enqueue_span import SYSTEM
+from wakeboard.engine.run import CANCELLED, Run
+from wakeboard.engine.worker_api import Failure, read_backlog
 from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
-from wakeboard.run import CANCELLED, Run
-from wakeboard.store.worker_api import Failure, read_backlog
-from wakeboard.telemetry import current, fail, with_ids
+from wakeboard.process.enqueue_span import SYSTEM
+from wakeboard.process.telemetry import current, fail, with_ids
 from wakeboard_worker.logs import log
 from wakeboard_worker.outcomes import failure
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-    from wakeboard.handlers import Handler
-    from wakeboard.run import ClaimedRow, Effect
-    from wakeboard.store.worker_api import TraceContext, Worker, WorkerStore
-    from wakeboard.telemetry import Telemetry
+    from wakeboard.engine.handlers import Handler
+    from wakeboard.engine.run import ClaimedRow, Effect
+    from wakeboard.engine.worker_api import TraceContext, Worker, WorkerStore
+    from wakeboard.process.telemetry import Telemetry
     from wakeboard_worker.attempt import Attempt
     from wakeboard_worker.in_flight import Counts
 

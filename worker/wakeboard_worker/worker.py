@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from wakeboard import __version__
+from wakeboard.dependencies.dependents import may_have_more
+from wakeboard.engine.handlers import load_handlers
+from wakeboard.engine.retention import Retention
+from wakeboard.engine.run import SHUTDOWN
+from wakeboard.engine.worker_api import Release, Worker, WorkerStore
 from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
-from wakeboard.handlers import load_handlers
-from wakeboard.maintenance.dependents import may_have_more
-from wakeboard.maintenance.loop import MaintenanceLoop
-from wakeboard.maintenance.retention import Retention
-from wakeboard.rules.humanize import counted, named_runs
-from wakeboard.run import SHUTDOWN
+from wakeboard.maintenance import MaintenanceLoop
+from wakeboard.process.failure_log import FailureLog
+from wakeboard.process.telemetry import is_configured
 from wakeboard.store.connection import describe_dsn, require_schema
-from wakeboard.store.failure_log import FailureLog
 from wakeboard.store.reconnecting import ReconnectingConnection
-from wakeboard.store.worker_api import Release, Worker, WorkerStore
-from wakeboard.telemetry import is_configured
+from wakeboard.text.humanize import counted, named_runs
 from wakeboard_worker.attempt import AttemptContext
 from wakeboard_worker.builtin import builtin_handlers, close_builtin
 from wakeboard_worker.completer import Completer
@@ -47,10 +47,10 @@ from wakeboard_worker.thread_executor import ThreadExecutor
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from wakeboard.handlers import Handler
-    from wakeboard.rules.alert_rules import AlertSpec
+    from wakeboard.alerts.rules.alert_rules import AlertSpec
+    from wakeboard.engine.handlers import Handler
+    from wakeboard.engine.maintenance_api import MaintenanceStore
     from wakeboard.settings import Settings
-    from wakeboard.store.maintenance_api import MaintenanceStore
     from wakeboard_worker.builtin.http import Http
     from wakeboard_worker.signals import StopSignal
     from wakeboard_worker.tracing import Tracing
@@ -122,7 +122,7 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
 
 def _start_tracing(worker: Worker, builtin: Mapping[str, Handler]) -> Tracing | None:
     """Start OpenTelemetry. None: it does not start, and the log says why. Its import takes longer than a short wake."""
-    from wakeboard import telemetry
+    from wakeboard.process import telemetry
 
     started = telemetry.start(
         "wakeboard-worker",
@@ -231,7 +231,7 @@ async def _deregister(connection: ReconnectingConnection[WorkerStore]) -> None:
 def _alerts(settings: Settings) -> Callable[[], AlertSpec | None] | None:
     if not settings.alerts_file:
         return None
-    from wakeboard.manifests.alert_file import AlertFile  # imported late: most workers have no rules
+    from wakeboard.alerts.file import AlertFile  # imported late: most workers have no rules
 
     def log_problems(problems: Sequence[str]) -> None:
         for problem in problems:
@@ -423,7 +423,7 @@ class _WorkerTasks:
 
         When runs have ended that others may have waited for, only these others are looked for.
         """
-        from wakeboard.store.maintenance_api import MaintenanceStore
+        from wakeboard.engine.maintenance_api import MaintenanceStore
 
         now = time.monotonic()
         ended, self._runs_ended = self._runs_ended, False
@@ -456,7 +456,7 @@ class _WorkerTasks:
         A lost reply may have left leases that this worker does not know about. Its heartbeats hide them from the
         reaper's fast path, which considers only workers without heartbeats.
         """
-        from wakeboard.maintenance.reaper import reap
+        from wakeboard.engine.reaper import reap
 
         since = self._in_flight.orphans_since
         if since is not None and now > since + self._settings.lease_seconds + LATE_STATEMENT_S:

@@ -1,4 +1,4 @@
-// Code generated from wakeboard/rules/mask_rules.py by make fix. DO NOT EDIT.
+// Code generated from wakeboard/text/mask_rules.py by make fix. DO NOT EDIT.
 
 package worker
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maskRule says how to find one kind of credential. wakeboard/rules/mask_rules.py has the list and explains the fields.
+// maskRule says how to find one kind of credential. wakeboard/text/mask_rules.py has the list and explains the fields.
 type maskRule struct {
 	words   []string
 	pattern *regexp.Regexp

@@ -1,4 +1,4 @@
-/** Generated from wakeboard/rules/mask_rules.py by make fix: do not edit. */
+/** Generated from wakeboard/text/mask_rules.py by make fix: do not edit. */
 
 import type { MaskRule } from "./redact.js";
 

@@ -2,7 +2,7 @@
 
 import { MASK_RULES } from "./mask_rules.js";
 
-/** How to find one kind of credential: wakeboard/rules/mask_rules.py has the list and explains the fields. */
+/** How to find one kind of credential: wakeboard/text/mask_rules.py has the list and explains the fields. */
 export interface MaskRule {
   words: string[];
   pattern: RegExp;

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.maintenance.schedules import declared, hourly, put
 from tests.store.sql_clients import SqlClient
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES
+from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import MaintenanceStore
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from datetime import datetime
 
     from tests.store.tick_model import ModelSpec
-    from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.maintenance.sync import SyncReport
+    from wakeboard.schedules.desired_schedule import DesiredSchedule
+    from wakeboard.schedules.sync import SyncReport
 
 TIMEOUT_S: Final = 2 * ALL_DAY
 STATEMENT_TIMEOUT_S: Final = 20

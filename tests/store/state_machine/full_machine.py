@@ -17,7 +17,7 @@ from tests.store.state_machine.machine import MAX_LIVE_RUNS
 from tests.store.state_machine.model import QUEUES, TYPES
 from tests.store.state_machine.model_rows import ModelRate, ModelRun
 from tests.store.state_machine.operations import AFTER
-from wakeboard.maintenance.dependents import joined_ticks
+from wakeboard.dependencies.dependents import joined_ticks
 
 if TYPE_CHECKING:
     from tests.store.state_machine.backfills import ModelBackfill

@@ -23,13 +23,13 @@ from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, StoreModel
 from tests.store.state_machine.model_rows import ModelRun
 from tests.store.state_machine.operations import ANY_OPERATION, JOB, SPEC
 from tests.store.tick_model import ModelPlan, ModelSpec, TickModel, older
-from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
+from wakeboard.schedules.scheduler import plan_ticks, schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.store.state_machine.database import StoreHarness
-    from wakeboard.store.maintenance_api import TickPlan
+    from wakeboard.engine.maintenance_api import TickPlan
 
 MAX_LIVE_RUNS = 8  # with few runs, the operations of an example meet more often
 

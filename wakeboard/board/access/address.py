@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.board.access.tokens import new_token
 from wakeboard.board.access.viewer import RoleViewer, bearer_token, login_cookie
 from wakeboard.errors import InvalidSettings
-from wakeboard.system_user import system_user
+from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.api_server import SERVICE_ACCOUNT
 from wakeboard.board.access.reviewed_viewer import ReviewedViewer, visible_namespaces
 from wakeboard.board.access.reviews import ReviewFailed
 from wakeboard.errors import InvalidSettings, WakeboardError
+from wakeboard.kube.api_server import SERVICE_ACCOUNT
 
 if TYPE_CHECKING:
     from pathlib import Path

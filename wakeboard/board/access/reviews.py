@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from wakeboard.api_server import ssl_context
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.expiring_cache import ExpiringCache
 from wakeboard.errors import WakeboardError
+from wakeboard.kube.api_server import ssl_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from wakeboard.api_server import ApiServer
+    from wakeboard.kube.api_server import ApiServer
 
 GROUP: Final = "wakeboard.dev"
 KEEP_S: Final = 30.0

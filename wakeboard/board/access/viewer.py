@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
-from wakeboard.system_user import system_user
+from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

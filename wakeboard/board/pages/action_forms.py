@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.actions.admin_api import PayloadText
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.paths import safe_path
 from wakeboard.board.routing import Page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.canonical_json import parse_payload
-from wakeboard.rules.humanize import counted, full_stop
-from wakeboard.rules.mask_json import mask_json
-from wakeboard.rules.sanitize import printable
-from wakeboard.store.admin_api import PayloadText
+from wakeboard.text.canonical_json import parse_payload
+from wakeboard.text.humanize import counted, full_stop
+from wakeboard.text.mask_json import mask_json
+from wakeboard.text.sanitize import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

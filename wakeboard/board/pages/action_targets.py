@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wakeboard.actions.queries.targets import RunTarget, ScheduleTarget, run_targets, schedule_targets
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.rules.object_ids import is_id
-from wakeboard.store.queries.action_targets import RunTarget, ScheduleTarget, run_targets, schedule_targets
+from wakeboard.text.object_ids import is_id
 
 if TYPE_CHECKING:
     from wakeboard.board.routing import BoardRequest

@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from wakeboard.alerts.queries.page import AlertQueries
+from wakeboard.alerts.rules.alert_rules import CONDITIONS, seconds_of
+from wakeboard.alerts.rules.evaluation import unmeasured_after
+from wakeboard.alerts.rules.links import page_behind
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.alert_evaluation import unmeasured_after
-from wakeboard.rules.alert_links import page_behind
-from wakeboard.rules.alert_rules import CONDITIONS, seconds_of
-from wakeboard.rules.humanize import counted, lasted
-from wakeboard.rules.object_ids import parse_id
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.alert_page import AlertQueries
-from wakeboard.store.queries.listings import Listings
+from wakeboard.text.humanize import counted, lasted
+from wakeboard.text.object_ids import parse_id
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.listings import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from wakeboard.alerts.queries.page import Delivery, HeartbeatRow, RuleRow, ShownAlert
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.alert_page import Delivery, HeartbeatRow, RuleRow, ShownAlert
 
 PAGE_SIZE: Final = 25
 DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another version of a rule

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.object_ids import parse_id
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.audit import ACTIONS, SOURCES, AuditFilter, AuditRow, audit_rows
-from wakeboard.store.queries.listings import Listings
+from wakeboard.text.object_ids import parse_id
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.audit import ACTIONS, SOURCES, AuditFilter, AuditRow, audit_rows
+from wakeboard.views.queries.listings import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

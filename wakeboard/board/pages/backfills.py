@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.backfills.queries import BackfillRow, backfill, backfills
+from wakeboard.backfills.rules import CONFIRM_ABOVE, MOST_AT_ONCE, TickRules, backfill_range, counts_in_words
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
 from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.backfill_range import CONFIRM_ABOVE, MOST_AT_ONCE, TickRules, backfill_range, counts_in_words
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.object_ids import is_id, parse_id
-from wakeboard.rules.sanitize import printable
-from wakeboard.store.queries.backfills import BackfillRow, backfill, backfills
-from wakeboard.store.queries.listings import Listings
+from wakeboard.text.humanize import counted
+from wakeboard.text.object_ids import is_id, parse_id
+from wakeboard.text.sanitize import printable
+from wakeboard.views.queries.listings import Listings
 
 if TYPE_CHECKING:
     from starlette.routing import Route
 
-    from wakeboard.rules.backfill_range import BackfillRange
+    from wakeboard.actions.queries.targets import ScheduleTarget
+    from wakeboard.backfills.rules import BackfillRange
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.action_targets import ScheduleTarget
 
 PAGE_SIZE: Final = 50
 LONGEST_FIELD: Final = 60  # characters

@@ -15,19 +15,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
+from wakeboard.actions.queries.run_preview import Preview, preview_runs
+from wakeboard.actions.queries.run_selection import MOST_RUNS, RunQuery, ids_of_selected, moment_of
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_actions import RUN_ACTIONS
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import Forbidden, InvalidValue
-from wakeboard.rules.humanize import counted, full_stop
-from wakeboard.rules.object_ids import is_id, parse_id
-from wakeboard.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
-from wakeboard.store.queries.audit import BulkActionRow, BulkActionRun, bulk_action, bulk_action_runs, bulk_actions
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.run_preview import Preview, preview_runs
-from wakeboard.store.queries.run_selection import MOST_RUNS, RunQuery, ids_of_selected, moment_of
+from wakeboard.text.humanize import counted, full_stop
+from wakeboard.text.object_ids import is_id, parse_id
+from wakeboard.views.queries.audit import BulkActionRow, BulkActionRun, bulk_action, bulk_action_runs, bulk_actions
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
 
 if TYPE_CHECKING:
     from starlette.routing import Route

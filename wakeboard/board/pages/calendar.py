@@ -1,6 +1,6 @@
 """The calendar: the number of ticks in each minute of a day, or each hour of a week, and what clock changes do.
 
-The load is counted, not enumerated (`wakeboard.rules.tick_load`), and one count serves all viewers of the same days.
+The load is counted, not enumerated (`wakeboard.ticks.tick_load`), and one count serves all viewers of the same days.
 Only ticks that are still to come count, and only of active schedules.
 """
 
@@ -20,22 +20,22 @@ from wakeboard.board.pages.schedule_filters import FILTERS, filter_query, one_of
 from wakeboard.board.pages.schedules import words_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
-from wakeboard.rules.compiled_cron import CronFields
-from wakeboard.rules.dst_ticks import moment_of
-from wakeboard.rules.object_ids import is_id
-from wakeboard.rules.sanitize import one_line
-from wakeboard.rules.tick_load import ClockChange, TickRule, pile_ups, rules_with_ticks
-from wakeboard.rules.upcoming_ticks import UpcomingTick, local_time, upcoming_ticks
-from wakeboard.rules.zones import known_zones
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.schedule_list import filter_choices, schedules_of_rules, tick_rules
+from wakeboard.text.object_ids import is_id
+from wakeboard.text.sanitize import one_line
+from wakeboard.ticks.compiled_cron import CronFields
+from wakeboard.ticks.dst_ticks import moment_of
+from wakeboard.ticks.tick_load import ClockChange, TickRule, pile_ups, rules_with_ticks
+from wakeboard.ticks.upcoming_ticks import UpcomingTick, local_time, upcoming_ticks
+from wakeboard.ticks.zones import known_zones
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.schedule_list import filter_choices, schedules_of_rules, tick_rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wakeboard.board.pages.calendar_days import Segment
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.schedule_list import FilterChoices, PlannedSchedule, ScheduleFilter
+    from wakeboard.views.queries.schedule_list import FilterChoices, PlannedSchedule, ScheduleFilter
 
 VIEWS: Final = ("day", "week")
 PILE_UPS_SHOWN: Final = 8

@@ -11,12 +11,12 @@ from datetime import date, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.rules.zones import periods_from
+from wakeboard.ticks.zones import periods_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wakeboard.rules.zones import Period
+    from wakeboard.ticks.zones import Period
 
 _HOUR: Final = 3600  # seconds
 _DAY: Final = 86_400  # seconds

@@ -7,10 +7,10 @@ from datetime import timedelta
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.rules.dst_ticks import moment_of
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.tick_load import ClockChange, TickRule, clock_changes, minute_counts
-from wakeboard.rules.upcoming_ticks import local_time
+from wakeboard.text.humanize import counted
+from wakeboard.ticks.dst_ticks import moment_of
+from wakeboard.ticks.tick_load import ClockChange, TickRule, clock_changes, minute_counts
+from wakeboard.ticks.upcoming_ticks import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -21,7 +21,7 @@ from wakeboard.errors import (
     SchemaMismatch,
     WakeboardError,
 )
-from wakeboard.rules.humanize import as_sentence
+from wakeboard.text.humanize import as_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

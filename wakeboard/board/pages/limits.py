@@ -9,18 +9,18 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.rate import Rate
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.limits import list_limits
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.schedule_list import filter_choices
+from wakeboard.limits.queries import list_limits
+from wakeboard.limits.rules.rate import Rate
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.schedule_list import filter_choices
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from wakeboard.limits.queries import LimitRow
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.limits import LimitRow
-    from wakeboard.store.queries.listings import PauseRow
+    from wakeboard.views.queries.listings import PauseRow
 
 HIGHEST_LIMIT: Final = 1_000_000
 MAX_DIGITS: Final = 10

@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.board.charts import sparkline
 from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
 from wakeboard.board.problems import MAX_GROUPS, Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
-from wakeboard.rules.humanize import counted
-from wakeboard.store.queries.alert_page import AlertQueries
-from wakeboard.store.queries.commits import read_commit_facts
-from wakeboard.store.queries.dependencies import read_blocked_schedules
-from wakeboard.store.queries.health_checks import read_definitions, read_due, read_maintenance
-from wakeboard.store.queries.limits import list_limits
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.overview import OverviewQueries
-from wakeboard.store.queries.schedule_list import filter_choices
+from wakeboard.dependencies.queries import read_blocked_schedules
+from wakeboard.limits.queries import list_limits
+from wakeboard.text.humanize import counted
+from wakeboard.views.queries.commits import read_commit_facts
+from wakeboard.views.queries.health_checks import read_definitions, read_due, read_maintenance
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.overview import OverviewQueries
+from wakeboard.views.queries.schedule_list import filter_choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.listings import PauseRow
-    from wakeboard.store.queries.overview import DeadGroup, LiveCounts, NextTick, PoolRow
+    from wakeboard.views.queries.listings import PauseRow
+    from wakeboard.views.queries.overview import DeadGroup, LiveCounts, NextTick, PoolRow
 
 WAKES_COMPARED: Final = 3
 

@@ -6,22 +6,22 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from wakeboard.actions.queries.targets import schedule_targets
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, reason_input
 from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.schedule_filters import FILTERS, schedule_filter
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.action_targets import schedule_targets
-from wakeboard.store.queries.schedule_list import list_schedules
+from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.schedule_list import list_schedules
 
 if TYPE_CHECKING:
     from starlette.routing import Route
 
+    from wakeboard.actions.queries.targets import ScheduleTarget
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.action_targets import ScheduleTarget
 
 MOST_SCHEDULES: Final = 1000  # of one pause by filter
 ITEMS_SHOWN: Final = 20

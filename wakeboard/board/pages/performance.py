@@ -13,12 +13,12 @@ from wakeboard.board.charts import sparkline, written
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_charts import PERIODS, choices, period_of, read_run_charts, scope_of
 from wakeboard.board.routing import BoardRequest, Page, page
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.object_ids import parse_id
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.rollups import read_schedules, read_sparklines, read_top
-from wakeboard.store.queries.schedule_page import schedule_row
+from wakeboard.text.humanize import counted
+from wakeboard.text.object_ids import parse_id
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.rollups import read_schedules, read_sparklines, read_top
+from wakeboard.views.queries.schedule_page import schedule_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.pages.run_charts import PeriodChoice, RunCharts, Scope
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.rollups import Counts, Dimension, NamedCounts, Order
+    from wakeboard.views.queries.rollups import Counts, Dimension, NamedCounts, Order
 
 SHOWN: Final = 100
 RANKED: Final = 200  # the names that are ordered by a duration

@@ -12,20 +12,20 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_timeline import Bar, Event, bar, hidden_attempts, timeline
 from wakeboard.board.routing import BoardRequest, Page, page, stream
-from wakeboard.rules.mask_json import mask_json, pretty_json
-from wakeboard.rules.object_ids import is_id
-from wakeboard.rules.run_explanation import explain_run
-from wakeboard.rules.sanitize import printable
-from wakeboard.store.queries.run_page import RunHistory, read_run_history, read_shown_run, read_step_result
+from wakeboard.text.mask_json import mask_json, pretty_json
+from wakeboard.text.object_ids import is_id
+from wakeboard.text.sanitize import printable
+from wakeboard.views.queries.run_page import RunHistory, read_run_history, read_shown_run, read_step_result
+from wakeboard.views.rules.run_explanation import explain_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.responses import Response
 
-    from wakeboard.rules.facts import Fact
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.run_details import RunDetails, StepRow, StoredRun
+    from wakeboard.text.facts import Fact
+    from wakeboard.views.queries.run_details import RunDetails, StepRow, StoredRun
 
 OPEN_LINES: Final = 40  # longer texts are folded
 SHOWN_ELSEWHERE: Final = frozenset({"advice", "error"})  # facts that the page has as buttons, or below

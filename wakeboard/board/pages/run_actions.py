@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.actions.queries.targets import run_payload
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import (
     ActionForm,
@@ -19,16 +20,15 @@ from wakeboard.board.pages.action_forms import (
 from wakeboard.board.pages.action_targets import target_run
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.humanize import full_stop
-from wakeboard.store.queries.action_targets import run_payload
+from wakeboard.text.humanize import full_stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from starlette.routing import Route
 
-    from wakeboard.store.admin_api import AdminStore, BulkActionName, PayloadText
-    from wakeboard.store.queries.action_targets import RunTarget
+    from wakeboard.actions.admin_api import AdminStore, BulkActionName, PayloadText
+    from wakeboard.actions.queries.targets import RunTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,13 @@ from datetime import UTC, timedelta
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.rules.humanize import counted, lasted, reason_in_words
+from wakeboard.text.humanize import counted, lasted, reason_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from wakeboard.store.queries.schedule_list import RecentRun
+    from wakeboard.views.queries.schedule_list import RecentRun
 
 BAR_COUNT: Final = 20
 STEP: Final = 7  # units of the drawing from one bar to the next

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.charts import Interval, Layer, bar_chart, line_chart, moment_text, written
-from wakeboard.rules.humanize import lasted
-from wakeboard.rules.run_search import quoted
-from wakeboard.store.queries.backlog import read_backlog
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.rollups import Counts, read_schedules, read_series
+from wakeboard.text.humanize import lasted
+from wakeboard.views.queries.backlog import read_backlog
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.rollups import Counts, read_schedules, read_series
+from wakeboard.views.rules.run_search import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from wakeboard.board.charts import Unit
     from wakeboard.board.routing import BoardRequest
-    from wakeboard.rules.histogram import Histogram
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.rollups import Dimension, Series, Window
+    from wakeboard.views.queries.rollups import Dimension, Series, Window
+    from wakeboard.views.rules.histogram import Histogram
 
 PERIODS: Final[Mapping[str, tuple[Window, str]]] = {
     "hour": ("hour", "Hour"),

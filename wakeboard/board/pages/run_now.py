@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.actions.queries.targets import schedule_payload
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import (
     ActionForm,
@@ -18,11 +19,10 @@ from wakeboard.board.pages.action_forms import (
 from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.humanize import full_stop
-from wakeboard.store.queries.action_targets import schedule_payload
+from wakeboard.text.humanize import full_stop
 
 if TYPE_CHECKING:
-    from wakeboard.store.queries.action_targets import ScheduleTarget
+    from wakeboard.actions.queries.targets import ScheduleTarget
 
 
 async def _run_form(request: BoardRequest, schedule: ScheduleTarget) -> ActionForm:

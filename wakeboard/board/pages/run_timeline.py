@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.rules.attempt_outcomes import ATTEMPT_OUTCOMES
-from wakeboard.rules.humanize import counted, lasted, reason_in_words
-from wakeboard.store.queries.run_page import BOUNDS
+from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES
+from wakeboard.text.humanize import counted, lasted, reason_in_words
+from wakeboard.views.queries.run_page import BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from wakeboard.store.queries.audit import AuditRow
-    from wakeboard.store.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
-    from wakeboard.store.queries.run_page import RunHistory
+    from wakeboard.views.queries.audit import AuditRow
+    from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
+    from wakeboard.views.queries.run_page import RunHistory
 
 WIDTH: Final = 1000.0  # units of the bar
 NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this

@@ -16,20 +16,20 @@ from starlette.responses import JSONResponse
 from wakeboard.board.pages.run_actions import bulk_actions_for
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.errors import QueryTimedOut
-from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search, quoted
-from wakeboard.rules.search_suggestions import suggestions
-from wakeboard.store.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
-from wakeboard.store.queries.run_list import RunPage, position, read_run_page
-from wakeboard.store.queries.run_orders import FIRST_DUE, SORTED, read_first_due_runs, read_longest_runs
+from wakeboard.views.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
+from wakeboard.views.queries.run_list import RunPage, position, read_run_page
+from wakeboard.views.queries.run_orders import FIRST_DUE, SORTED, read_first_due_runs, read_longest_runs
+from wakeboard.views.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search, quoted
+from wakeboard.views.rules.search_suggestions import suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from starlette.responses import Response
 
-    from wakeboard.rules.run_search import RunSearch
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.run_list import ListedRun
+    from wakeboard.views.queries.run_list import ListedRun
+    from wakeboard.views.rules.run_search import RunSearch
 
 PAGE_SIZE: Final = 50
 MOST_ERRORS: Final = 6

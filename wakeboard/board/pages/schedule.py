@@ -7,27 +7,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.backfills.queries import backfills
 from wakeboard.board.pages.audit import audit_of_schedule
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
 from wakeboard.board.pages.run_charts import read_run_charts, scope_of
 from wakeboard.board.pages.schedules import mark_of, words_of
 from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.dependencies.queries import read_blocking_reasons
 from wakeboard.errors import InvalidSchedule, InvalidValue
-from wakeboard.rules.dst_ticks import dst_ticks_for
-from wakeboard.rules.mask_json import mask_json
-from wakeboard.rules.object_ids import is_id
-from wakeboard.rules.run_search import quoted
-from wakeboard.rules.sanitize import one_line
-from wakeboard.rules.schedule_explanation import explain_schedule
-from wakeboard.rules.spec_document import document_text, spec_document, yaml_text
-from wakeboard.rules.upcoming_ticks import UpcomingTicks, upcoming_ticks
-from wakeboard.rules.zones import zone_info
-from wakeboard.store.queries.backfills import backfills
-from wakeboard.store.queries.dependencies import read_blocking_reasons
-from wakeboard.store.queries.index_order import prefer_index_order
-from wakeboard.store.queries.schedule_list import recent_runs, schedule_health
-from wakeboard.store.queries.schedule_page import (
+from wakeboard.schedules.rules.spec_document import document_text, spec_document, yaml_text
+from wakeboard.text.mask_json import mask_json
+from wakeboard.text.object_ids import is_id
+from wakeboard.text.sanitize import one_line
+from wakeboard.ticks.dst_ticks import dst_ticks_for
+from wakeboard.ticks.upcoming_ticks import UpcomingTicks, upcoming_ticks
+from wakeboard.ticks.zones import zone_info
+from wakeboard.views.queries.index_order import prefer_index_order
+from wakeboard.views.queries.schedule_list import recent_runs, schedule_health
+from wakeboard.views.queries.schedule_page import (
     limit_use,
     live_runs,
     past_runs,
@@ -35,18 +33,20 @@ from wakeboard.store.queries.schedule_page import (
     schedules_named,
     week_of_runs,
 )
-from wakeboard.store.queries.schedule_situation import read_schedule_situation
+from wakeboard.views.queries.schedule_situation import read_schedule_situation
+from wakeboard.views.rules.run_search import quoted
+from wakeboard.views.rules.schedule_explanation import explain_schedule
 
 if TYPE_CHECKING:
+    from wakeboard.backfills.queries import BackfillRow
     from wakeboard.board.pages.run_charts import RunCharts
-    from wakeboard.rules.facts import Fact
-    from wakeboard.rules.schedule_explanation import ScheduleSituation, State
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.audit import AuditRow
-    from wakeboard.store.queries.backfills import BackfillRow
-    from wakeboard.store.queries.listings import RunRow
-    from wakeboard.store.queries.schedule_list import ScheduleHealth
-    from wakeboard.store.queries.schedule_page import LimitUse, WeekOfRuns
+    from wakeboard.text.facts import Fact
+    from wakeboard.views.queries.audit import AuditRow
+    from wakeboard.views.queries.listings import RunRow
+    from wakeboard.views.queries.schedule_list import ScheduleHealth
+    from wakeboard.views.queries.schedule_page import LimitUse, WeekOfRuns
+    from wakeboard.views.rules.schedule_explanation import ScheduleSituation, State
 
 TICKS_SHOWN: Final = 10
 LIVE_SHOWN: Final = 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.schedule_list import HEALTHS, STATES, ScheduleFilter
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.schedule_list import HEALTHS, STATES, ScheduleFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,16 +12,16 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
 from wakeboard.board.pages.schedule_filters import filter_query, one_of, schedule_filter
 from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.dependencies.queries import read_blocking_reasons
 from wakeboard.errors import InvalidSchedule, InvalidValue
-from wakeboard.rules.compiled_cron import CronFields
-from wakeboard.rules.cron_words import cron_in_words
-from wakeboard.rules.humanize import runs_after_words
-from wakeboard.rules.object_ids import is_id
-from wakeboard.rules.upcoming_ticks import local_time
-from wakeboard.store.queries.dependencies import read_blocking_reasons
-from wakeboard.store.queries.index_order import prefer_index_order
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.schedule_list import (
+from wakeboard.text.humanize import runs_after_words
+from wakeboard.text.object_ids import is_id
+from wakeboard.ticks.compiled_cron import CronFields
+from wakeboard.ticks.cron_words import cron_in_words
+from wakeboard.ticks.upcoming_ticks import local_time
+from wakeboard.views.queries.index_order import prefer_index_order
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.schedule_list import (
     HEALTHS,
     MAX_COUNTED,
     SORTS,
@@ -35,7 +35,7 @@ from wakeboard.store.queries.schedule_list import (
 
 if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.schedule_list import (
+    from wakeboard.views.queries.schedule_list import (
         FilterChoices,
         ListedSchedule,
         RecentRun,

@@ -14,7 +14,7 @@ from wakeboard.cli.support.tables import Column, print_table
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.store.queries.alerts import AlertRow
+    from wakeboard.alerts.queries.alerts import AlertRow
 
 EXAMPLES = (
     "wakeboard alerts                     the open alerts",
@@ -42,7 +42,7 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    from wakeboard.store.queries.alerts import read_alerts
+    from wakeboard.alerts.queries.alerts import read_alerts
 
     rows, now = query_store(lambda session: read_alerts(session.conn, resolved=include_resolved, limit=limit))
     if as_json:
@@ -54,7 +54,7 @@ def command(
 
 
 def _cells(row: AlertRow, now: datetime) -> list[str]:
-    from wakeboard.rules.humanize import relative
+    from wakeboard.text.humanize import relative
 
     examples = f": {'; '.join(row.examples)}" if row.examples else ""
     return [

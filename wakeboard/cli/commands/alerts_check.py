@@ -11,7 +11,7 @@ from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_json, print_message
 
 if TYPE_CHECKING:
-    from wakeboard.rules.alert_rules import AlertRule
+    from wakeboard.alerts.rules.alert_rules import AlertRule
 
 EXAMPLES = ("wakeboard alerts check alerts.yaml",)
 
@@ -24,9 +24,9 @@ def command(
 
     Each mistake is one sentence with the line and what to write instead.
     """
-    from wakeboard.manifests.alert_file import load_alert_file
-    from wakeboard.rules.alert_receivers import secret_names
-    from wakeboard.rules.humanize import counted
+    from wakeboard.alerts.file import load_alert_file
+    from wakeboard.alerts.rules.receivers import secret_names
+    from wakeboard.text.humanize import counted
 
     alerts = load_alert_file(file)
     rules = alerts.rules
@@ -43,7 +43,7 @@ def command(
 
 
 def _row(rule: AlertRule) -> dict[str, Any]:
-    from wakeboard.rules.alert_rules import definition_of
+    from wakeboard.alerts.rules.alert_rules import definition_of
 
     return {
         "name": rule.name,
@@ -54,7 +54,7 @@ def _row(rule: AlertRule) -> dict[str, Any]:
 
 
 def _in_words(rule: AlertRule) -> str:
-    from wakeboard.rules.alert_rules import definition_of
+    from wakeboard.alerts.rules.alert_rules import definition_of
 
     definition = definition_of(rule)
     parts = [f"{name} {_value(value)}" for name, value in definition.items() if name not in {"where", "receivers"}]
@@ -64,7 +64,7 @@ def _in_words(rule: AlertRule) -> str:
 
 
 def _value(value: Any) -> str:
-    from wakeboard.rules.sanitize import json_text
+    from wakeboard.text.sanitize import json_text
 
     match value:
         case str():

@@ -63,7 +63,7 @@ async def _send(session: Session, receiver: str, queue: str, wait: int, say: Cal
     import asyncio
     import time
 
-    from wakeboard.store.queries.run_details import read_run_details
+    from wakeboard.views.queries.run_details import read_run_details
 
     run_id = await session.store.send_test_notification(receiver, queue)
     say(run_id)

@@ -17,8 +17,8 @@ from wakeboard.errors import InvalidSchedule, InvalidValue
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
-    from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.manifests.loader import Manifests
+    from wakeboard.manifests import Manifests
+    from wakeboard.schedules.desired_schedule import DesiredSchedule
 
 STANDARD_INPUT = "-"
 
@@ -106,7 +106,7 @@ def _name_of(folder: Path) -> str:
 
 def _load(folder: Path) -> Manifests:
     """What the folder declares. Raises InvalidSchedule with one sentence for each problem."""
-    from wakeboard.manifests.loader import load_folder, load_stream
+    from wakeboard.manifests import load_folder, load_stream
 
     from_stdin = str(folder) == STANDARD_INPUT
     manifests = load_stream(sys.stdin.buffer, "standard input") if from_stdin else load_folder(folder)
@@ -118,9 +118,9 @@ def _load(folder: Path) -> Manifests:
 
 
 async def _apply(session: Session, source: str, manifests: Manifests, prune: bool) -> Applied:
-    from wakeboard.maintenance.desired_schedule import desired_from_files
-    from wakeboard.maintenance.sync import sync
-    from wakeboard.manifests.loader import declared_limits
+    from wakeboard.manifests import declared_limits
+    from wakeboard.schedules.desired_schedule import desired_from_files
+    from wakeboard.schedules.sync import sync
     from wakeboard.settings import read_settings
 
     desired = desired_from_files(manifests.schedules)
@@ -145,9 +145,9 @@ async def _apply(session: Session, source: str, manifests: Manifests, prune: boo
 
 
 async def _preview(session: Session, source: str, manifests: Manifests, prune: bool) -> Applied:
-    from wakeboard.maintenance.desired_schedule import desired_from_files
-    from wakeboard.manifests.loader import declared_limits
-    from wakeboard.store.queries.limits import declared_limit_rows
+    from wakeboard.limits.queries import declared_limit_rows
+    from wakeboard.manifests import declared_limits
+    from wakeboard.schedules.desired_schedule import desired_from_files
 
     desired = desired_from_files(manifests.schedules)
     limits = declared_limits(manifests, removes=prune)
@@ -175,7 +175,7 @@ async def _preview(session: Session, source: str, manifests: Manifests, prune: b
 
 
 async def _duplicates(session: Session, source: str, desired: Sequence[DesiredSchedule]) -> dict[str, list[str]]:
-    from wakeboard.store.queries.listings import sources_with_same_name
+    from wakeboard.views.queries.listings import sources_with_same_name
 
     names = {each.full_name for each in desired}
     return sources_with_same_name(await session.listings.schedule_names(), source, names)

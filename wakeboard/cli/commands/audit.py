@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.audit import AuditRow
+    from wakeboard.views.queries.audit import AuditRow
 
 EXAMPLES = (
     "wakeboard audit                               the newest actions",
@@ -74,7 +74,7 @@ async def _read(  # one parameter for each option
     action: str | None,
     count: int,
 ) -> list[AuditRow]:
-    from wakeboard.store.queries.audit import AuditFilter, audit_rows
+    from wakeboard.views.queries.audit import AuditFilter, audit_rows
 
     run_id, definition_id = await _run_or_schedule(session, of) if of is not None else (None, None)
     wanted = AuditFilter(

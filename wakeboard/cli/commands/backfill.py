@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wakeboard.backfills.rules import CONFIRM_ABOVE, MOST_AT_ONCE
 from wakeboard.cli.support.backfill import (
     NoTickLeft,
     Planned,
@@ -23,10 +24,9 @@ from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.errors import WakeboardError
-from wakeboard.output import write_line
-from wakeboard.rules.backfill_range import CONFIRM_ABOVE, MOST_AT_ONCE
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.object_ids import parse_id
+from wakeboard.process.output import write_line
+from wakeboard.text.humanize import counted
+from wakeboard.text.object_ids import parse_id
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session

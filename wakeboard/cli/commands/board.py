@@ -11,8 +11,8 @@ from wakeboard.cli.support import board_probe
 from wakeboard.cli.support.board_probe import configured_port
 from wakeboard.cli.support.session import database_dsn, with_session
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.logging_setup import configure_logging
-from wakeboard.output import write_line
+from wakeboard.process.logging_setup import configure_logging
+from wakeboard.process.output import write_line
 
 EXAMPLES = (
     "wakeboard board                       for the database of --dsn, or of `wakeboard up`",

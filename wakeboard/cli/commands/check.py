@@ -13,7 +13,7 @@ from wakeboard.cli.support.output import print_json
 from wakeboard.cli.support.session import database_dsn, dsn_hint
 from wakeboard.cli.support.tables import print_lines, styled
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.checklist import Finding, LocalFacts
@@ -51,9 +51,9 @@ async def _findings(dsn: str) -> list[Finding]:
     from wakeboard.cli.support.checklist import Finding, checklist, schema_findings
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
-    from wakeboard.store.queries.commits import commit_hangs
-    from wakeboard.store.queries.health_checks import read_health_facts
     from wakeboard.store.schema_differences import read_differences
+    from wakeboard.views.queries.commits import commit_hangs
+    from wakeboard.views.queries.health_checks import read_health_facts
 
     settings = read_settings()
     found: list[Finding] = []
@@ -78,11 +78,11 @@ async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> L
 
     from wakeboard import __version__
     from wakeboard.cli.support.checklist import LocalFacts
-    from wakeboard.maintenance.retention import Retention
-    from wakeboard.rules.zones import tzdata_version
-    from wakeboard.store.queries.health_checks import route_to
-    from wakeboard.store.queries.listings import Listings
+    from wakeboard.engine.retention import Retention
     from wakeboard.store.schema_files import functions_hash, functions_revision
+    from wakeboard.ticks.zones import tzdata_version
+    from wakeboard.views.queries.health_checks import route_to
+    from wakeboard.views.queries.listings import Listings
 
     before = datetime.now(UTC)
     database_now = await Listings(conn).now()

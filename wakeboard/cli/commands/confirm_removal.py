@@ -11,7 +11,7 @@ from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_source
 from wakeboard.errors import WakeboardError
-from wakeboard.rules.humanize import counted
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session

@@ -9,7 +9,7 @@ import typer
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.tables import print_lines, styled
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.conformance.suite import ScenarioResult

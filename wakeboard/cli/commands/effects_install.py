@@ -38,8 +38,8 @@ def command(
     `run.once(conn, key)` needs it if the application uses another database than wakeboard. It records one effect per
     run and key, in the application's transaction. The command can be repeated.
     """
+    from wakeboard.engine.effects import install_effects_table
     from wakeboard.store.connection import describe_dsn
-    from wakeboard.store.effects import install_effects_table
 
     asyncio.run(install_effects_table(target, role))
     if as_json:

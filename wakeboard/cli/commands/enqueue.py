@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.enqueue import Enqueued
+    from wakeboard.engine.enqueue import Enqueued
 
 LONGEST_S = 31 * 86_400
 
@@ -112,8 +112,8 @@ def command(
     value = read_payload(payload)
 
     async def send(session: Session) -> tuple[Enqueued, datetime | None, bool]:
-        from wakeboard.store.enqueue import enqueue as enqueue_run
-        from wakeboard.store.enqueue import was_replaced
+        from wakeboard.engine.enqueue import enqueue as enqueue_run
+        from wakeboard.engine.enqueue import was_replaced
 
         due = time_after(delay, session.now) if delay is not None else time
         async with session.conn.transaction():
@@ -143,7 +143,7 @@ def command(
     if as_json:
         print_json(enqueued)
         return
-    from wakeboard.rules.humanize import relative
+    from wakeboard.text.humanize import relative
 
     when = f"due {relative(due or now, now)}"
     if enqueued.created:

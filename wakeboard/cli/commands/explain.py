@@ -13,17 +13,17 @@ from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.cli.support.tables import print_lines
 from wakeboard.cli.support.time_args import iso, with_offset
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.humanize import relative
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.humanize import relative
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.support.lookup import UuidRange
     from wakeboard.cli.support.session import Session
-    from wakeboard.rules.facts import Fact
-    from wakeboard.rules.run_explanation import RunSituation
-    from wakeboard.rules.schedule_explanation import ScheduleSituation
+    from wakeboard.text.facts import Fact
+    from wakeboard.views.rules.run_explanation import RunSituation
+    from wakeboard.views.rules.schedule_explanation import ScheduleSituation
 
 _IN_WORDS = {"succeeded": "has succeeded", "failed": "has failed and is retried", "circuit open": "has an open circuit"}
 EXAMPLES = ("wakeboard explain 1042", "wakeboard explain billing/close-day", "wakeboard explain 1042 --json")
@@ -44,8 +44,8 @@ def command(
 
     The first line is the state. Each further line is one fact: what it waits for, or what happened to it.
     """
-    from wakeboard.rules.run_explanation import RunSituation, explain_run
-    from wakeboard.rules.schedule_explanation import explain_schedule
+    from wakeboard.views.rules.run_explanation import RunSituation, explain_run
+    from wakeboard.views.rules.schedule_explanation import explain_schedule
 
     found, now = query_store(lambda session: _read(session, text))
     if isinstance(found, RunSituation):
@@ -74,8 +74,8 @@ def moment_in_words(at: datetime, now: datetime) -> str:
 async def _read(session: Session, text: str) -> RunSituation | ScheduleSituation:
     """What the user named: a run, or a schedule, which may be called like the beginning of a uuid."""
     from wakeboard.cli.support.lookup import UuidRange, find_runs, find_schedule, no_such_run
-    from wakeboard.store.queries.run_situation import read_run_situation
-    from wakeboard.store.queries.schedule_situation import read_schedule_situation
+    from wakeboard.views.queries.run_situation import read_run_situation
+    from wakeboard.views.queries.schedule_situation import read_schedule_situation
 
     wanted = _run_in(text)
     if wanted is None or (

@@ -11,13 +11,13 @@ from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.cli.support.time_args import parse_since, time_since
-from wakeboard.rules.humanize import relative
+from wakeboard.text.humanize import relative
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.failures import FailureRow
+    from wakeboard.views.queries.failures import FailureRow
 
 MAX_ERRORS = 3  # error types in a cell; --json has all
 COLUMNS = (
@@ -53,7 +53,7 @@ def command(
     start = parse_since(since)
 
     async def query(session: Session) -> list[FailureRow]:
-        from wakeboard.store.queries.failures import failures_since
+        from wakeboard.views.queries.failures import failures_since
 
         return await failures_since(session.conn, time_since(start, session.now), job_type)
 

@@ -13,7 +13,7 @@ from wakeboard.cli.support.tables import print_lines
 from wakeboard.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from wakeboard.rules.dependency_graph import Node, Parent
+    from wakeboard.dependencies.rules.graph import Node, Parent
 
 EXAMPLES = ("wakeboard graph", "wakeboard graph --namespace billing", "wakeboard graph --mermaid > graph.mmd")
 
@@ -28,8 +28,8 @@ def command(
     Each schedule with spec.after is shown below those that it runs after, a repeated branch once.
     A schedule that waits is followed by what it waits for, such as a dead run or a schedule that does not exist.
     """
-    from wakeboard.rules import dependency_graph
-    from wakeboard.store.queries.dependencies import read_graph
+    from wakeboard.dependencies.queries import read_graph
+    from wakeboard.dependencies.rules import graph as dependency_graph
 
     if mermaid and as_json:
         raise InvalidValue("--mermaid and --json exclude each other; write one of them")

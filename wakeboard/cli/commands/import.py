@@ -12,16 +12,16 @@ import typer
 from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.output import write_line
-from wakeboard.rules.humanize import counted, quoted_list
-from wakeboard.rules.import_options import DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S
+from wakeboard.imports.rules.options import DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S
+from wakeboard.process.output import write_line
+from wakeboard.text.humanize import counted, quoted_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wakeboard.cli.support.import_plan import Candidate
-    from wakeboard.rules.crontab import CrontabLine
-    from wakeboard.rules.import_options import ImportOptions
+    from wakeboard.imports.rules.crontab import CrontabLine
+    from wakeboard.imports.rules.options import ImportOptions
 
 STANDARD_INPUT = "-"
 SHOWN_NAMES = 5
@@ -113,7 +113,7 @@ def command(
     read or imported, or with --check if ticks differ.
     """
     from wakeboard.cli.support.import_plan import compare_all, planned_files, row_of, write_files
-    from wakeboard.rules.import_options import ImportOptions
+    from wakeboard.imports.rules.options import ImportOptions
 
     options = ImportOptions(
         now=datetime.now(UTC), default_zone=default_zone, timeout_s=timeout, queue=queue, suspended=suspended
@@ -148,7 +148,7 @@ def command(
 def _require_valid(
     options: ImportOptions, path: Path | None, *, crontab: bool, with_users: bool, all_namespaces: bool
 ) -> None:
-    from wakeboard.rules.zones import known_zones, unknown_zone
+    from wakeboard.ticks.zones import known_zones, unknown_zone
 
     if options.default_zone not in known_zones():
         raise InvalidValue(f"{unknown_zone(f'--default-zone {options.default_zone[:64]!r}', 'Europe/Lisbon')}.")
@@ -167,7 +167,7 @@ def _from_cron_jobs(
 ) -> list[Candidate]:
     from wakeboard.cli.support.cluster_cron_jobs import cluster_cron_jobs
     from wakeboard.cli.support.import_plan import cron_job_candidates
-    from wakeboard.manifests.cron_jobs import cron_jobs_in, cron_jobs_of
+    from wakeboard.imports.cron_jobs import cron_jobs_in, cron_jobs_of
 
     if path is None:
         read = cluster_cron_jobs(namespaces, all_namespaces=all_namespaces)
@@ -188,7 +188,7 @@ def _from_crontab(
     path: Path, namespaces: Sequence[str], options: ImportOptions, problems: list[str], *, with_users: bool
 ) -> list[Candidate]:
     from wakeboard.cli.support.import_plan import crontab_candidates
-    from wakeboard.rules.crontab import column_of_users, read_crontab
+    from wakeboard.imports.rules.crontab import column_of_users, read_crontab
 
     if len(namespaces) > 1:
         raise InvalidValue("--crontab takes one --namespace, that of the JobSchedules.")
@@ -208,7 +208,7 @@ def _from_crontab(
 
 def _crontab_texts(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
     """The texts of a file, of the files of a folder as cron reads them, or of standard input."""
-    from wakeboard.manifests.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
+    from wakeboard.declared.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
 
     if str(path) == STANDARD_INPUT:
         files = [path]

@@ -11,13 +11,13 @@ from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.rate import Rate
-from wakeboard.rules.sanitize import one_line
+from wakeboard.limits.rules.rate import Rate
+from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.limits import LimitRow
+    from wakeboard.limits.queries import LimitRow
 
 DEFAULT = 1
 NO_RATE = "none"
@@ -122,14 +122,14 @@ async def _restore(session: Session, key: str, reason: str) -> LimitRow:
 
 
 async def _row(session: Session, key: str) -> LimitRow | None:
-    from wakeboard.store.queries.limits import list_limits
+    from wakeboard.limits.queries import list_limits
 
     return next((row for row in await list_limits(session.conn) if row.key == key), None)
 
 
 def _unused(key: str) -> LimitRow:
     """A key that has no row, because its limit is the default."""
-    from wakeboard.store.queries.limits import LimitRow
+    from wakeboard.limits.queries import LimitRow
 
     return LimitRow(key=key, max_running=DEFAULT, is_explicit=False, running=0, waiting=0)
 
@@ -143,7 +143,7 @@ def _sentence(row: LimitRow) -> str:
 
 
 def _print_limits(key: str | None, as_json: bool) -> None:
-    from wakeboard.store.queries.limits import list_limits
+    from wakeboard.limits.queries import list_limits
 
     rows = [row for row in with_session(lambda session: list_limits(session.conn)) if key in {None, row.key}]
     if as_json:

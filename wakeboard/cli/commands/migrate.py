@@ -13,7 +13,7 @@ from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import database_dsn
 from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
-from wakeboard.output import write_line
+from wakeboard.process.output import write_line
 
 if TYPE_CHECKING:
     from wakeboard.store.migrate import Migrated, Roles
@@ -111,10 +111,10 @@ def _roles() -> Roles:
 
 async def _store_retention(dsn: str) -> None:
     """Stores the retention settings. If none is set in the environment, the stored retention does not change."""
-    from wakeboard.maintenance.retention import Retention
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.engine.retention import Retention
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect
-    from wakeboard.store.maintenance_api import MaintenanceStore
 
     settings = read_settings()
     given = settings.model_fields_set & {*RETENTION_SETTINGS, AUDIT_SETTING}

@@ -14,15 +14,15 @@ from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.cli.support.tables import Column, print_table
-from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.errors import InvalidSchedule, InvalidValue
-from wakeboard.rules.humanize import relative
+from wakeboard.process.display_zone import in_zone, zone_label
+from wakeboard.text.humanize import relative
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.rules.dst_ticks import DstTicks
+    from wakeboard.ticks.dst_ticks import DstTicks
 
 Gap = Literal["RunAfter", "Skip"]
 Overlap = Literal["First", "Both"]
@@ -100,8 +100,8 @@ def command(
 
 
 def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Overlap) -> tuple[NextTicks, datetime]:
-    from wakeboard.rules.cron_parser import parse_cron
-    from wakeboard.rules.dst_ticks import DstTicks
+    from wakeboard.ticks.cron_parser import parse_cron
+    from wakeboard.ticks.dst_ticks import DstTicks
 
     now = datetime.now(UTC)  # there may be no database
     try:
@@ -129,7 +129,7 @@ async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
 
 def stored_ticks(row: dict[str, Any], after: datetime, count: int) -> tuple[list[Tick], list[str]]:
     """The next ticks of a stored schedule, as `next_ticks` gives them; none if it has no cron expression."""
-    from wakeboard.rules.dst_ticks import dst_ticks_for
+    from wakeboard.ticks.dst_ticks import dst_ticks_for
 
     if row["cron_fields"] is None:
         return [], []
@@ -139,7 +139,7 @@ def stored_ticks(row: dict[str, Any], after: datetime, count: int) -> tuple[list
 
 def next_ticks(tick_schedule: DstTicks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
     """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
-    from wakeboard.rules.upcoming_ticks import upcoming_ticks
+    from wakeboard.ticks.upcoming_ticks import upcoming_ticks
 
     found = upcoming_ticks(tick_schedule, after, count)
     ticks = [Tick(at=tick.at, local=tick.local.isoformat(timespec="minutes"), note=tick.note) for tick in found.ticks]

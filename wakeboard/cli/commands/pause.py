@@ -12,8 +12,8 @@ from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.shell_completion import complete_pause_name
 from wakeboard.cli.support.tables import Column, print_table
-from wakeboard.rules.humanize import relative
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.humanize import relative
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session

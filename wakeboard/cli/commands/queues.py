@@ -8,13 +8,13 @@ from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_table, styled
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.queue_backlog import QueueRow
+    from wakeboard.views.queries.queue_backlog import QueueRow
 
 SOON_S = 60.0
 COLUMNS = (
@@ -36,7 +36,7 @@ def command(as_json: AsJson = False) -> None:
     """
 
     async def query(session: Session) -> list[QueueRow]:
-        from wakeboard.store.queries.queue_backlog import read_queues
+        from wakeboard.views.queries.queue_backlog import read_queues
 
         return await read_queues(session.conn, SOON_S)
 
@@ -50,7 +50,7 @@ def command(as_json: AsJson = False) -> None:
 
 
 def _cells(row: QueueRow) -> list[str | Text]:
-    from wakeboard.store.queries.queue_backlog import MAX_ROWS
+    from wakeboard.views.queries.queue_backlog import MAX_ROWS
 
     counts = [f"{count:,}" if count < MAX_ROWS else f"{MAX_ROWS:,}+" for count in (row.due, row.soon, row.ticks)]
     return [row.queue, *counts, one_line(", ".join(row.pools)) or "-", styled("paused" if row.paused else "active")]

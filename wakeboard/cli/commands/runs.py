@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.rules.run_search import RunSearch
-    from wakeboard.store.queries.run_list import ListedRun
+    from wakeboard.views.queries.run_list import ListedRun
+    from wakeboard.views.rules.run_search import RunSearch
 
 WATCH_S: Final = 1.0  # between two looks at the list
 
@@ -79,7 +79,7 @@ def command(
     A failed run will be retried. A dead run will not be: retry or discard it. A skipped run represents one or more
     ticks that were not run, and has the reason.
     """
-    from wakeboard.rules.run_search import RunSearch, parse_run_search
+    from wakeboard.views.rules.run_search import RunSearch, parse_run_search
 
     if watch and as_json:
         raise typer.BadParameter("--watch prints a table: leave out --json", param_hint="--watch")
@@ -116,7 +116,7 @@ def command(
 
 async def _newest(session: Session, search: RunSearch, count: int) -> list[ListedRun]:
     """The newest runs that fit, however many pages of the search that takes."""
-    from wakeboard.store.queries.run_list import read_run_page
+    from wakeboard.views.queries.run_list import read_run_page
 
     page = await read_run_page(session.conn, search, namespaces=None, count=count)
     runs = page.runs
@@ -136,6 +136,6 @@ async def _table(session: Session, rows: Sequence[ListedRun], *, wide: bool) -> 
 
 
 def _keys() -> list[str]:
-    from wakeboard.store.queries.listings import RunRow
+    from wakeboard.views.queries.listings import RunRow
 
     return [field.name for field in fields(RunRow)]

@@ -17,14 +17,14 @@ from wakeboard.cli.support.run_table import RUN_COLUMNS, run_cells
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.cli.support.tables import print_lines, print_table, styled
-from wakeboard.rules.humanize import runs_after_words
-from wakeboard.rules.mask_json import mask_json
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.humanize import runs_after_words
+from wakeboard.text.mask_json import mask_json
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
-    from wakeboard.rules.facts import Fact
-    from wakeboard.store.queries.listings import RunRow
+    from wakeboard.text.facts import Fact
+    from wakeboard.views.queries.listings import RunRow
 
 TICKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 10
@@ -84,8 +84,8 @@ def command(
 
 async def _read(session: Session, name: str) -> ScheduleDetails:
     from wakeboard.cli.support.lookup import find_schedule, read_schedule
-    from wakeboard.rules.schedule_explanation import explain_schedule
-    from wakeboard.store.queries.schedule_page import live_runs, past_runs
+    from wakeboard.views.queries.schedule_page import live_runs, past_runs
+    from wakeboard.views.rules.schedule_explanation import explain_schedule
 
     known = await find_schedule(session.listings, name, include_removed=True)
     row, situation = await read_schedule(session, known)

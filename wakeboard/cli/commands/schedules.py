@@ -11,8 +11,8 @@ from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_lines, print_table, styled
-from wakeboard.rules.humanize import relative, runs_after_words
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.humanize import relative, runs_after_words
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.listings import ScheduleRow
+    from wakeboard.views.queries.listings import ScheduleRow
 
 UTC_NAMES = {"UTC", "Etc/UTC"}
 COLUMNS = (
@@ -47,7 +47,7 @@ def command(
     """
 
     async def query(session: Session) -> list[ScheduleRow]:
-        from wakeboard.store.queries.dependencies import read_blocking_reasons
+        from wakeboard.dependencies.queries import read_blocking_reasons
 
         rows = await session.listings.schedules(namespace)
         blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])

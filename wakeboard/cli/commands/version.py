@@ -13,7 +13,7 @@ def command(as_json: AsJson = False) -> None:
     import platform
 
     from wakeboard import __version__
-    from wakeboard.rules.zones import tzdata_version
+    from wakeboard.ticks.zones import tzdata_version
 
     if as_json:
         print_json({"wakeboard": __version__, "python": platform.python_version(), "tzdata": tzdata_version()})

@@ -8,12 +8,12 @@ from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_table
-from wakeboard.rules.humanize import relative
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.humanize import relative
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.overview import PoolRow
+    from wakeboard.views.queries.overview import PoolRow
 
 COLUMNS = (
     Column("POOL", shrinks=True),
@@ -34,7 +34,7 @@ def command(as_json: AsJson = False) -> None:
     """
 
     async def query(session: Session) -> list[PoolRow]:
-        from wakeboard.store.queries.overview import OverviewQueries
+        from wakeboard.views.queries.overview import OverviewQueries
 
         return await OverviewQueries(session.conn, None).pools()
 

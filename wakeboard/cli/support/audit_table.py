@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from wakeboard.cli.support.tables import Column
 from wakeboard.cli.support.time_args import in_display_zone
-from wakeboard.display_zone import zone_label
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.rate import Rate
-from wakeboard.rules.sanitize import one_line
+from wakeboard.limits.rules.rate import Rate
+from wakeboard.process.display_zone import zone_label
+from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.store.queries.audit import AuditRow
+    from wakeboard.views.queries.audit import AuditRow
 
 _COLUMNS = (
     Column("WHO", shrinks=True),

@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.backfills.rules import FOUND, BackfillRange, TickRules, backfill_range, counts_in_words
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.tables import Column
-from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.errors import WakeboardError
-from wakeboard.rules.backfill_range import FOUND, BackfillRange, TickRules, backfill_range, counts_in_words
-from wakeboard.rules.humanize import counted, relative
-from wakeboard.rules.sanitize import one_line
+from wakeboard.process.display_zone import in_zone, zone_label
+from wakeboard.text.humanize import counted, relative
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rich.text import Text
 
+    from wakeboard.actions.admin_api import DeclaredBackfill
+    from wakeboard.backfills.queries import BackfillRow
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.admin_api import DeclaredBackfill
-    from wakeboard.store.queries.backfills import BackfillRow
 
 TICKS_SHOWN: Final = 10
 WATCH_EVERY_S: Final = 1.0
@@ -86,8 +86,8 @@ class Planned:
 
 async def plan(session: Session, schedule: str, first: str, last: str, *, again: bool) -> Planned:
     """What a backfill of this range would do. Raises WakeboardError."""
+    from wakeboard.backfills.queries import history_begins
     from wakeboard.cli.support.lookup import find_schedule, read_schedule
-    from wakeboard.store.queries.backfills import history_begins
 
     known = await find_schedule(session.listings, schedule, include_removed=True)
     if known.removed:
@@ -135,7 +135,7 @@ def preview_lines(planned: Planned) -> list[Text]:
     from rich.text import Text
 
     from wakeboard.cli.support.tables import table, terminal_width
-    from wakeboard.rules.upcoming_ticks import local_time
+    from wakeboard.ticks.upcoming_ticks import local_time
 
     zone = planned.rules.time_zone
     rows = [
@@ -157,7 +157,7 @@ def preview_lines(planned: Planned) -> list[Text]:
 
 async def find_backfill(session: Session, number: int) -> BackfillRow:
     """The backfill with this number. Raises WakeboardError."""
-    from wakeboard.store.queries.backfills import backfill
+    from wakeboard.backfills.queries import backfill
 
     found = await backfill(session.conn, number)
     if found is None:
@@ -169,8 +169,8 @@ def print_backfills(schedule: str | None, count: int, as_json: bool) -> None:
     """Lists the newest backfills, of one schedule or of all."""
 
     async def query(session: Session) -> list[BackfillRow]:
+        from wakeboard.backfills.queries import backfills
         from wakeboard.cli.support.lookup import find_schedule
-        from wakeboard.store.queries.backfills import backfills
 
         known = await find_schedule(session.listings, schedule, include_removed=True) if schedule is not None else None
         return await backfills(session.conn, count, definition_id=known.id if known else None)

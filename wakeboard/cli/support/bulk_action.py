@@ -13,17 +13,17 @@ import typer
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.time_args import parse_since
-from wakeboard.output import write_line
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.sanitize import one_line
+from wakeboard.process.output import write_line
+from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from wakeboard.actions.admin_api import AdminStore, Replayed
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.admin_api import AdminStore, Replayed
-    from wakeboard.store.maintenance_api import Answer
-    from wakeboard.store.queries.listings import RunRow
+    from wakeboard.engine.maintenance_api import Answer
+    from wakeboard.views.queries.listings import RunRow
 
 BATCH_SIZE = 1000  # runs in one SQL statement
 MAX_MESSAGES = 20  # runs with a message of their own
@@ -113,8 +113,8 @@ def _require_runs_or_filters(selection: Selection) -> None:
 
 def _finder(selection: Selection) -> Callable[[Session], Awaitable[list[int]]]:
     """The query for the selected runs. Raises InvalidValue before the command connects."""
+    from wakeboard.actions.queries.run_selection import RunQuery, read_selected_ids
     from wakeboard.cli.support.lookup import find_runs, parse_run, run_search
-    from wakeboard.store.queries.run_selection import RunQuery, read_selected_ids
 
     runs = [parse_run(text) for text in selection.runs or ()]
     since = parse_since(selection.since) if selection.since is not None else None

@@ -1,6 +1,6 @@
 """The production checks of `wakeboard check`: pure functions from the facts of the database to findings.
 
-The queries are in store/queries/health_checks.py. rules/health_conditions.py decides what is reported and how bad it
+The queries are in views/queries/health_checks.py. views/rules/health_conditions.py decides what is reported and how bad it
 is, here and on the board's overview.
 """
 
@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from wakeboard.rules.dependency_graph import cycle_text
-from wakeboard.rules.health_conditions import (
+from wakeboard.dependencies.rules.graph import cycle_text
+from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.commits import REMEDY
+from wakeboard.views.rules.health_conditions import (
     DEAD_RUNS,
     DEPENDENCY_CYCLE,
     DIFFERENT_LIMIT,
@@ -31,16 +34,13 @@ from wakeboard.rules.health_conditions import (
     UNSERVED_QUEUE,
     WAITING_RUNS,
 )
-from wakeboard.rules.humanize import counted, counted_at_least, lasted, relative
-from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.commits import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.rules.health_conditions import Condition, Severity
-    from wakeboard.store.queries.health_checks import Due, HealthFacts, Route
     from wakeboard.store.schema_differences import Differences
+    from wakeboard.views.queries.health_checks import Due, HealthFacts, Route
+    from wakeboard.views.rules.health_conditions import Condition, Severity
 
 Level = Literal["ok", "warn", "fail"]
 LEVELS: Final[dict[Severity | None, Level]] = {"bad": "fail", "warn": "warn", "note": "ok", None: "ok"}
@@ -120,7 +120,7 @@ def _warn(check: str, message: str, hint: str) -> Finding:
 
 
 def _reported(severity: Severity | None, check: str, message: str, hint: str) -> Finding:
-    """A finding about a condition of rules/health_conditions.py."""
+    """A finding about a condition of views/rules/health_conditions.py."""
     level = LEVELS[severity]
     return Finding(level=level, check=check, message=message, hint=None if level == "ok" else hint)
 

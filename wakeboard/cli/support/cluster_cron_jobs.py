@@ -11,14 +11,14 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.manifests.cron_jobs import cron_jobs_of
-from wakeboard.rules.name_patterns import LABEL
-from wakeboard.rules.sanitize import one_line
+from wakeboard.imports.cron_jobs import cron_jobs_of
+from wakeboard.text.name_patterns import LABEL
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.manifests.cron_jobs import CronJobs
+    from wakeboard.imports.cron_jobs import CronJobs
 
 TIMEOUT_S = 60
 WHERE = "the cluster"

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from wakeboard.cli.support.time_args import iso
 from wakeboard.errors import InvalidSchedule, Refused
-from wakeboard.rules.cron_job_import import import_cron_job, suspended_cron_job
-from wakeboard.rules.crontab_import import import_crontab_line
-from wakeboard.rules.import_check import compare_ticks
-from wakeboard.rules.import_options import POOL_TIMEOUT_S
-from wakeboard.rules.spec_document import yaml_text
+from wakeboard.imports.rules.check import compare_ticks
+from wakeboard.imports.rules.cron_job import import_cron_job, suspended_cron_job
+from wakeboard.imports.rules.crontab_line import import_crontab_line
+from wakeboard.imports.rules.options import POOL_TIMEOUT_S
+from wakeboard.schedules.rules.spec_document import yaml_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from wakeboard.manifests.cron_jobs import FoundCronJob
-    from wakeboard.rules.crontab import CrontabLine
-    from wakeboard.rules.import_check import TickComparison
-    from wakeboard.rules.import_options import ImportOptions
-    from wakeboard.rules.imported_schedule import ImportedSchedule
+    from wakeboard.imports.cron_jobs import FoundCronJob
+    from wakeboard.imports.rules.check import TickComparison
+    from wakeboard.imports.rules.crontab import CrontabLine
+    from wakeboard.imports.rules.imported_schedule import ImportedSchedule
+    from wakeboard.imports.rules.options import ImportOptions
 
 SETTINGS_FILE = "wakeboard.env"  # `wakeboard up FOLDER` reads it
 

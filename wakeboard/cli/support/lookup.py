@@ -12,16 +12,16 @@ from uuid import UUID
 from wakeboard.cli.support.time_args import time_since
 from wakeboard.cli.support.usage_errors import quoted
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.rules.humanize import counted
-from wakeboard.rules.object_ids import parse_id
+from wakeboard.text.humanize import counted
+from wakeboard.text.object_ids import parse_id
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from wakeboard.cli.support.session import Session
-    from wakeboard.rules.run_search import RunSearch
-    from wakeboard.rules.schedule_explanation import ScheduleSituation
-    from wakeboard.store.queries.listings import Listings, ScheduleName
+    from wakeboard.views.queries.listings import Listings, ScheduleName
+    from wakeboard.views.rules.run_search import RunSearch
+    from wakeboard.views.rules.schedule_explanation import ScheduleSituation
 
 UUID_DIGITS = 32
 MIN_UUID_DIGITS = 8
@@ -63,8 +63,8 @@ async def find_schedule(listings: Listings, text: str, *, include_removed: bool 
 
 async def read_schedule(session: Session, known: ScheduleName) -> tuple[dict[str, Any], ScheduleSituation]:
     """The columns and the situation of a schedule that was found. Raises WakeboardError if it was deleted meanwhile."""
-    from wakeboard.store.queries.schedule_page import schedule_row
-    from wakeboard.store.queries.schedule_situation import read_schedule_situation
+    from wakeboard.views.queries.schedule_page import schedule_row
+    from wakeboard.views.queries.schedule_situation import read_schedule_situation
 
     row = await schedule_row(session.conn, known.id, None)
     situation = await read_schedule_situation(session.conn, known.id)
@@ -144,7 +144,7 @@ async def run_search(
     since: timedelta | datetime | None,
 ) -> RunSearch:
     """The search that these options are. Raises WakeboardError if there is no such schedule."""
-    from wakeboard.rules.run_search import RunSearch, exact_term
+    from wakeboard.views.rules.run_search import RunSearch, exact_term
 
     known = await find_schedule(session.listings, schedule, include_removed=True) if schedule is not None else None
     terms = [

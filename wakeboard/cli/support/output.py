@@ -13,8 +13,8 @@ from typing import Any, cast
 from uuid import UUID
 
 from wakeboard.cli.support.time_args import iso
-from wakeboard.output import write_error, write_line
-from wakeboard.rules.sanitize import json_text, one_line
+from wakeboard.process.output import write_error, write_line
+from wakeboard.text.sanitize import json_text, one_line
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.canonical_json import parse_payload
+from wakeboard.text.canonical_json import parse_payload
 
 
 def read_payload(text: str) -> Any:
@@ -21,7 +21,7 @@ def read_payload(text: str) -> Any:
 
 
 def _content(source: str) -> str:
-    from wakeboard.manifests.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
+    from wakeboard.declared.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
 
     where = "payload on standard input" if source == "-" else f"payload's file {source[1:]!r}"
     try:

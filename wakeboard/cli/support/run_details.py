@@ -12,16 +12,16 @@ from wakeboard.cli.support.audit_table import action_line
 from wakeboard.cli.support.run_table import error_line, run_notes, run_of, run_when
 from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
 from wakeboard.cli.support.time_args import in_display_zone, with_offset
-from wakeboard.display_zone import zone_label
-from wakeboard.rules.attempt_outcomes import FAILURES
-from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL, counted, lasted, reason_in_words, relative, times
-from wakeboard.rules.mask_json import pretty_json
-from wakeboard.rules.sanitize import one_line, printable
+from wakeboard.engine.attempt_outcomes import FAILURES
+from wakeboard.process.display_zone import zone_label
+from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL, counted, lasted, reason_in_words, relative, times
+from wakeboard.text.mask_json import pretty_json
+from wakeboard.text.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.store.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
+    from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
 
 MAX_VALUE_LENGTH = 2000  # characters of a payload or a result
 HASH_LENGTH = 12  # characters of a spec's hash; --json has all

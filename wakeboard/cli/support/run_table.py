@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.cli.support.tables import Column, styled
 from wakeboard.cli.support.time_args import in_display_zone
-from wakeboard.display_zone import in_zone
-from wakeboard.rules.humanize import counted, due, reason_in_words, relative
-from wakeboard.rules.mask_json import mask_json
-from wakeboard.rules.sanitize import one_line
+from wakeboard.process.display_zone import in_zone
+from wakeboard.text.humanize import counted, due, reason_in_words, relative
+from wakeboard.text.mask_json import mask_json
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rich.text import Text
 
-    from wakeboard.store.queries.listings import RunRow
+    from wakeboard.views.queries.listings import RunRow
 
 LATE_AFTER: Final = timedelta(minutes=10)  # then a run names its tick
 RUN_COLUMNS = (

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from wakeboard.display_zone import in_zone
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
-from wakeboard.system_user import system_user
+from wakeboard.process.display_zone import in_zone
+from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from wakeboard.store.admin_api import AdminStore
+    from wakeboard.actions.admin_api import AdminStore
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.listings import Listings
+    from wakeboard.views.queries.listings import Listings
 
 UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, "dsn": …}
 UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
@@ -80,9 +80,9 @@ def query_store(query: Callable[[Session], Awaitable[_Result]]) -> tuple[_Result
 
 
 async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
-    from wakeboard.store.admin_api import AdminStore
+    from wakeboard.actions.admin_api import AdminStore
     from wakeboard.store.connection import connect, require_schema
-    from wakeboard.store.queries.listings import Listings
+    from wakeboard.views.queries.listings import Listings
 
     dsn = database_dsn()
     try:

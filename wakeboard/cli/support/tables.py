@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,7 +115,7 @@ def _on_one_line(line: Text) -> Text:
 
 def console() -> Console:
     """Standard output, coloured only on a terminal and without NO_COLOR."""
-    from wakeboard.safe_console import SafeConsole
+    from wakeboard.process.safe_console import SafeConsole
 
     return SafeConsole(soft_wrap=True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from wakeboard.display_zone import in_zone, of_zone, offset_of
 from wakeboard.errors import InvalidValue
+from wakeboard.process.display_zone import in_zone, of_zone, offset_of
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)", re.IGNORECASE)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from wakeboard.rules.sanitize import one_line
+from wakeboard.text.sanitize import one_line
 
 MAX_QUOTED = 60  # characters of an invalid value
 OF_STATUS = "--all-"  # begins the options that select all runs with a status

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from wakeboard.handlers import Handler
+from wakeboard.engine.handlers import Handler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
     from wakeboard.settings import Settings
     from wakeboard_worker.builtin.http import Http
     from wakeboard_worker.builtin.jobs.handler import JobHandler
@@ -35,7 +35,7 @@ def builtin_handlers(settings: Settings) -> dict[str, Handler]:
 
         handlers["job"] = Handler("job", JobHandler(settings), STOP_GRACE_S)
     if settings.alerts_file:
-        from wakeboard.alert_sender import JOB_TYPE
+        from wakeboard.alerts.sender import JOB_TYPE
         from wakeboard_worker.builtin.alert import AlertDelivery
 
         functions[JOB_TYPE] = AlertDelivery(settings)

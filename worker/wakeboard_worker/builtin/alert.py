@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.alert_sender import AlertSender
+from wakeboard.alerts.sender import AlertSender
 
 if TYPE_CHECKING:
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
     from wakeboard.settings import Settings
 
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.rules.output_text import decode_output
 from wakeboard.secrets import Secrets
+from wakeboard.text.output_text import decode_output
 from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
 from wakeboard_worker.builtin.process import Program
 
 if TYPE_CHECKING:
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
     from wakeboard.settings import Settings
 
 SHOWN_CHARACTERS = 1_500  # characters of the output, in errors and logs

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import Discard, InvalidSettings
-from wakeboard.rules.builtin_payloads import payload_problem
+from wakeboard.schedules.rules.builtin_payloads import payload_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

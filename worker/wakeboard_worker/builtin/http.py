@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
-from wakeboard.rules.output_text import decode_output
 from wakeboard.secrets import Secrets
+from wakeboard.text.output_text import decode_output
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.http_outcome import HttpError, outcome_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
     from wakeboard.settings import Settings
     from wakeboard_worker.builtin.http_request import Request
 

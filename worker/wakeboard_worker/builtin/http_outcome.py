@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import Discard, RetryAfter
-from wakeboard.rules.retry_after import retry_after_s
+from wakeboard.text.retry_after import retry_after_s
 
 if TYPE_CHECKING:
     from datetime import datetime

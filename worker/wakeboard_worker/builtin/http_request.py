@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from yarl import URL
 
 from wakeboard.errors import Discard
-from wakeboard.rules.builtin_payloads import payload_problem
+from wakeboard.schedules.rules.builtin_payloads import payload_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

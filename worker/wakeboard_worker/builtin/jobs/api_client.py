@@ -20,13 +20,13 @@ from weakref import WeakSet
 import aiohttp
 
 from wakeboard import __version__
-from wakeboard.api_server import ssl_context
+from wakeboard.kube.api_server import ssl_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
     from pathlib import Path
 
-    from wakeboard.api_server import ApiServer
+    from wakeboard.kube.api_server import ApiServer
 
 REQUEST_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0

@@ -27,10 +27,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.engine.run import CANCELLED, SHUTDOWN, TIMED_OUT
 from wakeboard.errors import Snooze, TimedOut
-from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
-from wakeboard.rules.redact import redact
-from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
+from wakeboard.text.output_text import MAX_CHARACTERS, decode_output
+from wakeboard.text.redact import redact
 from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
 from wakeboard_worker.builtin.jobs.observed import observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
     from wakeboard_worker.builtin.jobs.cluster import Cluster
     from wakeboard_worker.builtin.jobs.observed import ObservedJob, ObservedPod
     from wakeboard_worker.builtin.jobs.payload import JobPayload

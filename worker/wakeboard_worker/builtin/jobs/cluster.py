@@ -11,7 +11,7 @@ from wakeboard_worker.builtin.jobs.orphans import delete_late
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from wakeboard.store.job_runs import RunState
+    from wakeboard.jobs.queries import RunState
     from wakeboard_worker.builtin.jobs.api_client import ApiClient
     from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
     from wakeboard_worker.builtin.jobs.tracker import Tracker

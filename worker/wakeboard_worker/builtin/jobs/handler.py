@@ -14,9 +14,9 @@ from contextvars import Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.api_server import SERVICE_ACCOUNT, ApiServer
 from wakeboard.errors import Discard, WakeboardError
-from wakeboard.store.job_runs import JobRunStore
+from wakeboard.jobs.queries import JobRunStore
+from wakeboard.kube.api_server import SERVICE_ACCOUNT, ApiServer
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_worker.builtin.jobs.api_client import ApiClient
 from wakeboard_worker.builtin.jobs.attempt import JobAttempt
@@ -30,9 +30,9 @@ from wakeboard_worker.builtin.jobs.tracker import ALL_NAMESPACES, Tracker
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
+    from wakeboard.jobs.queries import RunState
     from wakeboard.settings import Settings
-    from wakeboard.store.job_runs import RunState
 
 STOP_GRACE_S = 8.0  # after the timeout, for the end of the pods; the lease holds for ten seconds
 

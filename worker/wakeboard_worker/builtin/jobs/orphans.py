@@ -19,7 +19,7 @@ from wakeboard_worker.builtin.jobs.tracker import JOBS_API
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from wakeboard.store.job_runs import RunState
+    from wakeboard.jobs.queries import RunState
     from wakeboard_worker.builtin.jobs.api_client import ApiClient
     from wakeboard_worker.builtin.jobs.observed import ObservedJob
     from wakeboard_worker.builtin.jobs.tracker import Tracker

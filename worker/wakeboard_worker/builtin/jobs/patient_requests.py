@@ -28,7 +28,7 @@ from wakeboard_worker.builtin.jobs.outcomes import JobRefused
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wakeboard.run import Run
+    from wakeboard.engine.run import Run
     from wakeboard_worker.builtin.jobs.api_client import ApiClient
     from wakeboard_worker.builtin.jobs.watch import Watch
 

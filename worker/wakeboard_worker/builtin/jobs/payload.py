@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import Discard
-from wakeboard.rules.builtin_payloads import payload_problem
+from wakeboard.schedules.rules.builtin_payloads import payload_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

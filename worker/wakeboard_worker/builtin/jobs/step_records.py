@@ -1,6 +1,6 @@
 """What the steps `Job N`, `Job N scheduled`, `Job N started` and `Job N ended` record of a Job.
 
-`wakeboard/rules/kubernetes_jobs.py` reads these records for the page of the run. Times are text in UTC, to the second;
+`wakeboard/jobs/rules.py` reads these records for the page of the run. Times are text in UTC, to the second;
 None: the cluster has not reported it.
 """
 

@@ -19,7 +19,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.rules.pg_timestamp import to_pg_timestamp
+from wakeboard.store.pg_timestamp import to_pg_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,0 +1,1 @@
+"""What administrators do: cancel, retry, replay, discard, pause, also for many runs at once."""

@@ -1,0 +1,1 @@
+"""Read-only queries of what an action changes."""

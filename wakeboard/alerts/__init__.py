@@ -1,0 +1,1 @@
+"""Alerts: rules, how they are evaluated, and how notifications are delivered."""

@@ -1,0 +1,1 @@
+"""Read-only queries of alerts."""

@@ -1,0 +1,1 @@
+"""Backfills: runs for ticks of the past."""

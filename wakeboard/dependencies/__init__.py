@@ -1,0 +1,1 @@
+"""Dependencies: schedules and runs that wait for others."""

@@ -1,0 +1,1 @@
+"""The engine: runs, leases and ticks. What is here is not changed without thought."""

@@ -1,0 +1,490 @@
+"""Enqueueing from an application, in the application's own transaction.
+
+`conn` is a psycopg 3 connection, sync or async; with an async one the call is awaited. The run exists when the
+transaction commits, and not if it rolls back.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import attrgetter, index
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, overload
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from wakeboard.engine.refused_job import EXAMPLE, check_fields, is_iterable, naming_job, of_job, shown
+from wakeboard.errors import InvalidValue
+from wakeboard.process.enqueue_span import start_enqueue_span
+from wakeboard.store.connection import require_connection
+from wakeboard.store.statements import checked_call, translating
+from wakeboard.text.canonical_json import check_payload, check_text
+from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL
+from wakeboard.text.object_ids import LARGEST_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Sequence
+    from uuid import UUID
+
+    from wakeboard.process.enqueue_span import EnqueueSpan
+
+BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
+IfExists: TypeAlias = Literal["keep", "replace"]
+_UniqueValues: TypeAlias = tuple[int | None, list[str] | None, IfExists]
+
+_NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
+
+# They run in the caller's session, with the caller's search_path. A call sends the later arguments only if it needs
+# them: a database that has not been migrated yet does not know them.
+_CALL: LiteralString = """
+select id, uuid, created
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s"""
+# Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
+_CALL_MANY: LiteralString = """
+select id, created
+  from wakeboard.enqueue_many(
+         %b::pg_catalog.text[],
+         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
+         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
+         %b::pg_catalog.text[], %s, %s"""
+_UNIQUE: LiteralString = ", %s, %s::pg_catalog.text[], %s"
+_TRACE: LiteralString = ", %s, %s"
+_ENQUEUE = checked_call(_CALL + ")")
+_ENQUEUE_UNIQUE = checked_call(_CALL + _UNIQUE + ")")
+_ENQUEUE_TRACED = checked_call(_CALL + _UNIQUE + _TRACE + ")")
+_ENQUEUE_AFTER = checked_call(_CALL + _UNIQUE + _TRACE + ", %s::bigint[])")
+_ENQUEUE_MANY = checked_call(_CALL_MANY + ")")
+_ENQUEUE_MANY_UNIQUE = checked_call(_CALL_MANY + _UNIQUE + ")")
+_ENQUEUE_MANY_TRACED = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ")")
+_ENQUEUE_MANY_AFTER = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ", %s::pg_catalog.jsonb)")
+_STATUS = checked_call("select status, run_at from wakeboard.get_run(%s, %s)")
+_SECONDS = (1, 2_678_400, "a number of seconds from 1 to 2678400 (31 days)")
+_BOUNDS: Final[dict[str, tuple[int, int, str]]] = {
+    "priority": (1, 5, "a whole number from 1 to 5, of which 5 goes first"),
+    "max_attempts": (1, 1000, "a whole number from 1 to 1000"),
+    "timeout_s": _SECONDS,
+    "backoff_base_s": _SECONDS,
+    "backoff_cap_s": _SECONDS,
+    "unique_for": _SECONDS,
+    "after": (1, LARGEST_ID, "the ids of runs, such as [12, 13]"),
+}
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TOO_LATE: Final = datetime(3000, 1, 1, tzinfo=UTC)
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class Enqueued(NamedTuple):
+    """A run that an application enqueued.
+
+    `created` is False if it is an earlier run, which has the idempotency key or the unique values. `uuid` is None if
+    another database role enqueued it.
+    """
+
+    id: int
+    uuid: UUID | None
+    created: bool
+
+
+class EnqueuedJob(NamedTuple):
+    """A run that `enqueue_many` enqueued: as `Enqueued`, without the uuid."""
+
+    id: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One of the runs that `enqueue_many` creates. The fields mean what they do for `enqueue`.
+
+    `after` names runs that exist: those of the same call have no ids yet.
+    """
+
+    job_type: str
+    payload: Any = None
+    queue: str = "default"
+    priority: int = 3
+    run_at: datetime | None = None
+    idempotency_key: str | None = None
+    limit_key: str | None = None
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = None
+
+
+@overload
+def enqueue(
+    conn: psycopg.Connection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = ...,
+    priority: int = ...,
+    run_at: datetime | None = ...,
+    idempotency_key: str | None = ...,
+    limit_key: str | None = ...,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    backoff: BackoffStrategy = ...,
+    backoff_base_s: int = ...,
+    backoff_cap_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = ...,
+) -> Enqueued: ...
+@overload
+def enqueue(
+    conn: psycopg.AsyncConnection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = ...,
+    priority: int = ...,
+    run_at: datetime | None = ...,
+    idempotency_key: str | None = ...,
+    limit_key: str | None = ...,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    backoff: BackoffStrategy = ...,
+    backoff_base_s: int = ...,
+    backoff_cap_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = ...,
+) -> Awaitable[Enqueued]: ...
+def enqueue(  # noqa: PLR0913 - one keyword for each column that an application may set
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = "default",
+    priority: int = 3,
+    run_at: datetime | None = None,
+    idempotency_key: str | None = None,
+    limit_key: str | None = None,
+    max_attempts: int = 5,
+    timeout_s: int = 600,
+    backoff: BackoffStrategy = "exponential",
+    backoff_base_s: int = 10,
+    backoff_cap_s: int = 3600,
+    unique_for: int | None = None,
+    unique_by: Sequence[str] | None = None,
+    if_exists: IfExists = "keep",
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = None,
+) -> Enqueued | Awaitable[Enqueued]:
+    """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
+
+    A failed run is retried after `backoff_base_s` seconds, doubled with each attempt up to `backoff_cap_s` (fixed:
+    always `backoff_base_s`). The store refuses a `backoff_cap_s` below `backoff_base_s`.
+    With an idempotency key (unique per job type) a second call returns the first run with `created` False.
+    With `unique_for`, in seconds from 1 to 2,678,400 (31 days), so does a call within this time whose payload has the
+    same values of the keys `unique_by`: at most 16 names; None means the whole payload. If the first run still waits
+    (queued or failed), `if_exists="replace"` gives it the new payload and `run_at`, and its attempts and its
+    `unique_for` begin again. "keep" leaves it as it is. A run that waits for other runs, is running, dead or has ended
+    is always kept.
+    In a span of OpenTelemetry, its trace context is stored with the run, and the spans of the attempts continue it.
+    With `after`, the run waits until these runs (what `enqueue` returned, or ids; at most 1,000) have succeeded;
+    `run.results` gives its handler their results. Until the transaction ends, they cannot be claimed or completed.
+    Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
+    """
+    require_connection(conn)
+    if job_type is None:  # pyright: ignore[reportUnnecessaryComparison]
+        raise InvalidValue("job_type is None; write the name of a job type")
+    _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
+    _check_moment(run_at)
+    _check_numbers(
+        priority=[priority],
+        max_attempts=[max_attempts],
+        timeout_s=[timeout_s],
+        backoff_base_s=[backoff_base_s],
+        backoff_cap_s=[backoff_cap_s],
+    )
+    values = (
+        *(job_type, _json({} if payload is None else payload), queue, priority, run_at, idempotency_key, limit_key),
+        *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
+    )
+    unique = _unique_values(unique_for, unique_by, if_exists)
+    parents = None if after is None else _parent_ids(after)
+    span = start_enqueue_span(job_type, queue)
+    if isinstance(conn, psycopg.AsyncConnection):
+        return _first_async(conn, values, unique, span, parents)
+    with span or nullcontext(), translating(conn):
+        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span, parents))
+        return _enqueued(cursor.fetchall(), span)
+
+
+@overload
+def enqueue_many(
+    conn: psycopg.Connection[Any],
+    jobs: Iterable[Job],
+    *,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
+) -> list[EnqueuedJob]: ...
+@overload
+def enqueue_many(
+    conn: psycopg.AsyncConnection[Any],
+    jobs: Iterable[Job],
+    *,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
+) -> Awaitable[list[EnqueuedJob]]: ...
+def enqueue_many(
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    jobs: Iterable[Job],
+    *,
+    max_attempts: int = 5,
+    timeout_s: int = 600,
+    unique_for: int | None = None,
+    unique_by: Sequence[str] | None = None,
+    if_exists: IfExists = "keep",
+) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
+    """Enqueues many runs in one statement, all or none. Returns them in order.
+
+    Raises as `enqueue` does. The message of an InvalidValue begins with the job, `jobs[3] (send_mail): `, if the job
+    can be found. `unique_for`, `unique_by` and `if_exists` hold for each job, also among the jobs of one call.
+    """
+    require_connection(conn)
+    _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
+    if not is_iterable(jobs):
+        raise InvalidValue(f"jobs is of type {type(jobs).__name__}; write a list, such as [{EXAMPLE}]")
+    jobs = list(jobs)
+    columns, parents = _checked(jobs)
+    values = (*columns, max_attempts, timeout_s)
+    unique = _unique_values(unique_for, unique_by, if_exists)
+    span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
+    if isinstance(conn, psycopg.AsyncConnection):
+        return _all_async(conn, jobs, values, unique, span, parents)
+    with naming_job(jobs, parents, unique=unique is not None), span or nullcontext(), translating(conn):
+        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
+        return list(map(EnqueuedJob._make, cursor.fetchall()))
+
+
+async def was_replaced(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
+    """Whether an `enqueue` with `if_exists="replace"` in the same transaction has replaced this earlier run.
+
+    That is so if it is queued or failed and waits for no other run.
+    """
+    with translating(conn):
+        cursor = await conn.cursor(row_factory=tuple_row).execute(_STATUS, (run.id, run.uuid))
+        row = await cursor.fetchone()
+        return row is not None and row[0] in {"queued", "failed"} and bool(row[1] < WAITS_FOR_RUNS_UNTIL)
+
+
+async def _first_async(
+    conn: psycopg.AsyncConnection[Any],
+    values: tuple[Any, ...],
+    unique: _UniqueValues | None,
+    span: EnqueueSpan | None,
+    parents: list[int] | None,
+) -> Enqueued:
+    with span or nullcontext(), translating(conn):
+        cursor = await conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span, parents))
+        return _enqueued(await cursor.fetchall(), span)
+
+
+async def _all_async(
+    conn: psycopg.AsyncConnection[Any],
+    jobs: list[Job],
+    values: tuple[Any, ...],
+    unique: _UniqueValues | None,
+    span: EnqueueSpan | None,
+    parents: str | None,
+) -> list[EnqueuedJob]:
+    with naming_job(jobs, parents, unique=unique is not None), span or nullcontext(), translating(conn):
+        cursor = await conn.cursor(row_factory=tuple_row).execute(
+            *_enqueue_many_statement(values, unique, span, parents)
+        )
+        return list(map(EnqueuedJob._make, await cursor.fetchall()))
+
+
+def _enqueue_statement(
+    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: list[int] | None
+) -> tuple[bytes, tuple[Any, ...]]:
+    if parents is not None:
+        return _ENQUEUE_AFTER, (*values, *_later_values(unique, span), parents)
+    if span is not None:
+        return _ENQUEUE_TRACED, (*values, *_later_values(unique, span))
+    return (_ENQUEUE_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE, values)
+
+
+def _enqueue_many_statement(
+    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: str | None
+) -> tuple[bytes, tuple[Any, ...]]:
+    if parents is not None:
+        return _ENQUEUE_MANY_AFTER, (*values, *_later_values(unique, span), parents)
+    if span is not None:
+        return _ENQUEUE_MANY_TRACED, (*values, *_later_values(unique, span))
+    return (_ENQUEUE_MANY_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE_MANY, values)
+
+
+def _later_values(unique: _UniqueValues | None, span: EnqueueSpan | None) -> tuple[Any, ...]:
+    """The arguments of a unique window and of a trace context."""
+    return (*(unique or _NOT_UNIQUE), *((span.traceparent, span.tracestate) if span is not None else (None, None)))
+
+
+def _enqueued(rows: Sequence[tuple[Any, ...]], span: EnqueueSpan | None) -> Enqueued:
+    run = Enqueued(*rows[0])
+    if span is not None:
+        span.created(run.id)
+    return run
+
+
+def _unique_values(
+    unique_for: int | None, unique_by: Sequence[str] | None, if_exists: IfExists
+) -> _UniqueValues | None:
+    """The arguments of a unique window. None if nothing of it is given."""
+    if unique_for is None and unique_by is None and if_exists == "keep":
+        return None
+    if unique_for is not None:
+        _check_numbers(unique_for=[unique_for])
+    if unique_by is not None and (isinstance(unique_by, str | bytes) or not is_iterable(unique_by)):
+        raise InvalidValue(
+            f"unique_by is {shown(unique_by)}; write a list of keys of the payload, such as ['customer']"
+        )
+    names = None if unique_by is None else list(unique_by)
+    _check_column("unique_by", names or ())
+    _check_texts(if_exists=if_exists)
+    if unique_for is None and (names is not None or if_exists):
+        raise InvalidValue(f"unique_for is None; write {_BOUNDS['unique_for'][2]}")
+    return unique_for, names, if_exists
+
+
+def _parent_ids(after: Iterable[Enqueued | EnqueuedJob | int]) -> list[int]:
+    """The ids of the runs to wait for."""
+    is_run = isinstance(after, Enqueued | EnqueuedJob | int)
+    if is_run or isinstance(after, str | bytes) or not is_iterable(after):
+        raise InvalidValue(f"after is {shown(after)}; write a list, such as [{after if is_run else '12, 13'}]")
+    ids = [run.id if isinstance(run, Enqueued | EnqueuedJob) else run for run in after]
+    _check_numbers(after=ids)
+    return list(map(index, ids))
+
+
+def _parents_of_each(jobs: list[Job]) -> str | None:
+    """JSON with the ids of the runs that each one waits for. None if none waits."""
+    if all(job.after is None for job in jobs):
+        return None
+    parents: list[list[int] | None] = []
+    for place, job in enumerate(jobs):
+        try:
+            parents.append(None if job.after is None else _parent_ids(job.after))
+        except InvalidValue as problem:
+            raise of_job(place, job, problem) from None
+    return _json(parents)
+
+
+def _checked(jobs: list[Job]) -> tuple[tuple[list[Any] | str | None, ...], str | None]:
+    """What `_columns` and `_parents_of_each` return. Raises InvalidValue with the place of the job that is refused."""
+    try:
+        return _columns(jobs), _parents_of_each(jobs)
+    except (AttributeError, InvalidValue):
+        check_fields(jobs, Job.__match_args__)
+        for place, job in enumerate(jobs):
+            try:
+                _columns([job])
+            except InvalidValue as problem:
+                raise of_job(place, job, problem) from None
+        raise  # the error of `_parents_of_each`, which names the job
+
+
+def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
+    """One array per column, the payloads' as JSON; a column in which all rows have the default is sent as null."""
+
+    def column(name: str, default: Any) -> list[Any] | None:
+        values = list(map(attrgetter(name), jobs))
+        return None if values.count(default) == len(values) else values
+
+    payloads: list[Any] = [{} if job.payload is None else job.payload for job in jobs]
+    job_types = [job.job_type for job in jobs]
+    queues, keys, limit_keys = column("queue", "default"), column("idempotency_key", None), column("limit_key", None)
+    moments, priorities = column("run_at", None), column("priority", 3)
+    for name, texts in (
+        ("job_type", job_types),
+        ("queue", queues),
+        ("idempotency_key", keys),
+        ("limit_key", limit_keys),
+    ):
+        _check_column(name, texts or ())
+    for moment in moments or ():
+        _check_moment(moment)
+    _check_numbers(priority=priorities or ())
+    return job_types, _json(payloads, each=True), queues, priorities, moments, keys, limit_keys
+
+
+def _json(payload: Any, *, each: bool = False) -> str:
+    """The JSON text of a payload, or of a list of them (`each`). Raises InvalidValue with the path of the problem."""
+    try:
+        text = _COMPACT.encode(payload)
+        text.encode()
+        may_hold_nul = "\\u0000" in text
+    except (TypeError, ValueError, RecursionError) as exc:
+        _check_payloads(payload, each=each)
+        raise InvalidValue(f"payload is not JSON: {exc}") from None
+    if may_hold_nul:
+        _check_payloads(json.loads(text), each=each)
+    return text
+
+
+def _check_payloads(payload: Any, *, each: bool) -> None:
+    for one in payload if each else [payload]:
+        check_payload(one)
+
+
+# Checked here: Postgres resolves a function by its argument types, and reports a wrong type as a missing function.
+
+
+def _check_texts(**texts: str | None) -> None:
+    try:
+        check_text("".join([text for text in texts.values() if text is not None]), "")  # almost always enough
+    except (TypeError, InvalidValue):
+        for name, text in texts.items():
+            _check_column(name, [text])
+
+
+def _check_column(name: str, texts: Iterable[object]) -> None:
+    """Raises InvalidValue for a value that is not text, or a text that psycopg cannot send."""
+    given = list[str]()
+    for text in texts:
+        if isinstance(text, str):
+            given.append(text)
+        elif text is not None:
+            raise InvalidValue(f"{name} is {shown(text)}, which is not text; write it in quotes")
+    check_text("".join(given), name)
+
+
+def _check_numbers(**numbers: Iterable[Any]) -> None:
+    """Raises InvalidValue for what is no whole number within its bounds. The SQL functions have the same bounds."""
+    for name, column in numbers.items():
+        least, greatest, wanted = _BOUNDS[name]
+        for number in column:
+            if type(number) is int and least <= number <= greatest:
+                continue
+            try:
+                whole = None if isinstance(number, bool) else index(number)
+            except TypeError:
+                whole = None
+            if whole is None or not least <= whole <= greatest:
+                raise InvalidValue(f"{name} is {shown(number)}; write {wanted}")
+
+
+def _check_moment(moment: object) -> None:
+    if moment is None:
+        return
+    if not isinstance(moment, datetime):
+        raise InvalidValue(
+            f"run_at is {moment!r}, which is no datetime; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
+        )
+    if moment.utcoffset() is None:
+        raise InvalidValue(
+            f"run_at is {moment}, which has no time zone; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
+        )
+    if not _EARLIEST <= moment < _TOO_LATE:
+        raise InvalidValue(f"run_at is {moment}; write a time from 1970 to 2999")

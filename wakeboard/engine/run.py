@@ -1,0 +1,403 @@
+"""`Run`: the object that a handler gets, and everything that it does for the handler.
+
+The worker and `wakeboard.testing` each have a subclass. A subclass only defines how steps and effects are recorded, in
+the store or in memory. All rules that a handler can observe are in this module, so a test sees what a worker does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from uuid import UUID, uuid5
+
+from wakeboard.errors import EffectRepeated, InvalidValue, LeaseLost, StepRepeated
+from wakeboard.store.pg_timestamp import from_pg_timestamp
+from wakeboard.text.name_patterns import check_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
+    from datetime import datetime
+    from types import TracebackType
+
+# Why an attempt is stopped before its handler ends.
+CANCELLED: Final = "cancelled"  # by a user, or by a newer tick (concurrencyPolicy Replace)
+TIMED_OUT: Final = "timed out"
+LEASE_LOST: Final = "lease lost"  # another worker may run it: the outcome is dropped
+UNREACHABLE: Final = "unreachable"  # the database is unreachable: the worker dropped the lease, and releases it later
+SHUTDOWN: Final = "shutdown"  # of the worker
+
+
+class ClaimedRow(NamedTuple):
+    """A row of the SQL type `claimed_run` in its binary form.
+
+    `payload`: JSON after one version byte. `scheduled_for`, `run_at`: see store/pg_timestamp.py. `uuid`: 16 bytes.
+    """
+
+    id: int
+    lease_epoch: int
+    job_type: str
+    payload: bytes
+    attempts: int
+    max_attempts: int
+    timeout_s: int
+    scheduled_for: int
+    run_at: int
+    queue: str
+    priority: int
+    crash_count: int
+    uuid: bytes
+    definition_id: int | None
+    schedule: str | None
+
+
+MAX_UNITS: Final = 1_000_000  # of one call of `consume`
+_log: Final = logging.getLogger("wakeboard.run")
+_json: Final = json.JSONDecoder()
+
+
+class Run(ABC):
+    """One attempt of a run, as its handler sees it."""
+
+    __slots__ = (
+        "_effects",
+        "_encoded_payload",
+        "_payload",
+        "_run_at",
+        "_scheduled_for",
+        "_steps",
+        "_uuid",
+        "attempt",
+        "crash_count",
+        "definition_id",
+        "effect_conn",
+        "epoch",
+        "fraction",
+        "id",
+        "job_type",
+        "max_attempts",
+        "priority",
+        "queue",
+        "schedule",
+        "stopped_because",
+        "timeout_s",
+    )
+
+    id: int
+    """The run's number, for users. Other systems should refer to `uuid`."""
+    job_type: str
+    """The name in `@handler(…)`."""
+    attempt: int
+    """1 for the first attempt."""
+    max_attempts: int
+    """The run is dead if the attempt with this number fails."""
+    timeout_s: int
+    """Seconds after which the worker stops the attempt."""
+    queue: str
+    """The queue that the run was claimed from."""
+    priority: int
+    """5 is claimed first, 1 last."""
+    schedule: str | None
+    """The JobSchedule as namespace/name; None: an application enqueued the run."""
+    definition_id: int | None
+    """The stored schedule; None: an application enqueued the run."""
+    epoch: int
+    """The lease epoch: it grows with each claim, by a random number."""
+    crash_count: int
+    """How many workers have crashed while they executed this run."""
+    in_thread: bool
+    """Whether the handler is a plain function, which runs in a thread."""
+    logger: logging.Logger = _log
+
+    def __init__(self, row: ClaimedRow) -> None:
+        (
+            self.id,
+            self.epoch,
+            self.job_type,
+            self._encoded_payload,  # None: it is decoded
+            self.attempt,
+            self.max_attempts,
+            self.timeout_s,
+            self._scheduled_for,
+            self._run_at,
+            self.queue,
+            self.priority,
+            self.crash_count,
+            self._uuid,
+            self.definition_id,
+            self.schedule,
+        ) = row
+        self.stopped_because: str | None = None
+        self.fraction: float | None = None  # what `progress` reported last
+        self.effect_conn: Any = None  # the connection that `once` was called with last
+        self._steps: set[str] | None = None  # the names of the steps of this attempt
+        self._effects: dict[str, Any] | None = None  # the keys of its effects, with the connection of `once`
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def payload(self) -> Any:
+        """The payload that was declared or enqueued. It is decoded from JSON at the first use."""
+        encoded = self._encoded_payload
+        if encoded is not None:
+            text = str(encoded[1:], "utf-8")
+            self._payload = _json.raw_decode(text)[0]  # json.loads would also detect an encoding and check for an end
+            self._encoded_payload = None
+        return self._payload
+
+    @property
+    def uuid(self) -> UUID:
+        """The run's globally unique name, the same in every attempt. Derive idempotency keys from it."""
+        return UUID(bytes=bytes(self._uuid))
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """The tick that this run executes, in UTC. It does not change when the run is late or retried."""
+        return from_pg_timestamp(self._scheduled_for)
+
+    @property
+    def run_at(self) -> datetime:
+        """When this attempt became due, in UTC."""
+        return from_pg_timestamp(self._run_at)
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records carry the run's id, job type, schedule and attempt."""
+        return logging.LoggerAdapter(self.logger, self.log_fields())
+
+    @property
+    def cancelled(self) -> bool:
+        """True once this attempt should stop: cancelled, timed out, lease lost, or the worker shuts down.
+
+        An async handler is also cancelled (asyncio.CancelledError). A plain handler has to check this.
+        """
+        return self.stopped_because is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the attempt no longer has a lease. Its handler may still be running; its outcome is dropped."""
+        return self.stopped_because in (LEASE_LOST, UNREACHABLE)
+
+    def log_fields(self) -> dict[str, Any]:
+        """The fields that each log record of this attempt carries."""
+        return {"run": self.id, "job_type": self.job_type, "schedule": self.schedule, "attempt": self.attempt}
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def progress(self, fraction: float) -> None:
+        """Report how much is done, from 0 to 1; a value outside is clamped. The last value wins.
+
+        The worker's next heartbeat writes it to `job_runs.progress`, where `wakeboard runs` reads it.
+        """
+        self.fraction = min(1.0, max(0.0, float(fraction)))
+
+    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call `function(*args)` at most once successfully per run, and return its result as JSON gives it back.
+
+        Await it in an async handler; in a plain one it returns the result. A step that an earlier attempt completed
+        returns its stored result without a call. Raises LeaseLost, and StepRepeated for a second step of the same name
+        in one attempt.
+        """
+        return (self._step_in_thread if self.in_thread else self._step)(name, function, args)
+
+    def consume(self, units: int) -> Any:
+        """Take `units` more units (1 to 1,000,000) of the rate limit of the run's limitKey; the start took one.
+
+        Await it in an async handler. It never waits for free units: the next runs of the key start later, at most by an
+        hour or a burst. Without a rate limit it does nothing. Raises InvalidValue and LeaseLost.
+        """
+        if not 1 <= units <= MAX_UNITS:
+            raise InvalidValue(f"units is {units}: write a whole number from 1 to 1000000")
+        taken = self._consume(int(units))
+        return self._wait_for(taken) if self.in_thread else taken
+
+    def results(self) -> Any:
+        """The results of the runs that this one waited for, in the order of `after`; [] if it waited for none.
+
+        Await it in an async handler. A run without a result gives None, and an entry with `ticks: All` a list with the
+        result of each tick. Raises LeaseLost.
+        """
+        results = self._read_results()
+        return self._wait_for(results) if self.in_thread else results
+
+    def once(self, conn: Any, key: str) -> Any:
+        """Guard an effect that happens in the transaction of `conn`, a psycopg connection; await it for an async one.
+
+        Returns True if this transaction has to perform the effect, False if an earlier attempt committed it. Raises
+        LeaseLost (roll back), and EffectRepeated if this attempt has had an effect of this key already. The key may be
+        used again after a rollback, and after a commit whose connection was lost: the answer then says if it was done.
+        """
+        self._raise_if_lost()
+        self.effect_conn = conn
+        answer = self._record_once(conn, key)
+        if inspect.isawaitable(answer):
+            return self._note_once_later(conn, key, answer)
+        return self._note_once(conn, key, answer)
+
+    def effect(self, key: str) -> Effect:
+        """Record an effect outside the database: `async with run.effect("charge") as effect: …`.
+
+        A plain handler writes `with run.effect(…)`. Its start raises EffectRepeated if this attempt has had an effect
+        of this key already. A key whose block raised may be used again.
+        """
+        check_utf8(key)
+        return Effect(self, key, self._begin_effect, self._finish_effect, self._wait_for if self.in_thread else None)
+
+    # -- records, defined by subclasses --------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
+        """Begin a step, or complete it with its result as JSON text. Returns (already completed, its stored result)."""
+
+    @abstractmethod
+    async def _consume(self, units: int) -> None:
+        """Take units of the rate limit."""
+
+    @abstractmethod
+    async def _read_results(self) -> list[Any]:
+        """Read the results of the runs that this one waited for."""
+
+    @abstractmethod
+    async def _begin_effect(self, key: str) -> str:
+        """Record an effect as begun. Returns what was known of it: 'new', 'begun' (here), 'in doubt' or 'done'."""
+
+    @abstractmethod
+    async def _finish_effect(self, key: str) -> Any:
+        """Record an effect as done."""
+
+    @abstractmethod
+    def _record_once(self, conn: Any, key: str) -> Any:
+        """Record an effect in the transaction of `conn`; see `once`."""
+
+    @abstractmethod
+    def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run `coroutine` to its end from the thread of a plain handler, and return its result."""
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def _step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        with self._unique_step(name):
+            done, stored = await self._record_step(name)
+            if done:
+                return stored
+            result = function(*args)
+            if inspect.isawaitable(result):
+                result = await result
+            text = json.dumps(result, ensure_ascii=False)
+            await self._record_step(name, text)
+            return json.loads(text)
+
+    def _step_in_thread(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        with self._unique_step(name):
+            done, stored = self._wait_for(self._record_step(name))
+            if done:
+                return stored
+            text = json.dumps(function(*args), ensure_ascii=False)
+            self._wait_for(self._record_step(name, text))
+            return json.loads(text)
+
+    @contextmanager
+    def _unique_step(self, name: str) -> Generator[None]:
+        """Raise StepRepeated if this attempt has completed or begun a step of this name. A failed one may be repeated.
+
+        Otherwise a second step of the same name would get the result of the first.
+        """
+        if self._steps is None:
+            self._steps = set()
+        if name in self._steps:
+            raise StepRepeated(name)
+        self._steps.add(name)
+        try:
+            yield
+        except BaseException:
+            self._steps.discard(name)
+            raise
+
+    async def _note_once_later(self, conn: Any, key: str, answer: Awaitable[bool]) -> bool:
+        return self._note_once(conn, key, await answer)
+
+    def _note_once(self, conn: Any, key: str, is_first: bool) -> bool:  # noqa: FBT001 - what the store answered
+        # The key is free if this is the first call (a former one was rolled back), or the former connection broke.
+        if is_first or (self._effects and getattr(self._effects.get(key), "broken", False)):
+            self.free_key(key)
+        self.begin_key(key, conn)
+        return is_first
+
+    def begin_key(self, key: str, conn: Any = None) -> None:
+        """Raise EffectRepeated if this attempt has had an effect of this key, or is in one."""
+        if self._effects is None:
+            self._effects = {}
+        if key in self._effects:
+            raise EffectRepeated(key)
+        self._effects[key] = conn
+
+    def free_key(self, key: str) -> None:
+        """Let the attempt use a key again whose effect failed."""
+        if self._effects is not None:
+            self._effects.pop(key, None)
+
+    def _raise_if_lost(self) -> None:
+        if self.lost:
+            raise LeaseLost(f"the lease of run {self.id} is lost")
+
+
+class Effect:
+    """An effect outside the database, within `with run.effect(key)`.
+
+    It is recorded as begun on entry, and as done when the block ends without an error. Such effects are at-least-once:
+    a worker may crash between the effect and its record. The next attempt then finds it `in_doubt`, and has to ask the
+    provider, or to repeat it under the same `provider_key`.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        key: str,
+        begin: Callable[[str], Awaitable[str]],
+        finish: Callable[[str], Awaitable[Any]],
+        wait_for: Callable[[Coroutine[Any, Any, Any]], Any] | None,
+    ) -> None:
+        self._attempt = run
+        self.key = key
+        self.provider_key = str(uuid5(run.uuid, key))
+        """The same in every attempt of the run: pass it as the provider's idempotency key."""
+        self.done = False
+        """An earlier attempt completed the effect: skip it."""
+        self.in_doubt = False
+        """An earlier attempt began the effect, and whether it happened is unknown."""
+        self._begin, self._finish, self._wait_for = begin, finish, wait_for
+
+    async def __aenter__(self) -> Self:
+        self._attempt.begin_key(self.key)
+        try:
+            known = await self._begin(self.key)
+        except BaseException:
+            self._attempt.free_key(self.key)
+            raise
+        self.done, self.in_doubt = known == "done", known == "in doubt"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._attempt.free_key(self.key)
+        elif not self.done:
+            await self._finish(self.key)
+
+    def __enter__(self) -> Self:
+        return self._run(self.__aenter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self.__aexit__(kind, error, trace))
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        if self._wait_for is None:
+            coroutine.close()
+            raise TypeError("an async handler writes `async with run.effect(…)`")
+        return self._wait_for(coroutine)

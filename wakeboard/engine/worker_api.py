@@ -1,0 +1,515 @@
+"""SQL functions for workers, typed: register, claim, renew leases, report outcomes.
+
+This is the hot path, so rows keep their binary form until a caller reads them: see `ClaimedRow`. Arrays are sent as
+text ('{1,2,3}'). Raises WakeboardError (see errors.py). Every call may be repeated after a lost reply, except a claim:
+the runs that it leased are queued again when their leases expire.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import psycopg
+from psycopg.types.numeric import Int8BinaryLoader
+from psycopg.types.string import ByteaBinaryLoader
+
+from wakeboard.engine.run import ClaimedRow
+from wakeboard.errors import LeaseLost, Locked
+from wakeboard.store.pg_timestamp import from_pg_timestamp
+from wakeboard.store.statements import call, call_blocking, execute, translating
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
+SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
+LONGEST_TIMEOUT_S: Final = 2_678_400
+MAX_LIMIT_PAUSE_S: Final = 86_400.0
+PAUSE_LIMITS_S: Final = 1.0  # how long the pauses of limits delay the outcomes of a batch
+
+SCAN_START: Final = "-infinity"
+NO_TIMES: Final[Mapping[int, Times]] = {}
+
+# The reasons of a release.
+WORKER_STOPPED: Final = "worker_stopped"  # while the handler ran
+DISCONNECTED: Final = "disconnected"  # the database could not be reached
+SNOOZED: Final = "snoozed"  # the handler requested a later run
+NOT_STARTED: Final = "not_started"  # no handler has started
+
+Pair: TypeAlias = tuple[str, int]  # (queue, priority)
+AfterClaim: TypeAlias = "Callable[[WorkerStore, list[ClaimedRow]], Awaitable[None]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker process: a row of `workers`. `worker_id`: a random number other than 0, new in every process.
+
+    `pod_uid`: of its pod; empty outside of Kubernetes.
+    """
+
+    worker_id: int
+    name: str
+    pool: str
+    host: str
+    version: str
+    queues: Sequence[str]
+    capacity: int
+    lease_s: int
+    max_timeout_s: int = LONGEST_TIMEOUT_S
+    max_workers: int | None = None
+    pod_uid: str = ""
+
+
+class Times(NamedTuple):
+    """When a handler began and ended, by `time.monotonic` of this process.
+
+    The database's clock decides what is stored: it subtracts how long ago that was from the time of the report.
+    """
+
+    started: float
+    ended: float
+
+
+class Failure(NamedTuple):
+    """A failed attempt. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff.
+
+    `pauses_limit`: for `delay_s`, no other run with the run's limit key starts. `cancelled`: an administrator asked the
+    handler to stop, so the store records that and no failure.
+    """
+
+    id: int
+    epoch: int
+    outcome: str
+    error_type: str
+    error: str
+    stack: str = ""
+    delay_s: float | None = None
+    pauses_limit: bool = False
+    cancelled: bool = False
+    times: Times | None = None
+
+
+class Release(NamedTuple):
+    """A run to release. `reason` WORKER_STOPPED or DISCONNECTED is counted: from the fifth on it costs the attempt.
+
+    `progress`: what its handler reported last; None: nothing.
+    """
+
+    id: int
+    epoch: int
+    delay_s: float = 0.0
+    reason: str = "worker_stopped"
+    times: Times | None = None
+    progress: float | None = None
+
+    @property
+    def counted(self) -> bool:
+        """Whether the handler had started and was stopped before it ended."""
+        return self.reason in (WORKER_STOPPED, DISCONNECTED)
+
+
+class Renewal(NamedTuple):
+    """A lease to renew: seconds since its handler started (None: not yet), progress from 0 to 1 (None: unknown)."""
+
+    id: int
+    epoch: int
+    age_s: float | None = None
+    progress: float | None = None
+
+
+class Attention(NamedTuple):
+    """A lease that needs attention: 'cancel' (requested), 'busy' (try again soon) or 'refused' (the lease is lost).
+
+    With id 0, 'unregistered': the worker has no row.
+    """
+
+    id: int
+    answer: str
+    epoch: int
+
+
+class EarlierAttempt(NamedTuple):
+    """An attempt that did not succeed. `outcome`: see engine/attempt_outcomes.py."""
+
+    epoch: int
+    attempt: int
+    outcome: str
+    started_at: datetime
+    ended_at: datetime
+
+
+class TraceContext(NamedTuple):
+    """The trace context of a run's enqueue (None: it had none), and the latest earlier attempts, oldest first."""
+
+    run_id: int
+    traceparent: str | None
+    tracestate: str | None
+    earlier: list[EarlierAttempt]
+
+
+@dataclass(slots=True)
+class ScanPositions:
+    """The scan position of each (queue, priority) pair. Kept in memory only."""
+
+    queues: Sequence[str]
+    pairs: list[Pair] = field(init=False)
+    _seen: dict[Pair, tuple[str, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Starts the next claim at the beginning of every pair."""
+        self._seen = dict.fromkeys(self.pairs, (SCAN_START, 0))
+
+    def move(self, pair: Pair, run_at: int, run_id: int) -> None:
+        """Moves the position of a pair to this run (`run_at` in binary form)."""
+        self._seen[pair] = (str(from_pg_timestamp(run_at)), run_id)
+
+    def catch_up(self, other: ScanPositions) -> None:
+        """Takes the later position of each pair. The texts sort as their timestamps do."""
+        for pair in self.pairs:
+            self._seen[pair] = max(self._seen[pair], other._seen[pair])
+
+    def rotate(self) -> None:
+        """Puts another queue first, so that no queue starves the others of the same priority."""
+        if len(self.queues) > 1:
+            self.queues = [*self.queues[1:], self.queues[0]]
+            self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+
+    def columns(self, pairs: Sequence[Pair] | None = None) -> tuple[str, str, str, str]:
+        """Queues, priorities and positions of these pairs (None: all), as four array literals."""
+        wanted = self.pairs if pairs is None else pairs
+        seen = [self._seen[pair] for pair in wanted]
+        return (
+            text_array(queue for queue, _ in wanted),
+            number_array([priority for _, priority in wanted]),
+            text_array(run_at for run_at, _ in seen),
+            number_array([run_id for _, run_id in seen]),
+        )
+
+
+def number_array(values: Sequence[int]) -> str:
+    """An array of numbers as Postgres reads it: '{1,2,3}'."""
+    return "{" + str(list(values))[1:-1] + "}"
+
+
+def text_array(values: Iterable[str]) -> str:
+    """An array of texts as Postgres reads it."""
+    quoted = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return "{" + ",".join(f'"{value}"' for value in quoted) + "}"
+
+
+_CLAIM: Final = (
+    "select * from wakeboard.claim("
+    "%s, %s, %s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[],"
+    " %s, %s, %s)"
+)
+_CLAIM_OLDEST: Final = (
+    "select * from wakeboard.claim_oldest("
+    "%s, %s, %s, %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s, %s)"
+)
+_ADVANCE_SCAN: Final = (
+    "select queue, priority, run_at, id from wakeboard.advance_scan("
+    "%s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s)"
+)
+_CLAIM_LIMITED: Final = (
+    "select * from wakeboard.claim_limited("
+    "%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)"
+)
+_CLAIM_QUARANTINED: Final = (
+    "select * from wakeboard.claim_quarantined(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
+)
+_COMPLETE: Final = (
+    "select wakeboard.complete_many("
+    "%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text::pg_catalog.jsonb, %s::bigint[], %s::real[], %s::real[])"
+)
+_RENEW: Final = (
+    "select id, answer, epoch from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
+)
+
+
+_RELEASE: Final = (
+    "select wakeboard.release("
+    "%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[], %s::real[], %s::real[])"
+)
+
+
+class WorkerStore:
+    """The SQL functions of one worker, over one autocommit connection. Claims share a cursor: one at a time.
+
+    `after_claim` is called with the rows of each claim, before the claim returns.
+    """
+
+    def __init__(
+        self, conn: psycopg.AsyncConnection[Any], worker: Worker, after_claim: AfterClaim | None = None
+    ) -> None:
+        self.conn = conn
+        self.worker = worker
+        self._after_claim = after_claim
+        self.queues = text_array(worker.queues)
+        self._claims = conn.cursor(binary=True)
+        self._claims.adapters.register_loader("timestamptz", Int8BinaryLoader)
+        self._claims.adapters.register_loader("jsonb", ByteaBinaryLoader)
+        self._claims.adapters.register_loader("uuid", ByteaBinaryLoader)
+
+    async def register_worker(self, job_types: Sequence[str], *, again: bool = False) -> bool:
+        """Registers the worker and its job types. False: the pool has `max_workers` already; exit.
+
+        `again`: the limit `max_workers` does not apply.
+        """
+        me = self.worker
+        return await self._value(
+            "select wakeboard.register_worker(%s, %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s,"
+            " %s::pg_catalog.text[], %s, %s)",
+            *(me.worker_id, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
+            *(text_array(job_types), None if again else me.max_workers, me.pod_uid),
+        )
+
+    async def deregister_worker(self) -> None:
+        """Deletes the worker's row."""
+        await self._rows("select wakeboard.deregister_worker(%s)", self.worker.worker_id)
+
+    # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
+
+    async def claim(
+        self, positions: ScanPositions, job_types: str, count: int, scan_limit: int | None = SCAN_LIMIT
+    ) -> list[ClaimedRow]:
+        """Leases up to `count` due runs without a limit key, after the scan positions.
+
+        `scan_limit`: rows read of each pair. None: unlimited; pass it after a claim that returned a full batch.
+        """
+        me = self.worker
+        return await self._claim(
+            _CLAIM, me.worker_id, me.lease_s, *positions.columns(), job_types, count, scan_limit, me.max_timeout_s
+        )
+
+    async def claim_oldest(self, positions: ScanPositions, job_types: str, count: int) -> list[ClaimedRow]:
+        """Leases up to `count` runs of the first queue of `positions`: those due for longest, of any priority."""
+        me = self.worker
+        queue = positions.queues[0]
+        _, _, seen_run_at, seen_id = positions.columns([(queue, priority) for priority in sorted(PRIORITIES)])
+        values = me.worker_id, me.lease_s, queue, seen_run_at, seen_id, job_types, count, SCAN_LIMIT, me.max_timeout_s
+        return await self._claim(_CLAIM_OLDEST, *values)
+
+    async def advance_scan(
+        self, positions: ScanPositions, pairs: Sequence[Pair], job_types: str
+    ) -> list[tuple[Pair, int, int]]:
+        """The next positions (pair, run_at, id) of those `pairs` in which a claim found nothing within its limit."""
+        values = job_types, SCAN_LIMIT, self.worker.max_timeout_s
+        rows = await call(self.conn, _ADVANCE_SCAN, *positions.columns(pairs), *values, cursor=self._claims)
+        return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
+
+    async def due_limit_keys(self, after_key: str, scan_limit: int) -> list[str]:
+        """Up to `scan_limit` limit keys after `after_key` that have waiting runs. Fewer: there are no more."""
+        query = "select wakeboard.due_limit_keys(%s::pg_catalog.text[], %s, %s)"
+        return [row[0] for row in await self._rows(query, self.queues, after_key, scan_limit)]
+
+    async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
+        """Leases up to `count` due runs of these limit keys, never more of a key than its limit."""
+        me = self.worker
+        values = me.worker_id, me.lease_s, self.queues, job_types, text_array(keys), count, me.max_timeout_s
+        return await self._claim(_CLAIM_LIMITED, *values)
+
+    async def quarantined_wait_s(self, job_types: str) -> float | None:
+        """Seconds for which the oldest quarantined run has been due; None: there is none."""
+        since, now = (
+            await self._rows(
+                "select wakeboard.quarantined_since(%s::pg_catalog.text[], %s::pg_catalog.text[], %s),"
+                " pg_catalog.statement_timestamp()",
+                *(self.queues, job_types, self.worker.max_timeout_s),
+            )
+        )[0]
+        return None if since is None else now.timestamp() - since.timestamp()
+
+    async def claim_quarantined(self, job_types: str) -> list[ClaimedRow]:
+        """Leases at most one quarantined run. The caller runs nothing else until it has ended."""
+        me = self.worker
+        return await self._claim(_CLAIM_QUARANTINED, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s)
+
+    async def next_due_s(self, job_types: str, within_s: float) -> float | None:
+        """Seconds until a run or a tick becomes due for this worker; None: nothing does within `within_s`."""
+        return await self._value(
+            "select wakeboard.next_due(%s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)",
+            *(self.queues, job_types, within_s, self.worker.max_timeout_s),
+        )
+
+    # -- for OpenTelemetry ---------------------------------------------------------------------------------------------
+
+    async def trace_contexts(self, ids: Sequence[int]) -> list[TraceContext]:
+        """The trace contexts and earlier attempts of those runs that have any."""
+        query = (
+            "select run_id, traceparent, tracestate, epochs, attempts, outcomes, started_ats, ended_ats"
+            " from wakeboard.trace_contexts(%s::bigint[])"
+        )
+        return [
+            TraceContext(run_id, parent, state, [EarlierAttempt(*each) for each in zip(*made, strict=True)])
+            for run_id, parent, state, *columns in await self._rows(query, number_array(ids))
+            for made in [columns if columns[0] else []]  # null: the run had no earlier attempt
+        ]
+
+    # -- outcomes (each id once; each returns the ids that were not accepted; `still_leased`: locked runs) -------------
+
+    async def complete(
+        self,
+        ids: Sequence[int],
+        epochs: Sequence[int],
+        results: str | None = None,
+        times: Mapping[int, Times] = NO_TIMES,
+    ) -> list[int]:
+        """Reports runs as succeeded. `results`: a JSON object {"<run id>": result, …}.
+
+        `times` of those runs whose handler took a measurable time; the others ended a moment ago.
+        """
+        values = number_array(ids), number_array(epochs), results, number_array(list(times)), *_ages(times.values())
+        return await self._report(_COMPLETE, self.worker.worker_id, *values)
+
+    async def fail(self, failures: Sequence[Failure]) -> list[int]:
+        """Reports failed attempts: each run is retried, or dead.
+
+        An attempt that pauses a limit is not accepted while another transaction has locked that limit.
+        """
+        locked = await self._pause_limits([failure for failure in failures if failure.pauses_limit])
+        reported = [failure for failure in failures if failure.id not in locked]
+        if not reported:
+            return list(locked)
+        *columns, _, _, times = [list(column) for column in zip(*reported, strict=True)]
+        return list(locked) + await self._report(
+            "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
+            " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[], %s::real[], %s::real[])",
+            *(self.worker.worker_id, *columns, *_ages(times)),
+        )
+
+    async def _pause_limits(self, failures: Sequence[Failure]) -> set[int]:
+        """Pauses the limits of these runs, as long as their leases are held. Returns the runs whose limit is locked.
+
+        After a second, the limits that are left count as locked: they delay no other outcome.
+        """
+        query = "select wakeboard.pause_limit(%s, %s, %s, %s)"
+        locked, until = set[int](), time.monotonic() + PAUSE_LIMITS_S
+        for failure in failures:
+            seconds = min(failure.delay_s or 0.0, MAX_LIMIT_PAUSE_S)
+            try:
+                if time.monotonic() < until:
+                    await self._rows(query, self.worker.worker_id, failure.id, failure.epoch, seconds)
+                else:
+                    locked.add(failure.id)
+            except Locked:
+                locked.add(failure.id)
+            except LeaseLost:  # its outcome is not accepted
+                pass
+        return locked
+
+    async def release(self, releases: Sequence[Release]) -> list[int]:
+        """Puts runs back into their queue, and gives their attempt back. Their progress is kept."""
+        if reported := [release for release in releases if release.progress is not None]:
+            await self._renew_progress(reported)
+        return await self._report(_RELEASE, *_release_values(self.worker, releases))
+
+    async def _renew_progress(self, releases: Sequence[Release]) -> None:
+        """Stores the progress that no heartbeat has sent. A run that is locked keeps the progress it had."""
+        ids, epochs, _, _, times, progresses = (list(column) for column in zip(*releases, strict=True))
+        held = number_array(ids), number_array(epochs), _ages(times)[0], _reals(progresses)
+        with suppress(Locked):
+            await self._rows(_RENEW, self.worker.worker_id, self.worker.lease_s, *held)
+
+    async def still_leased(self, leases: Sequence[tuple[int, int]]) -> set[int]:
+        """The ids of those leases (id, epoch) that this worker still holds: another transaction had locked the run."""
+        ids, epochs = zip(*leases, strict=True)
+        query = "select wakeboard.still_leased(%s, %s::bigint[], %s::bigint[])"
+        return {
+            row[0] for row in await self._rows(query, self.worker.worker_id, number_array(ids), number_array(epochs))
+        }
+
+    async def _report(self, query: str, *values: Any) -> list[int]:
+        """Calls a function that writes history; creates the partition of this week if it is missing."""
+        with translating(self.conn):
+            try:
+                rows = await execute(self.conn, query, values)
+            except psycopg.errors.CheckViolation as exc:
+                if exc.diag.table_name != "job_run_history" or exc.diag.constraint_name:
+                    raise
+                await execute(self.conn, "select wakeboard.create_partitions()")
+                rows = await execute(self.conn, query, values)
+        return [row[0] for row in rows]
+
+    # -- for handlers (LeaseLost when the lease is lost) ---------------------------------------------------------------
+
+    async def step(self, run_id: int, epoch: int, name: str, result: str | None = None) -> tuple[bool, Any]:
+        """Starts a step, or finishes it with a JSON text. Returns (finished, its stored result)."""
+        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::pg_catalog.text::pg_catalog.jsonb)"
+        done, stored = (await self._rows(query, self.worker.worker_id, run_id, epoch, name, result))[0]
+        return done, stored
+
+    async def consume(self, run_id: int, epoch: int, units: int) -> None:
+        """Takes units of the rate limit of the run's limit key."""
+        await self._rows("select wakeboard.consume(%s, %s, %s, %s)", self.worker.worker_id, run_id, epoch, units)
+
+    async def run_results(self, run_id: int, epoch: int) -> list[Any]:
+        """The results of the runs that this one waited for, in the order of `after`."""
+        return await self._value("select wakeboard.run_results(%s, %s, %s)", self.worker.worker_id, run_id, epoch)
+
+    async def effect(self, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
+        """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""
+        return await self._value(
+            "select wakeboard.effect(%s, %s, %s, %s, %s)", self.worker.worker_id, run_id, epoch, key, done
+        )
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def _claim(self, query: str, *values: Any) -> list[ClaimedRow]:
+        rows = list(map(ClaimedRow._make, await call(self.conn, query, *values, cursor=self._claims)))
+        if self._after_claim is not None:
+            await self._after_claim(self, rows)
+        return rows
+
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await call(self.conn, query, *values)
+
+    async def _value(self, query: str, *values: Any) -> Any:
+        return (await self._rows(query, *values))[0][0]
+
+
+async def read_backlog(conn: psycopg.AsyncConnection[Any], worker: Worker, scan_limit: int) -> dict[str, int]:
+    """How many runs of each queue of `worker` execute or are due; at most `scan_limit` of each priority are counted."""
+    query = "select queue, due from wakeboard.backlog(%s::pg_catalog.text[], %s, %s, %s)"
+    return dict(await call(conn, query, text_array(worker.queues), 0, worker.max_timeout_s, scan_limit))
+
+
+def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Renewal]) -> list[Attention]:
+    """The heartbeat: renews these leases for `lease_s` seconds. Returns only those that need attention.
+
+    Blocking, on a connection of its own. `connection.abort` from another thread ends the wait for a reply.
+    """
+    ids, epochs, ages, progresses = zip(*held, strict=True) if held else ((), (), (), ())
+    values = worker.worker_id, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages), _reals(progresses)
+    return [Attention(*row) for row in call_blocking(conn, _RENEW, *values)]
+
+
+def release(conn: psycopg.Connection[Any], worker: Worker, releases: Sequence[Release]) -> set[int]:
+    """As `WorkerStore.release`, over the heartbeat's connection. Returns the ids that were not accepted."""
+    return {row[0] for row in call_blocking(conn, _RELEASE, *_release_values(worker, releases))}
+
+
+def _release_values(worker: Worker, releases: Sequence[Release]) -> tuple[Any, ...]:
+    ids, epochs, delays, reasons, times, _ = (list(column) for column in zip(*releases, strict=True))
+    counted = [release.counted for release in releases]
+    return worker.worker_id, ids, epochs, delays, counted, reasons, *_ages(times)
+
+
+def _ages(times: Iterable[Times | None]) -> tuple[str, str]:
+    """How long ago the handlers began and ended, as two arrays of seconds."""
+    now, known = time.monotonic(), list(times)
+    return (
+        _reals(now - each.started if each else None for each in known),
+        _reals(now - each.ended if each else None for each in known),
+    )
+
+
+def _reals(values: Iterable[float | None]) -> str:
+    return "{" + ",".join("NULL" if value is None else f"{value:.3f}" for value in values) + "}"

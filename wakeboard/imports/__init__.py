@@ -1,0 +1,1 @@
+"""The import of CronJobs and crontabs."""

@@ -1,0 +1,1 @@
+"""Kubernetes: where its API server is, and how a process logs in."""

@@ -1,0 +1,1 @@
+"""What each process has: a clock, output, logs, telemetry."""

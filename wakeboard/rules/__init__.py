@@ -1,1 +1,0 @@
-"""Pure rules: they read no clock and do no I/O."""

@@ -1,0 +1,1 @@
+"""Schedules: what a JobSchedule declares, how it is stored, and how its ticks become runs."""

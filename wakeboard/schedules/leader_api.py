@@ -1,0 +1,224 @@
+"""Leader election for a source, and the calls of operators. The store rejects writes of a term that is over."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wakeboard.engine.maintenance_api import MaintenanceStore, moment_array
+from wakeboard.store.statements import connection_lock, execute, listen, translating
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+    from uuid import UUID
+
+    import psycopg
+
+    from wakeboard.backfills.rules import BackfillRange
+
+
+class LeadershipState(NamedTuple):
+    """The leader of a source. `is_leader`: it is the caller. `expires_in_s`: seconds until its lease expires."""
+
+    term: int
+    is_leader: bool
+    leader: str
+    leader_release: str
+    expires_in_s: float
+
+
+class ActionResult(NamedTuple):
+    """The result of an action, and whether this call executed it."""
+
+    result: str
+    new: bool
+
+
+class ClaimedDelivery(NamedTuple):
+    """A run of the job type wakeboard.alert that an operator has leased."""
+
+    run_id: int
+    epoch: int
+    uuid: UUID
+    payload: Any
+
+
+class TerminatedRuns(NamedTuple):
+    """What the report of an ended worker did to its runs. `skipped`: another transaction had locked them.
+
+    `released` and `crashed` include those that are `dead`.
+    """
+
+    released: int
+    crashed: int
+    dead: int
+    cancelled: int
+    skipped: int
+
+
+class OperatorStore(MaintenanceStore):
+    """Calls that an operator makes without being the leader."""
+
+    async def acquire_leadership(self, source: str, holder: str, release: str, lease_s: int) -> LeadershipState:
+        """Becomes the leader if there is none, or renews the own lease. Returns the current leader."""
+        columns = "term, is_leader, leader, leader_release, expires_in_s"
+        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s)"
+        return LeadershipState(*(await self._rows(query, source, holder, release, lease_s))[0])
+
+    async def release_leadership(self, source: str, term: int) -> bool:
+        """Ends this leadership at once."""
+        return await self._value("select wakeboard.release_leadership(%s, %s)", source, term)
+
+    async def register_leader_session(self, source: str, term: int) -> bool:
+        """Lets a standby take over as soon as this connection ends. False: it waits until the lease expires."""
+        pid = self.conn.info.backend_pid
+        return await self._value("select wakeboard.register_leader_session(%s, %s, %s)", source, term, pid)
+
+    async def release_dead_leadership(self, source: str) -> bool:
+        """Ends the leadership of a leader whose connection has ended."""
+        return await self._value("select wakeboard.release_dead_leadership(%s)", source)
+
+    async def listen_for_released_leadership(self) -> bool:
+        """Listens for released leaderships. False: the connection goes through a pooler and receives none."""
+        if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
+            return False
+        await listen(self.conn, "wakeboard_leader")
+        return True
+
+    async def leadership_released(self, within_s: float) -> bool:
+        """Waits up to `within_s` seconds until a leader releases leadership. True if one did. Listen first."""
+        with translating(self.conn):
+            async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
+                return True
+        return False
+
+    async def installation(self) -> str:
+        """The id of this database."""
+        found: UUID = await self._value("select id from wakeboard.installation")
+        return str(found)
+
+    async def is_removal_confirmed(self, source: str) -> bool:
+        """Whether the pending removal is confirmed and not yet executed."""
+        pending = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
+        return any(name == source and confirmed_at is not None for name, confirmed_at in pending)
+
+    async def workers_of_pod(self, pod_uid: str, named: int | None = None) -> list[int]:
+        """The registered worker processes of a pod, or the one that the pod has `named`.
+
+        A process that registered with another pod's uid is not one of this pod, whatever the pod says.
+        """
+        rows = await self._rows("select worker_id, pod_uid from wakeboard.workers")
+        if named is None:
+            return [worker for worker, uid in rows if uid == pod_uid]
+        return [worker for worker, uid in rows if worker == named and uid in {pod_uid, None}]
+
+    async def report_worker_terminated(self, worker: int, cause: str, detail: str, pod: str) -> TerminatedRuns:
+        """Revokes the leases of a worker process that has certainly ended. If runs were `skipped`, report it again."""
+        query = (
+            "select next_id, released, crashed, dead, cancelled, skipped"
+            " from wakeboard.report_worker_terminated(%s, %s, %s, %s, %s)"
+        )
+        total, after_id = TerminatedRuns(0, 0, 0, 0, 0), 0
+        while after_id is not None:
+            after_id, *found = (await self._rows(query, worker, cause, detail, pod, after_id))[0]
+            total = TerminatedRuns(*map(int.__add__, total, found))
+        return total
+
+    async def run_annotation_action(
+        self, definition_id: int, action: str, token: str, *, record_only: bool, traceparent: str | None = None
+    ) -> ActionResult:
+        """Executes the action of an annotation, once for each token. `traceparent`: the trace context of run-now."""
+        query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s, %s)"
+        return ActionResult(*(await self._rows(query, definition_id, action, token, record_only, traceparent))[0])
+
+    async def run_backfill_annotation(
+        self,
+        definition_id: int,
+        token: str,
+        wanted: BackfillRange,
+        *,
+        at_once: int,
+        again: bool,
+        record_only: bool,
+    ) -> ActionResult:
+        """Declares the backfill that an annotation requests, once for each token."""
+        query = (
+            "select result, new from wakeboard.run_backfill_annotation("
+            "%s, %s, %s::pg_catalog.timestamptz[], %s, %s, %s, %s, record_only => %s)"
+        )
+        values = (moment_array(wanted.ticks), wanted.begin, wanted.end, at_once, again, record_only)
+        return ActionResult(*(await self._rows(query, definition_id, token, *values))[0])
+
+    async def refuse_backfill_annotation(
+        self, definition_id: int, token: str, refusal: str, *, record_only: bool
+    ) -> ActionResult:
+        """Stores why the value of an annotation declares no backfill, once for each token."""
+        query = "select result, new from wakeboard.run_backfill_annotation(%s, %s, refusal => %s, record_only => %s)"
+        return ActionResult(*(await self._rows(query, definition_id, token, refusal, record_only))[0])
+
+    async def claim_alert_delivery(self, worker: int, queue: str, receivers: Sequence[str]) -> ClaimedDelivery | None:
+        """Leases a due delivery to one of these receivers, if no worker delivers those of this queue."""
+        query = (
+            "select run_id, lease_epoch, uuid, payload"
+            " from wakeboard.claim_alert_delivery(%s, %s, %s::pg_catalog.text[])"
+        )
+        rows = await self._rows(query, worker, queue, list(receivers))
+        return ClaimedDelivery(*rows[0]) if rows else None
+
+    async def finish_alert_delivery(
+        self,
+        worker: int,
+        delivery: ClaimedDelivery,
+        outcome: str,
+        *,
+        error: tuple[str, str] = ("", ""),
+        delay_s: float | None = None,
+        result: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Reports a delivery as sent, failed or released: accepted, locked (report it again) or lost.
+
+        `error`: its type and its text.
+        """
+        query = (
+            "select wakeboard.finish_alert_delivery("
+            "%s, %s, %s, %s, %s, %s, %s::real, %s::pg_catalog.text::pg_catalog.jsonb)"
+        )
+        values = (
+            delivery.run_id,
+            delivery.epoch,
+            outcome,
+            *error,
+            delay_s,
+            None if result is None else json.dumps(result),
+        )
+        return await self._value(query, worker, *values)
+
+
+class LeaderStore(OperatorStore):
+    """The calls of a leader: each is a transaction that first checks the term. Raises LeadershipLost.
+
+    `roll_up`, `measure_alert` and `finish_alert_delivery` do not check it.
+    """
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
+        super().__init__(conn)
+        self._source, self._term = source, term
+
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with translating(self.conn):
+            async with connection_lock(self.conn), self.conn.transaction():
+                await execute(self.conn, "select wakeboard.require_leadership(%s, %s)", (self._source, self._term))
+                return await execute(self.conn, query, values)
+
+    async def roll_up(self, min_interval: timedelta) -> bool:
+        """Without the term, as workers call it: a long count would keep the leadership's row locked."""
+        return await MaintenanceStore(self.conn).roll_up(min_interval)
+
+    async def measure_alert(self, *args: Any, **named: Any) -> tuple[float, list[str]]:
+        """Without the term, as a long one would keep the leadership's row locked. The claim and the result check it."""
+        return await MaintenanceStore(self.conn).measure_alert(*args, **named)
+
+    async def finish_alert_delivery(self, *args: Any, **named: Any) -> str:
+        """Without the term: the lease decides, so that the next leader does not send again what was sent."""
+        return await OperatorStore(self.conn).finish_alert_delivery(*args, **named)

@@ -1,0 +1,1 @@
+"""Texts: masked, sanitised, shortened and formatted. Pure functions."""

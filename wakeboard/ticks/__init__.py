@@ -1,0 +1,1 @@
+"""Ticks: cron expressions, time zones, clock changes and catch-up. Pure functions."""

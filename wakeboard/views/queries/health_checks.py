@@ -1,0 +1,367 @@
+"""Facts for `wakeboard check` and the operator's metrics. cli/checklist.py evaluates them.
+
+Needs SELECT on the tables; one scan of job_runs, some tenths of a second for a million live runs. Facts that the role
+may not read (other sessions, replication) are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, LiteralString
+
+from psycopg.rows import class_row
+
+from wakeboard.dependencies.queries import DependencyFacts, read_dependency_facts
+from wakeboard.limits.queries import limits_that_differ
+from wakeboard.store.connection import connect
+from wakeboard.store.statements import execute, read, translating
+from wakeboard.text.humanize import counted_at_least
+from wakeboard.views.queries.commits import CommitFacts, read_commit_facts
+from wakeboard.views.queries.job_types import meant_job_types
+from wakeboard.views.queries.listings import DUE_SINCE, LIVE_QUEUES, Listings
+from wakeboard.views.rules.health_conditions import DEAD_RUNS, NO_WORKER, OVERDUE_SCHEDULE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime, timedelta
+
+    import psycopg
+
+    from wakeboard.limits.queries import LimitRow
+    from wakeboard.views.queries.listings import PauseRow, RemovalRow
+
+SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are read
+POOLER_TRIES = 5
+
+Route = Literal["direct", "session pooler", "transaction pooler"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The database server. Ages are None if there is nothing, or nothing that this role may read.
+
+    `odd_settings`: "name = value" of the session defaults with unexpected values.
+    """
+
+    now: datetime
+    version: int
+    replica: bool
+    autovacuum: bool
+    durable: bool
+    replicas: int
+    synchronous_replicas: int
+    oldest_transaction: timedelta | None
+    oldest_transaction_of: str | None
+    oldest_prepared: timedelta | None
+    slots_holding_back: list[str]
+    encoding: str
+    odd_settings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """The schema and the functions in place."""
+
+    schema_version: int
+    functions_by: str
+    functions_hash: str
+    functions_revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRuns:
+    """Counts of live runs."""
+
+    running: int
+    expired: int
+    oldest_expiry: datetime | None
+    unacknowledged_cancels: int
+    dead: int
+    dead_since_yesterday: int
+    oldest_quarantined: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Free runs of one type that are due in one queue: how many, and since when the oldest.
+
+    `more`: there may be more, because the read of the queue stopped at its bound. `known`: a worker of that queue has
+    known the type in the last 10 minutes; `served`: a worker served the queue; `meant`: a similar type that they know.
+    """
+
+    queue: str
+    job_type: str
+    runs: int
+    oldest: datetime
+    longest_timeout_s: int
+    known: bool
+    served: bool
+    paused: bool
+    more: bool = False
+    meant: str | None = None
+
+    @property
+    def runs_text(self) -> str:
+        """How many runs: "3 runs", "10,000+ runs"."""
+        return counted_at_least(self.runs, "run", more=self.more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """The schedules as a whole. `unserved`: queues of theirs that no worker has served in the last 10 minutes.
+
+    `without_tick`: active, with a cron expression, and no next tick. Every valid expression has one.
+    """
+
+    schedules: int
+    stalled: int
+    stalled_example: str | None
+    late: int
+    oldest_late: datetime | None
+    unserved: list[str]
+    tzdata_versions: list[str]
+    open_circuits: int = 0
+    open_circuit_example: str | None = None
+    without_tick: int = 0
+    without_tick_example: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceFacts:
+    """Traces of the maintenance tasks.
+
+    `last_worker`: when one was last seen, also one that has stopped; `workers`: those seen in the last 3 minutes.
+    `terminated`: by cause, the attempts that ended because the process of their worker did, among the newest 10,000 of
+    the last 24 hours.
+    """
+
+    last_worker: datetime | None
+    workers: int
+    releases: list[str]
+    last_reap: datetime | None
+    partition_now: bool
+    partitions_until: datetime | None
+    oldest_partition_end: datetime | None
+    oldest_change: datetime | None
+    terminated: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthFacts:
+    """All facts."""
+
+    server: Server
+    installed: Installed
+    runs: LiveRuns
+    due: list[Due]
+    definitions: Definitions
+    maintenance: MaintenanceFacts
+    pauses: list[PauseRow]
+    removals: list[RemovalRow]
+    differing_limits: list[LimitRow] = field(default_factory=list["LimitRow"])
+    dependencies: DependencyFacts = field(default_factory=DependencyFacts)
+    commits: CommitFacts = field(default_factory=CommitFacts)
+
+
+_SERVER: LiteralString = """
+select clock_timestamp() as now, current_setting('server_version_num')::integer as version,
+       pg_is_in_recovery() as replica,
+       current_setting('autovacuum')::boolean and current_setting('track_counts')::boolean as autovacuum,
+       current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
+         and current_setting('synchronous_commit') <> 'off' as durable,
+       (select count(*) from pg_stat_replication) as replicas,
+       (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')) as synchronous_replicas,
+       oldest.age as oldest_transaction, oldest.of as oldest_transaction_of,
+       (select max(clock_timestamp() - prepared) from pg_prepared_xacts
+         where database = current_database()) as oldest_prepared,
+       array(select slot_name::text from pg_replication_slots
+              where not active and (xmin is not null or (catalog_xmin is not null and database = current_database()))
+              order by 1) as slots_holding_back,
+       current_setting('server_encoding') as encoding,
+       array(select name || ' = ' || reset_val from pg_settings
+              where name in ('array_nulls', 'DateStyle', 'IntervalStyle', 'standard_conforming_strings',
+                             'default_transaction_isolation', 'default_transaction_read_only')
+                and split_part(reset_val, ',', 1) not in ('on', 'ISO', 'postgres', 'read committed', 'off')
+                 or (name, reset_val) in (('array_nulls', 'off'), ('standard_conforming_strings', 'off'),
+                                          ('default_transaction_read_only', 'on'))
+              order by 1) as odd_settings
+  from (select null) as one
+  left join (
+    select clock_timestamp() - xact_start as age, coalesce(nullif(application_name, ''), usename::text) as of
+      from pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+       and backend_type = 'client backend'
+     order by xact_start limit 1) as oldest on true
+"""
+
+_INSTALLED: LiteralString = """
+select (select max(version) from wakeboard.migrations) as schema_version, functions_by, functions_hash,
+       functions_revision
+  from wakeboard.installation
+"""
+
+_LIVE_RUNS: LiteralString = f"""
+select count(*) filter (where locked_by <> 0) as running,
+       count(*) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as expired,
+       min(locked_until) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as oldest_expiry,
+       count(*) filter (where locked_by <> 0
+                          and cancel_requested_at < statement_timestamp() - interval '5 minutes')
+         as unacknowledged_cancels,
+       count(*) filter (where dead_at is not null) as dead,
+       count(*) filter (where dead_at > statement_timestamp() - %(lately)s::interval) as dead_since_yesterday,
+       min({DUE_SINCE}) filter (
+         where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
+       ) as oldest_quarantined
+  from wakeboard.job_runs
+"""
+
+# Runs that no worker claims are the oldest of their queue and priority, so a bounded scan finds them.
+_DUE: LiteralString = f"""
+{LIVE_QUEUES}, scanned as (
+  select run.queue, run.job_type, run.due_since, run.timeout_s, run.read = %(scan_limit)s as more
+    from live
+   cross join generate_series(1, 5) as level (priority)
+   cross join lateral (
+     select *, count(*) over () as read
+       from (select queue::text, job_type::text, {DUE_SINCE} as due_since, timeout_s, locked_by
+               from wakeboard.job_runs
+              where job_runs.queue = live.queue and job_runs.priority = level.priority
+                and limit_key is null and crash_count < 2 and dead_at is null and run_at <= statement_timestamp()
+              order by run_at, id
+              limit %(scan_limit)s) as bounded) as run
+   where live.queue is not null and run.locked_by = 0
+  union all
+  select queue, job_type, due_since, timeout_s, count(*) over () = %(scan_limit)s
+    from (select queue::text, job_type::text, {DUE_SINCE} as due_since, timeout_s
+            from wakeboard.job_runs
+           where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+             and run_at <= statement_timestamp()
+           limit %(scan_limit)s) as limited
+)
+select scanned.queue, scanned.job_type, count(*) as runs, min(scanned.due_since) as oldest,
+       max(scanned.timeout_s) as longest_timeout_s, bool_or(scanned.more) as more,
+       exists (select from wakeboard.worker_types as known
+                where known.queue = scanned.queue and known.job_type = scanned.job_type
+                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as known,
+       exists (select from wakeboard.worker_types as known
+                where known.queue = scanned.queue
+                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as served,
+       exists (select from wakeboard.pauses where scope in ('all', 'queue:' || scanned.queue)) as paused
+  from scanned
+ group by scanned.queue, scanned.job_type
+ order by oldest
+"""
+
+_DEFINITIONS: LiteralString = """
+select count(*) as schedules,
+       count(*) filter (where schedule_error is not null) as stalled,
+       min(namespace || '/' || name || ': ' || schedule_error) as stalled_example,
+       count(*) filter (where circuit_opened_at is not null) as open_circuits,
+       min(namespace || '/' || name) filter (where circuit_opened_at is not null) as open_circuit_example,
+       count(*) filter (where tickless) as without_tick,
+       min(namespace || '/' || name) filter (where tickless) as without_tick_example,
+       count(*) filter (where late) as late,
+       min(next_run_at) filter (where late) as oldest_late,
+       coalesce(array_agg(distinct queue::text order by queue::text) filter (where not served), '{}') as unserved,
+       coalesce(array_agg(distinct tzdata_version) filter (where schedule is not null), '{}') as tzdata_versions
+  from (
+    select def.*,
+           not suspended and schedule_error is null and next_run_at < statement_timestamp() - %(overdue)s::interval
+             and not exists (select from wakeboard.pauses
+                              where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) as late,
+           not suspended and schedule_error is null and wakeboard.lacks_tick(cron_fields, next_run_at) as tickless,
+           exists (select from wakeboard.worker_types as known
+                    where known.queue = def.queue
+                      and known.last_known_at > statement_timestamp() - interval '10 minutes') as served
+      from wakeboard.job_definitions as def
+     where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))) as def
+"""
+
+_MAINTENANCE: LiteralString = """
+select greatest((select max(last_seen) from wakeboard.workers),
+                (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
+       (select count(*) from wakeboard.workers
+         where last_seen > statement_timestamp() - %(no_worker)s::interval) as workers,
+       array(select distinct version from wakeboard.workers order by 1) as releases,
+       (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_reap,
+       coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
+       max(ends) as partitions_until, min(ends) as oldest_partition_end,
+       (select min(changed_at) from wakeboard.definition_changes) as oldest_change,
+       (select coalesce(jsonb_object_agg(cause, attempts), '{}')
+          from (select cause, count(*) as attempts
+                  from (select cause from wakeboard.job_attempts
+                         where ended_at > statement_timestamp() - interval '24 hours'
+                         order by ended_at desc limit 10000) as newest
+                 where cause is not null
+                 group by 1) as each) as terminated
+  from (
+    select (regexp_match(bounds, $$FROM \\('([^']+)'\\)$$))[1]::timestamptz as began,
+           (regexp_match(bounds, $$TO \\('([^']+)'\\)$$))[1]::timestamptz as ends
+      from (select pg_get_expr(child.relpartbound, child.oid) as bounds
+              from pg_inherits join pg_class as child on child.oid = inhrelid
+             where inhparent = 'wakeboard.job_run_history'::regclass) as part) as part
+"""
+
+
+async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
+    """The facts, in a few short statements. Raises WakeboardError, as reports do."""
+    reports = Listings(conn)
+    return HealthFacts(
+        server=(await read(conn, class_row(Server), _SERVER))[0],
+        installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
+        runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS, {"lately": DEAD_RUNS.note_after}))[0],
+        due=await read_due(conn),
+        definitions=await read_definitions(conn),
+        maintenance=await read_maintenance(conn),
+        pauses=await reports.pauses(),
+        removals=await reports.removals(),
+        differing_limits=await limits_that_differ(conn),
+        dependencies=await read_dependency_facts(conn),
+        commits=await read_commit_facts(conn),
+    )
+
+
+async def read_due(conn: psycopg.AsyncConnection[Any]) -> list[Due]:
+    """Due runs by queue and job type, the oldest first."""
+    found = await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT})
+    meant = await meant_job_types(conn, {(due.queue, due.job_type) for due in found if not due.known})
+    return [replace(due, meant=meant.get((due.queue, due.job_type))) for due in found]
+
+
+async def read_definitions(
+    conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None
+) -> Definitions:
+    """The schedules of these namespaces as a whole; None: of all."""
+    values = {
+        "namespaces": None if namespaces is None else sorted(namespaces),
+        "overdue": OVERDUE_SCHEDULE.after,
+    }
+    return (await read(conn, class_row(Definitions), _DEFINITIONS, values))[0]
+
+
+async def read_maintenance(conn: psycopg.AsyncConnection[Any]) -> MaintenanceFacts:
+    """Traces of the maintenance tasks."""
+    return (await read(conn, class_row(MaintenanceFacts), _MAINTENANCE, {"no_worker": NO_WORKER.after}))[0]
+
+
+async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
+    """Whether `conn`, made with `dsn`, reaches the server directly or through a pooler, and of which kind.
+
+    A pooler reports its own process id when a client connects. In transaction mode it assigns server processes to
+    clients for one transaction at a time. So it is one if a second connection gets the server process of the first,
+    or if the server process of the first changes.
+    """
+    with translating(conn):
+        first = await _server_process(conn)
+        if first == conn.info.backend_pid:
+            return "direct"
+        other = await connect(dsn, name="wakeboard check")
+        async with other, other.transaction():
+            if await _server_process(other) == first:
+                return "transaction pooler"
+            changed = [await _server_process(conn) != first for _ in range(POOLER_TRIES)]
+            return "transaction pooler" if any(changed) else "session pooler"
+
+
+async def _server_process(conn: psycopg.AsyncConnection[Any]) -> int:
+    return (await execute(conn, "select pg_catalog.pg_backend_pid()"))[0][0]

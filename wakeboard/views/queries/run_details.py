@@ -1,0 +1,246 @@
+"""One run with what happened to it: its texts as they are stored, attempts, steps, effects and actions.
+
+The command line, its JSON and the board read it here. JSON is read as text, because a parser would change big integers
+and decimal fractions. Needs SELECT on the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
+
+from psycopg.rows import class_row, dict_row
+
+from wakeboard.backfills.queries import backfilled_ticks
+from wakeboard.jobs.rules import KubernetesJob, kubernetes_jobs
+from wakeboard.store.statements import read
+from wakeboard.views.queries.audit import AuditFilter, AuditRow, audit_rows
+from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import psycopg
+
+    from wakeboard.views.rules.run_explanation import BackfilledTicks
+
+
+MOST_ACTIONS: Final = 100  # the newest
+
+
+class Bounds(NamedTuple):
+    """How much is read: the newest attempts, the first steps and effects, and characters of each step's result."""
+
+    attempts: int = 1_000_000
+    steps: int = 1_000_000
+    step_result: int = 1_000_000
+
+
+EVERYTHING: Final = Bounds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """An attempt that did not succeed. `outcome`: see engine/attempt_outcomes.py.
+
+    A successful attempt has no row of its own. `cause`: why the process of its worker ended, such as OOMKilled; `pod`:
+    where it ran. Both are None unless the operator reported it.
+    """
+
+    attempt: int
+    lease_epoch: int
+    outcome: str
+    started_at: datetime
+    ended_at: datetime
+    worker: str | None
+    error_type: str | None
+    error: str | None
+    stack: str | None
+    cause: str | None
+    pod: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """A named part of the run. `lease_epoch`: of the attempt that wrote it last. `finished_at` None: not finished.
+
+    `state`: done, started (by the running attempt), or how the attempt ended that started it and did not finish it.
+    `result`: JSON text, perhaps only its beginning; `length`: the number of characters of the whole text.
+    """
+
+    name: str
+    state: str
+    lease_epoch: int
+    started_at: datetime
+    finished_at: datetime | None
+    result: str | None
+    length: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRow:
+    """Something that must happen once.
+
+    `state`: done, begun (by the running attempt), or in doubt (the attempt that began it ended and did not report it as
+    done). `lease_epoch`: of the attempt that began it first; `begun_epochs`: of those that began it again, in doubt;
+    `finished_epoch`: of the one that reported it as done.
+    """
+
+    key: str
+    state: str
+    lease_epoch: int
+    begun_epochs: list[int]
+    finished_epoch: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRun(RunRow):
+    """A run as it is stored. `payload` and `result` are JSON texts. `worker`: the one that has it, or had it last.
+
+    `traceparent`, `tracestate`: the trace context (W3C) of its enqueue. `spec_hash`: of the spec from which it was
+    created; None if its schedule has another spec now. `locked_until`: the end of its lease; None: no worker has it.
+    """
+
+    payload: str
+    result: str | None
+    definition_id: int | None
+    spec_hash: str | None
+    idempotency_key: str | None
+    traceparent: str | None
+    tracestate: str | None
+    start_before: datetime | None
+    timeout_s: int
+    backoff_strategy: str
+    backoff_base_s: int
+    backoff_cap_s: int
+    lease_epoch: int
+    locked_until: datetime | None
+    worker: str | None
+    stack: str | None
+    cancel_reason: str | None
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace of its enqueue; empty: it has none."""
+        return (self.traceparent or "")[3:35]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails(StoredRun):
+    """A run with its attempts, steps, effects, and what administrators did to it.
+
+    `kubernetes_jobs`: of a run of the job type `job`, one for each attempt. `backfilled`: the backfills that run ticks
+    of a skipped row.
+    """
+
+    attempts_made: list[AttemptRow]
+    steps: list[StepRow]
+    effects: list[EffectRow]
+    actions: list[AuditRow]
+    kubernetes_jobs: list[KubernetesJob]
+    backfilled: list[BackfilledTicks]
+
+
+_MORE: LiteralString = """
+       run.payload::jsonb::text as payload, run.definition_id, run.idempotency_key,
+       (select spec_hash from wakeboard.job_definitions as def
+         where def.id = run.definition_id and def.generation = run.definition_generation) as spec_hash,
+       run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
+       run.lease_epoch,
+       coalesce((select name from wakeboard.workers where worker_id = run.locked_by),
+                (select name from wakeboard.past_workers where worker_id = run.locked_by)) as worker,
+       (select traceparent from wakeboard.job_trace_contexts where run_id = run.id) as traceparent,
+       (select tracestate from wakeboard.job_trace_contexts where run_id = run.id) as tracestate
+"""
+_LIVE_RUN: LiteralString = f"""
+select {LIVE_COLUMNS}, {_MORE}, null::text as result, run.start_before,
+       case when run.locked_by <> 0 then run.locked_until end as locked_until, run.last_stack as stack,
+       run.cancel_reason
+  from wakeboard.job_runs as run
+ where run.id = %(id)s
+"""
+_PAST_RUN: LiteralString = f"""
+select {PAST_COLUMNS}, {_MORE}, run.result::text as result, null::timestamptz as start_before,
+       null::timestamptz as locked_until, null::text as stack, null::text as cancel_reason
+  from wakeboard.job_run_history as run
+ where run.id = %(id)s
+ limit 1
+"""
+_ATTEMPTS: LiteralString = """
+select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, error, stack, cause, pod
+  from wakeboard.job_attempts
+ where run_id = %(id)s
+ order by lease_epoch desc
+ limit %(attempts)s
+"""
+# A handler that succeeds although a step has raised leaves that step without an attempt that failed.
+_STEPS: LiteralString = """
+select name, lease_epoch, started_at, finished_at, left(result::text, %(step_result)s) as result,
+       length(result::text) as length,
+       case when finished_at is not null then 'done'
+            when lease_epoch = %(epoch)s and %(running)s then 'started'
+            else coalesce((select outcome from wakeboard.job_attempts as attempt
+                            where attempt.run_id = step.run_id and attempt.lease_epoch = step.lease_epoch), 'failed')
+       end as state
+  from wakeboard.job_steps as step
+ where run_id = %(id)s
+ order by started_at, name
+ limit %(steps)s
+"""
+_EFFECTS: LiteralString = """
+select key, lease_epoch, begun_epochs,
+       case when finished_at is not null then coalesce(finished_epoch, lease_epoch) end as finished_epoch,
+       started_at, finished_at,
+       case when finished_at is not null then 'done'
+            when lease_epoch = %(epoch)s and %(running)s then 'begun'
+            else 'in doubt' end as state
+  from wakeboard.job_effects
+ where run_uuid = %(uuid)s
+ order by started_at, key
+ limit %(steps)s
+"""
+
+
+async def read_stored_run(conn: psycopg.AsyncConnection[Any], run_id: int) -> StoredRun | None:
+    """The run with this id, live or in history; None: there is none, or it was deleted."""
+    row = await _row(conn, run_id)
+    return StoredRun(**row) if row else None
+
+
+async def read_run_details(
+    conn: psycopg.AsyncConnection[Any], run_id: int, bounds: Bounds = EVERYTHING
+) -> RunDetails | None:
+    """The run with this id and what happened to it; None: there is none, or it was deleted."""
+    row = await _row(conn, run_id)
+    if row is None:
+        return None
+    values = {**bounds._asdict(), "id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"]}
+    values["running"] = row["status"] == "running"
+    steps = await read(conn, class_row(StepRow), _STEPS, values)
+    attempts = await read(conn, class_row(AttemptRow), _ATTEMPTS, values)
+    return RunDetails(
+        **row,
+        attempts_made=attempts[::-1],
+        steps=steps,
+        effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
+        actions=(await audit_rows(conn, AuditFilter(run_id=run_id), MOST_ACTIONS))[::-1],
+        kubernetes_jobs=kubernetes_jobs(
+            row["job_type"], ((step.name, step.finished_at, parsed_result(step)) for step in steps)
+        ),
+        backfilled=await backfilled_ticks(conn, run_id) if row["status"] == "skipped" else [],
+    )
+
+
+def parsed_result(step: StepRow) -> Any:
+    """The value of a step's result; None: it has none, or only its beginning was read."""
+    return json.loads(step.result) if step.result and len(step.result) == step.length else None
+
+
+async def _row(conn: psycopg.AsyncConnection[Any], run_id: int) -> dict[str, Any] | None:
+    # In this order: a run may finish between the two reads, but never returns from history.
+    wanted = {"id": run_id}
+    found = await read(conn, dict_row, _LIVE_RUN, wanted) or await read(conn, dict_row, _PAST_RUN, wanted)
+    return found[0] if found else None

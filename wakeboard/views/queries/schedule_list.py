@@ -1,0 +1,439 @@
+"""Read-only queries of the board's list of schedules: a page of the list, its runs, and the values to filter by.
+
+A page costs one scan of job_definitions, which has a row for each schedule. Runs are read for the schedules on the page
+only, except for a list that is sorted or filtered by runs: it reads the dead runs, at most 200 other live runs of each
+schedule, and one finished run. Lists are read by key, and no sort uses OFFSET.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, TypeAlias
+
+from psycopg.rows import class_row, tuple_row
+
+from wakeboard.store.statements import read
+from wakeboard.ticks.tick_load import TickRule
+from wakeboard.views.queries.listings import RUNS_AFTER
+from wakeboard.views.rules.health_conditions import OVERDUE_SCHEDULE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    import psycopg
+
+Sort: TypeAlias = Literal["name", "next", "last", "failures"]
+STATES: Final = ("active", "paused", "circuit open", "suspended", "stalled", "on demand")
+HEALTHS: Final = ("failing", "retrying", "late", "ok")
+MAX_COUNTED: Final = 10_000
+LIVE_RUNS_READ: LiteralString = "200"  # of one schedule
+DEAD_RUNS_READ: LiteralString = "100000"  # of all schedules
+MAX_CHOICES: LiteralString = "200"  # values of one field to filter by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleFilter:
+    """Selects the schedules that match all given fields.
+
+    `words`: each is part of the name, the job type or the cron expression. `namespaces`: those that the viewer may see;
+    None: all. `label`: its name and value; value None: any.
+    """
+
+    namespaces: frozenset[str] | None = None
+    words: tuple[str, ...] = ()
+    namespace: str | None = None
+    job_type: str | None = None
+    queue: str | None = None
+    label: tuple[str, str | None] | None = None
+    state: str | None = None
+    health: str | None = None
+
+    def values(self) -> dict[str, Any]:
+        """The parameters of the queries."""
+        return {
+            "namespaces": None if self.namespaces is None else sorted(self.namespaces),
+            "words": list(self.words),
+            "namespace": self.namespace,
+            "job_type": self.job_type,
+            "queue": self.queue,
+            "label_name": self.label and self.label[0],
+            "label_value": self.label and self.label[1],
+            "state": self.state,
+            "health": self.health,
+            "counted": MAX_COUNTED + 1,
+            "late_after": OVERDUE_SCHEDULE.after,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSchedule:
+    """A schedule in the list. `sort_key`: its place, to read on from here.
+
+    `state`: one of STATES. `schedule_error`: why it is stalled. `pause_*`: the pause that holds it.
+    """
+
+    id: int
+    namespace: str
+    name: str
+    source: str
+    job_type: str
+    queue: str
+    schedule: str | None
+    cron_fields: str | None
+    time_zone: str
+    state: str
+    schedule_error: str | None
+    pause_scope: str | None
+    pause_reason: str | None
+    paused_at: datetime | None
+    next_run_at: datetime | None
+    runs_after: list[str] | None
+    sort_key: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleHealth:
+    """The live runs of a schedule, and its `health`: one of HEALTHS.
+
+    `is_partial`: it has more live runs than were counted. Dead runs are all counted.
+    """
+
+    id: int
+    queued: int
+    running: int
+    failed: int
+    dead: int
+    is_partial: bool
+    health: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentRun:
+    """A run in the strip of its schedule. `ended_at` None: it is running.
+
+    A skipped run stands for `skipped_count` ticks. `reason`: why it was skipped or cancelled; of a failed one the type
+    of its error.
+    """
+
+    definition_id: int
+    id: int
+    status: str
+    scheduled_for: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    skipped_count: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterChoices:
+    """The namespaces, job types, queues and labels (NAME=VALUE) that schedules have: the first 200 of each."""
+
+    namespaces: tuple[str, ...]
+    job_types: tuple[str, ...]
+    queues: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+_SCHEDULES: LiteralString = f"""
+  select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
+         def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
+         {RUNS_AFTER} as runs_after,
+         coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
+         coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
+         coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
+         case when def.schedule_error is not null then 'stalled'
+              when def.suspended then 'suspended'
+              when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
+              when def.circuit_opened_at is not null then 'circuit open'
+              when def.schedule is null and {RUNS_AFTER} is null then 'on demand'
+              else 'active' end as state
+    from wakeboard.job_definitions as def
+    left join wakeboard.pauses as everything on everything.scope = 'all'
+    left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
+    left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
+   where def.removed_at is null
+         and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
+         and (%(namespace)s::text is null or def.namespace = %(namespace)s)
+         and (%(job_type)s::text is null or def.job_type = %(job_type)s)
+         and (%(queue)s::text is null or def.queue = %(queue)s)
+         and (%(label_name)s::text is null
+              or def.labels ->> %(label_name)s = coalesce(%(label_value)s::text, def.labels ->> %(label_name)s))
+         and not exists (
+           select from unnest(%(words)s::text[]) as word
+            where position(lower(word)
+                           in lower(def.namespace || '/' || def.name || ' ' || def.job_type || ' '
+                                    || coalesce(def.schedule, ''))) = 0)
+"""
+# An index has the dead runs, of which there are few. No index has a status that a claim writes, so other live runs are
+# read schedule by schedule, a bounded number of each.
+_DEAD: LiteralString = f"""
+dead as materialized (
+  select definition_id, count(*)::integer as runs, max(dead_at) as dead_at
+    from (select definition_id, dead_at from wakeboard.job_runs where dead_at is not null limit {DEAD_RUNS_READ}) as run
+   group by definition_id)
+"""
+_JOIN_DEAD: LiteralString = "left join dead on dead.definition_id = schedule.id"
+_LIVE: LiteralString = f"""
+    left join lateral (
+      select count(*) filter (where status = 'queued')::integer as queued,
+             count(*) filter (where status = 'running')::integer as running,
+             count(*) filter (where status = 'failed')::integer as failed,
+             count(*) = {LIVE_RUNS_READ} as is_partial,
+             coalesce(min(run_at) filter (where status = 'queued')
+                      < statement_timestamp() - %(late_after)s::interval, false) as waits_long
+        from (select status, run_at from wakeboard.job_runs
+               where definition_id = schedule.id limit {LIVE_RUNS_READ}) as run) as live on true
+"""
+_HEALTH: LiteralString = """
+         case when schedule.state = 'stalled' or dead.runs > 0 then 'failing'
+              when live.failed > 0 then 'retrying'
+              when live.waits_long and schedule.state <> 'paused' or schedule.state = 'active'
+                   and schedule.next_run_at < statement_timestamp() - %(late_after)s::interval then 'late'
+              else 'ok' end
+"""
+_LAST: LiteralString = """
+    left join lateral (
+      select finished_at from wakeboard.job_run_history
+       where definition_id = schedule.id order by finished_at desc limit 1) as last on true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """A sort: its key, the type of the key, what must be joined for it, and its direction."""
+
+    key: LiteralString
+    type: LiteralString
+    joins: frozenset[str] = frozenset()
+    descends: bool = False
+
+
+_ORDERS: Final[Mapping[Sort, _Order]] = {
+    "name": _Order("array[schedule.namespace, schedule.name]", "text[]"),
+    "next": _Order(
+        "case when schedule.state = 'active' then coalesce(schedule.next_run_at, 'infinity') else 'infinity' end",
+        "timestamptz",
+    ),
+    "last": _Order(
+        "coalesce(greatest(last.finished_at, dead.dead_at), '-infinity')",
+        "timestamptz",
+        frozenset({"last"}),
+        descends=True,
+    ),
+    "failures": _Order("coalesce(dead.runs, 0) + live.failed", "integer", frozenset({"live"}), descends=True),
+}
+SORTS: Final = tuple(_ORDERS)
+
+
+def _list_query(sort: Sort, *, with_health: bool) -> LiteralString:
+    order = _ORDERS[sort]
+    live: LiteralString = _LIVE if with_health or "live" in order.joins else ""
+    last: LiteralString = _LAST if "last" in order.joins else ""
+    dead: LiteralString = f"{_DEAD}," if live or last else ""
+    join_dead: LiteralString = _JOIN_DEAD if dead else ""
+    fits_health: LiteralString = f"and {_HEALTH} = %(health)s" if with_health else ""
+    direction: LiteralString = "desc" if order.descends else "asc"
+    beyond: LiteralString = "<" if order.descends else ">"
+    return f"""
+with schedule as ({_SCHEDULES}), {dead} fitting as materialized (
+  select schedule.*, {order.key} as sort_key
+    from schedule {join_dead} {live} {last}
+   where (%(state)s::text is null or schedule.state = %(state)s) {fits_health}
+)
+select id, namespace, name, source, job_type, queue, schedule, cron_fields, time_zone, state, schedule_error,
+       pause_scope, pause_reason, paused_at, next_run_at, runs_after, sort_key::text as sort_key,
+       (select count(*) from (select from fitting limit %(counted)s) as counted) as total
+  from fitting
+ where %(after_id)s::bigint is null or (sort_key, id) {beyond} (%(after_key)s::{order.type}, %(after_id)s)
+ order by fitting.sort_key {direction}, id {direction}
+ limit %(count)s
+"""
+
+
+_QUERIES: Final[Mapping[tuple[Sort, bool], LiteralString]] = {
+    (sort, with_health): _list_query(sort, with_health=with_health) for sort in SORTS for with_health in (False, True)
+}
+_HEALTH_OF: LiteralString = f"""
+with schedule as ({_SCHEDULES} and def.id = any (%(ids)s)), {_DEAD}
+select schedule.id, live.queued, live.running, live.failed, coalesce(dead.runs, 0) as dead, live.is_partial,
+       {_HEALTH} as health
+  from schedule {_JOIN_DEAD} {_LIVE}
+"""
+_RECENT_RUNS: LiteralString = f"""
+select wanted.id as definition_id, run.*
+  from unnest(%(ids)s::bigint[]) as wanted (id)
+ cross join lateral (
+   select *
+     from (
+       (select id, case status when 'dead' then 'discarded' else status::text end as status, scheduled_for,
+               nullif(started_at, 'epoch') as started_at, finished_at as ended_at, skipped_count,
+               coalesce(reason, error_type) as reason
+          from wakeboard.job_run_history
+         where definition_id = wanted.id
+         order by finished_at desc
+         limit %(count)s)
+       union all
+       (select id, status::text, scheduled_for, nullif(started_at, 'epoch'),
+               case when status <> 'running' then coalesce(dead_at, failed_at) end, null::bigint, error_type
+          from (select * from wakeboard.job_runs where definition_id = wanted.id limit {LIVE_RUNS_READ}) as live
+         where status <> 'queued')) as both_tables
+    order by coalesce(ended_at, 'infinity') desc, id desc
+    limit %(count)s) as run
+"""
+_PAUSED_BY: LiteralString = """
+select wanted.scope, coalesce(of_schedule.actor, of_others.actor)
+  from unnest(%(scopes)s::text[]) as wanted (scope)
+  left join lateral (
+    select actor::text from wakeboard.audit_log
+     where definition_id = substring(wanted.scope from '^schedule:([0-9]+)$')::bigint and action = 'pause'
+     order by id desc limit 1) as of_schedule on true
+  left join lateral (
+    select actor::text from wakeboard.audit_log
+     where wanted.scope !~ '^schedule:' and action = 'pause' and scope = wanted.scope
+     order by id desc limit 1) as of_others on true
+"""
+_CHOICES: LiteralString = f"""
+with visible as materialized (
+  select namespace, job_type::text, queue::text, labels
+    from wakeboard.job_definitions
+   where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s)))
+select array(select distinct namespace from visible order by 1 limit {MAX_CHOICES}),
+       array(select distinct job_type from visible order by 1 limit {MAX_CHOICES}),
+       array(select distinct queue from visible order by 1 limit {MAX_CHOICES}),
+       array(select distinct label.key || '=' || label.value
+               from visible cross join lateral jsonb_each_text(labels) as label order by 1 limit {MAX_CHOICES})
+"""
+_RULES: LiteralString = f"""
+with schedule as ({_SCHEDULES})
+select state, cron_fields, time_zone, dst_gap, dst_overlap, count(*)
+  from (select state, case when state = 'active' then cron_fields end as cron_fields,
+               case when state = 'active' then time_zone end as time_zone,
+               case when state = 'active' then dst_gap end as dst_gap,
+               case when state = 'active' then dst_overlap end as dst_overlap
+          from schedule
+         where state <> 'active' or cron_fields is not null) as counted
+ group by state, cron_fields, time_zone, dst_gap, dst_overlap
+"""
+_SCHEDULES_OF_RULES: LiteralString = f"""
+with schedule as ({_SCHEDULES})
+select schedule.id, namespace, name, job_type, queue, schedule.schedule, cron_fields, time_zone, dst_gap, dst_overlap
+  from schedule
+  join unnest(%(cron_fields)s::text[], %(time_zones)s::text[], %(gaps)s::text[], %(overlaps)s::text[])
+         as rule (cron_fields, time_zone, dst_gap, dst_overlap) using (cron_fields, time_zone, dst_gap, dst_overlap)
+ where state = 'active'
+       and (%(after_id)s::bigint is null or (namespace, name, id) > (%(after_namespace)s, %(after_name)s, %(after_id)s))
+ order by namespace, name, id
+ limit %(count)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSchedule:
+    """An active schedule with ticks in a cell of the calendar."""
+
+    id: int
+    namespace: str
+    name: str
+    job_type: str
+    queue: str
+    schedule: str
+    cron_fields: str
+    time_zone: str
+    dst_gap: Literal["Skip", "RunAfter"]
+    dst_overlap: Literal["First", "Both"]
+
+    @property
+    def rule(self) -> TickRule:
+        """What determines its ticks."""
+        return TickRule(self.cron_fields, self.time_zone, self.dst_gap, self.dst_overlap)
+
+
+async def list_schedules(
+    conn: psycopg.AsyncConnection[Any],
+    wanted: ScheduleFilter,
+    sort: Sort,
+    count: int,
+    *,
+    after: tuple[Any, int] | None = None,
+) -> list[ListedSchedule]:
+    """The first `count` schedules that fit, in the order of `sort`. `total` counts all that fit, up to 10,001.
+
+    `after`: the sort key and the id of the last schedule of the page before. With the sort `name` the key is a list of
+    namespace and name, otherwise the text that `sort_key` had.
+    """
+    after_key, after_id = after or (None, None)
+    values = wanted.values() | {"after_key": after_key, "after_id": after_id, "count": count}
+    return await read(conn, class_row(ListedSchedule), _QUERIES[sort, wanted.health is not None], values)
+
+
+async def schedule_health(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> dict[int, ScheduleHealth]:
+    """The health of these schedules, by id. Removed ones are left out."""
+    rows = await read(conn, class_row(ScheduleHealth), _HEALTH_OF, ScheduleFilter().values() | {"ids": list(ids)})
+    return {row.id: row for row in rows}
+
+
+async def recent_runs(conn: psycopg.AsyncConnection[Any], ids: Sequence[int], count: int) -> dict[int, list[RecentRun]]:
+    """The newest `count` runs of each of these schedules that have started or were skipped, oldest first, by id."""
+    found: dict[int, list[RecentRun]] = {definition_id: [] for definition_id in ids}
+    for run in await read(conn, class_row(RecentRun), _RECENT_RUNS, {"ids": list(ids), "count": count}):
+        found[run.definition_id].insert(0, run)
+    return found
+
+
+async def paused_by(conn: psycopg.AsyncConnection[Any], scopes: Iterable[str]) -> dict[str, str | None]:
+    """Who paused each of these scopes last. None: the audit row is older than its retention."""
+    return dict(await read(conn, tuple_row, _PAUSED_BY, {"scopes": sorted(set(scopes))}))
+
+
+async def filter_choices(conn: psycopg.AsyncConnection[Any], namespaces: frozenset[str] | None) -> FilterChoices:
+    """The values that the schedules of these namespaces have."""
+    ((names, job_types, queues, labels),) = await read(
+        conn, tuple_row, _CHOICES, {"namespaces": None if namespaces is None else sorted(namespaces)}
+    )
+    return FilterChoices(
+        namespaces=tuple(names), job_types=tuple(job_types), queues=tuple(queues), labels=tuple(labels)
+    )
+
+
+async def tick_rules(
+    conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter
+) -> tuple[dict[TickRule, int], dict[str, int]]:
+    """How many active schedules have each rule, and how many schedules are in each other state.
+
+    An active schedule that runs after others has no rule, and is not counted.
+    `wanted.state` and `wanted.health` do not count.
+    """
+    rules: dict[TickRule, int] = {}
+    others: dict[str, int] = {}
+    for state, *rule, schedules in await read(conn, tuple_row, _RULES, wanted.values()):
+        if state == "active":
+            rules[TickRule(*rule)] = schedules
+        else:
+            others[state] = schedules
+    return rules, others
+
+
+async def schedules_of_rules(
+    conn: psycopg.AsyncConnection[Any],
+    wanted: ScheduleFilter,
+    rules: Sequence[TickRule],
+    count: int,
+    *,
+    after: tuple[str, str, int] | None = None,
+) -> list[PlannedSchedule]:
+    """The first `count` active schedules with one of these rules, by name. `after`: namespace, name and id."""
+    namespace, name, after_id = after or (None, None, None)
+    values = wanted.values() | {
+        "cron_fields": [rule.cron_fields for rule in rules],
+        "time_zones": [rule.time_zone for rule in rules],
+        "gaps": [rule.dst_gap for rule in rules],
+        "overlaps": [rule.dst_overlap for rule in rules],
+        "after_namespace": namespace,
+        "after_name": name,
+        "after_id": after_id,
+        "count": count,
+    }
+    return await read(conn, class_row(PlannedSchedule), _SCHEDULES_OF_RULES, values)
