@@ -1,8 +1,8 @@
 """Prints the policy that refuses wrong payloads of built-in job types: a manifest, or with `chart` a template.
 
 The resource definition cannot, because a payload has no schema. A ValidatingAdmissionPolicy reads the whole object. Its
-rules and sentences come from wakeboard.schedules.rules.builtin_payloads. A rule may accept more than the loader, never less. An
-error of a rule admits the object: the operator reports what remains.
+rules and sentences come from wakeboard.schedules.rules.builtin_payloads. A rule may accept more than the loader, never
+less. An error of a rule admits the object: the operator reports what remains.
 """
 
 from __future__ import annotations

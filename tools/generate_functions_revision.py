@@ -10,7 +10,7 @@ import hashlib
 import re
 from pathlib import Path
 
-FUNCTIONS = Path(__file__).resolve().parents[1] / "wakeboard/store/functions"
+CORE = Path(__file__).resolve().parents[1] / "wakeboard"
 LINE = re.compile(r"^(\d+) (\w+)$", re.MULTILINE)
 
 
@@ -23,8 +23,9 @@ def next_revision(before: str, texts: str) -> int:
 
 def main() -> None:
     """Prints the file."""
-    texts = hashlib.sha256(b"\n".join(file.read_bytes() for file in sorted(FUNCTIONS.glob("*.sql")))).hexdigest()[:32]
-    here = FUNCTIONS / "REVISION"
+    files = sorted(CORE.glob("*/sql/*.sql"), key=lambda file: file.name)
+    texts = hashlib.sha256(b"\n".join(file.read_bytes() for file in files)).hexdigest()[:32]
+    here = CORE / "store/REVISION"
     before = here.read_text("utf-8") if here.exists() else ""
     print(next_revision(before, texts), texts)
 

@@ -9,7 +9,7 @@ from typing import Final
 from wakeboard.store.schema_files import SqlFunction, migrations, sql_functions
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "sql-functions.md"
-MARK: Final = "<!-- tools/generate_sql_functions.py writes the rest, from wakeboard/store/functions/*.sql. -->\n"
+MARK: Final = "<!-- tools/generate_sql_functions.py writes the rest, from wakeboard/*/sql/*.sql. -->\n"
 SIGNATURE: Final = re.compile(
     r"create or replace function wakeboard\.(\w+\(.*?\))\s+returns (.*?)\s+language", re.DOTALL
 )

@@ -3,7 +3,7 @@
 A request is sent, and arrives at the store or never does. Its reply is read or lost; after a lost reply the worker
 sends the request again, while the first one may still be running. A claim takes two steps, as a statement in Postgres
 does: it reads a snapshot, then it locks the row and writes. So does `reap`. Every process may pause at any step. The
-rules are those of `wakeboard/store/functions`. Each guard among them has a name and can be removed.
+rules are those of `wakeboard/engine/sql`. Each guard among them has a name and can be removed.
 
 The worlds are small enough for a complete search:
 

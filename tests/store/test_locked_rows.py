@@ -17,6 +17,7 @@ from wakeboard.errors import Locked
 from wakeboard.schedules import leader_api
 from wakeboard.store import connection, statements
 from wakeboard.store.connection import connect
+from wakeboard.store.schema_files import sql_functions
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -166,13 +167,10 @@ def test_many_uncommitted_limits_delay_a_claim_by_a_bounded_time(
     assert worker.claim_limited(*keys) == []
 
 
-FUNCTIONS = Path(maintenance_api.__file__).parent / "functions"
-
-
 @pytest.mark.parametrize("caller", [alert_deliveries, connection, leader_api, maintenance_api, worker_api])
 def test_every_function_of_a_process_waits_for_a_lock_with_a_bound(caller: ModuleType) -> None:
     """So a transaction left open stops one task, and neither the process nor its maintenance. A read waits, too."""
-    texts = {path.stem: path.read_text() for path in FUNCTIONS.glob("*.sql")}
+    texts = {one.name: one.text for one in sql_functions()}
     names = set(re.findall(r"wakeboard\.(\w+)\b", Path(caller.__file__ or "").read_text())) & texts.keys()
     assert names
     assert [name for name in sorted(names) if "set lock_timeout = '" not in texts[name]] == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-import wakeboard.store
+import wakeboard
 from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES, FAILURES
 from wakeboard.engine.run import ClaimedRow
 from wakeboard.views.queries.listings import DUE_SINCE
@@ -57,7 +57,7 @@ def test_in_a_transaction_that_began_long_ago_a_run_is_due_when_it_was_enqueued(
         assert worker.value("select locked_until = started_at + interval '60 s' from job_runs where id = %s", lease.id)
 
 
-STORE: Final = Path(wakeboard.store.__file__).parent
+CORE: Final = Path(wakeboard.__file__).parent
 
 CLAIMABLE: Final = (
     "locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s"
@@ -71,13 +71,13 @@ OF_A_SKIPPED_RANGE: Final = ["reason", "skipped_until", "skipped_count"]
 
 def _sql(*patterns: str) -> dict[str, str]:
     """The files' texts on one line each, without comments and the aliases of job_runs."""
-    texts = {file.name: file.read_text("utf-8") for pattern in patterns for file in sorted(STORE.glob(pattern))}
+    texts = {file.name: file.read_text("utf-8") for pattern in patterns for file in sorted(CORE.glob(pattern))}
     bare = {name: re.sub(r"--[^\n]*", "", text).replace("wakeboard.", "") for name, text in texts.items()}
     return {name: " ".join(re.sub(r"\b(free|run|job_runs)\.", "", text).split()) for name, text in bare.items()}
 
 
-FUNCTIONS: Final = _sql("functions/*.sql")
-EVERYWHERE: Final = FUNCTIONS | _sql("migrations/*.sql", "queries/*.py")
+FUNCTIONS: Final = _sql("*/sql/*.sql")
+EVERYWHERE: Final = FUNCTIONS | _sql("store/migrations/*.sql", "*/queries.py", "*/queries/*.py")
 
 
 def _history_columns(function: str) -> list[str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
+from wakeboard.backfills.rules import BackfilledTicks
 from wakeboard.store.statements import read
-from wakeboard.views.rules.run_explanation import BackfilledTicks
 
 if TYPE_CHECKING:
     from collections.abc import Collection

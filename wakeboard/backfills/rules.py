@@ -196,3 +196,16 @@ def counts_in_words(found: Mapping[str, int]) -> str:
         for name, text in FOUND.items()
         if name in found
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BackfilledTicks:
+    """How many of the ticks of a skipped row a backfill runs or has run."""
+
+    backfill_id: int
+    ticks: int
+
+    @property
+    def sentence(self) -> str:
+        """For users, without a full stop."""
+        return f"{counted(self.ticks, 'tick')} of it in backfill {self.backfill_id}"

@@ -1,1 +1,1 @@
-"""The store: the schema `wakeboard`, its SQL functions, and typed calls of them. No other package contains SQL."""
+"""The store: how to talk to Postgres. It knows no feature; their SQL functions are in their folders `sql/`."""

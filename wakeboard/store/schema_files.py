@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
 
@@ -103,21 +102,21 @@ class SqlFunction:
 @cache
 def migration_names() -> tuple[str, ...]:
     """The names of all migrations, oldest first: version 1 is the first. It reads no file."""
-    return tuple(file.name[5:-4] for file in _sql_files("migrations"))
+    return tuple(file.name[5:-4] for file in _migration_files())
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
     """All migrations, oldest first."""
-    return tuple(
-        Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in _sql_files("migrations")
-    )
+    found = _migration_files()
+    return tuple(Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in found)
 
 
 @cache
 def sql_functions() -> tuple[SqlFunction, ...]:
-    """All SQL functions, by name."""
-    return tuple(_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions"))
+    """All SQL functions, by name: the files of the folder `sql/` of each feature."""
+    folders = [feature.joinpath("sql") for feature in files("wakeboard").iterdir() if feature.is_dir()]
+    return tuple(_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files(folders))
 
 
 @cache
@@ -162,6 +161,11 @@ def _sql_function(name: str, text: str) -> SqlFunction:
     )
 
 
-def _sql_files(folder: str) -> Iterator[Traversable]:
-    found = files("wakeboard.store").joinpath(folder).iterdir()
-    return iter(sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name))
+def _migration_files() -> list[Traversable]:
+    return _sql_files([files("wakeboard.store").joinpath("migrations")])
+
+
+def _sql_files(folders: list[Traversable]) -> list[Traversable]:
+    """The SQL files of these folders, by name."""
+    found = (file for folder in folders if folder.is_dir() for file in folder.iterdir())
+    return sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name)

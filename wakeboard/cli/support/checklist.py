@@ -1,7 +1,7 @@
 """The production checks of `wakeboard check`: pure functions from the facts of the database to findings.
 
-The queries are in views/queries/health_checks.py. views/rules/health_conditions.py decides what is reported and how bad it
-is, here and on the board's overview.
+The queries are in views/queries/health_checks.py. views/rules/health_conditions.py decides what is reported and how
+bad it is, here and on the board's overview.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The CEL validation rules of the JobSchedule CRD: what the API server refuses beyond types and bounds.
 
 tools/generate_crd.py writes them into the CRD, so they apply without a webhook. A rule may accept more than
-`wakeboard.schedules.rules.job_schedule`, never less. CEL cannot check everything (a day that never comes, a payload over 64 KiB,
-a number beyond 2^53); the operator reports those in the status, with the messages of job_schedule.
+`wakeboard.schedules.rules.job_schedule`, never less. CEL cannot check everything (a day that never comes, a payload
+over 64 KiB, a number beyond 2^53); the operator reports those in the status, with the messages of job_schedule.
 The fields of payloads are refused by an admission policy (tools/generate_admission_policy.py).
 
 The patterns mean the same in RE2 and in Python. Those for a cron expression expect it in upper case. No process imports

@@ -1,7 +1,7 @@
 """How runs ended over time, from `run_rollups`: the last hour, day, week and 90 days.
 
-`roll_up` (wakeboard/maintenance) counts each minute once. What has finished since is read from the history, if it is at
-most PRESENT_RUNS runs; otherwise a series ends where the counting has come to. Each function sends one statement, so
+`roll_up` (wakeboard/maintenance.py) counts each minute once. What has finished since is read from the history, if it is
+at most PRESENT_RUNS runs; otherwise a series ends where the counting has come to. Each function sends one statement, so
 its figures are of one moment. Days are UTC days.
 
 The queries need SELECT on the tables and `run_facts`; the viewer's and the operator's role have both.

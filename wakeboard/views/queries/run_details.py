@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from wakeboard.views.rules.run_explanation import BackfilledTicks
+    from wakeboard.backfills.rules import BackfilledTicks
 
 
 MOST_ACTIONS: Final = 100  # the newest

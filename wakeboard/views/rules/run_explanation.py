@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from wakeboard.backfills.rules import BackfilledTicks
     from wakeboard.dependencies.rules.graph import AwaitedRun
 
 MOST_AHEAD: Final = 1000
@@ -78,19 +79,6 @@ class Obstacles:
     higher: RunsAhead
     earlier: RunsAhead
     waits_for: list[AwaitedRun]
-
-
-@dataclass(frozen=True, slots=True)
-class BackfilledTicks:
-    """How many of the ticks of a skipped row a backfill runs or has run."""
-
-    backfill_id: int
-    ticks: int
-
-    @property
-    def sentence(self) -> str:
-        """For users, without a full stop."""
-        return f"{counted(self.ticks, 'tick')} of it in backfill {self.backfill_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
