@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from testbed.synchronous_standby import UNCONFIRMED, SynchronousStandby
+from testbed.standby import UNCONFIRMED, Standby
 from tests.chaos.processes import Watcher, Worker, wait_until
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
@@ -41,13 +41,13 @@ def check(dsn: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def standby(postgres_folder: Path) -> Iterator[tuple[str, SynchronousStandby]]:
+def standby(postgres_folder: Path) -> Iterator[tuple[str, Standby]]:
     """The DSN of a migrated primary, and its standby."""
     settings = {"max_connections": "100", "fsync": "off"}
     with EmbeddedPostgres(postgres_folder / "primary", settings=settings, trusting=True) as primary:
         asyncio.run(migrate(primary.dsn))
-        standby = SynchronousStandby(primary, postgres_folder / "standby")
-        with standby.streaming():
+        standby = Standby(primary, postgres_folder / "standby")
+        with standby.confirming():
             yield primary.dsn, standby
 
 
@@ -65,7 +65,7 @@ def test_a_role_that_may_send_no_messages_sees_no_hanging_commits(postgres_folde
 
 
 def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(
-    standby: tuple[str, SynchronousStandby], tmp_path: Path
+    standby: tuple[str, Standby], tmp_path: Path
 ) -> None:
     dsn, server = standby
     with (

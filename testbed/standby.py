@@ -1,4 +1,4 @@
-"""A primary with a synchronous standby that can be frozen: while it is, no commit of the primary is confirmed."""
+"""A standby of a primary: a synchronous one that can be frozen, or an asynchronous one that falls behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNCONFIRMED: Final = "&options=-c%20synchronous_commit%3Doff"  # the commits of a session that waits for no standby
 
 
-class SynchronousStandby:
+class Standby:
     """The standby of `primary`, a running server that trusts its socket. `nobody` must be able to enter its folder."""
 
     def __init__(self, primary: EmbeddedPostgres, folder: Path) -> None:
@@ -33,9 +33,15 @@ class SynchronousStandby:
 
     @contextmanager
     def streaming(self) -> Generator[None]:
-        """Runs the standby, and makes the primary's commits wait for it."""
+        """Runs the standby. No commit waits for it."""
         with self._server:
             wait_for(lambda: self._ask("select exists (select from pg_stat_replication where state = 'streaming')"))
+            yield
+
+    @contextmanager
+    def confirming(self) -> Generator[None]:
+        """Runs the standby, and makes the primary's commits wait for it."""
+        with self.streaming():
             self._require("walreceiver")
             wait_for(lambda: self._ask("select exists (select from pg_stat_replication where sync_state = 'sync')"))
             try:
@@ -53,6 +59,24 @@ class SynchronousStandby:
         """Lets the processes go on."""
         for pid in self._processes():
             os.kill(pid, signal.SIGCONT)
+
+    def fall_behind(self) -> None:
+        """Ends the replication: all commits so far have arrived, and no later one will."""
+        wait_for(lambda: self._ask("select pg_current_wal_lsn() <= max(replay_lsn) from pg_stat_replication"))
+        with psycopg.connect(self._server.dsn, autocommit=True) as conn:
+            conn.execute("alter system set primary_conninfo = ''")
+            conn.execute("select pg_reload_conf()")
+        wait_for(lambda: self._ask("select not exists (select from pg_stat_replication)"))
+
+    def promote(self) -> None:
+        """Makes it a primary."""
+        with psycopg.connect(self._server.dsn, autocommit=True) as conn:
+            conn.execute("select pg_promote()")
+
+    @property
+    def dsn(self) -> str:
+        """The superuser's DSN."""
+        return self._server.dsn
 
     def _copy_primary(self, folder: Path) -> None:
         account = server_account()
