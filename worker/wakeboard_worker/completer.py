@@ -10,8 +10,8 @@ connection and closes it, and the server rolls the transaction back. If the work
 outcome is still blocked after a whole lease, the worker exits, which ends the transaction, too. It does not exit if
 none of its handlers can hold the lock.
 
-If a lock stops a whole statement, all outcomes of it are blocked, and the second connection sends them in ever smaller
-parts, so that only those wait that need the lock. A failure that pauses its limit key (`RetryAfter(limit=True)`) is
+If a lock stops a whole statement, all outcomes of it are blocked. The second connection sends each alone, so that only
+those wait that need the lock. A failure that pauses its limit key (`RetryAfter(limit=True)`) is
 blocked while that key is locked: no run of the key can start then. After ten seconds it is reported without the pause.
 """
 
@@ -26,7 +26,7 @@ from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Times
 from wakeboard.errors import DatabaseUnavailable, Locked, MissingRight, WakeboardError
 from wakeboard.store.connection import cancel_and_abort
 from wakeboard.text.humanize import counted, named_runs
-from wakeboard_worker.in_flight import Outcomes, lease_of
+from wakeboard_worker.in_flight import lease_of
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard_worker.attempt import Attempt
     from wakeboard_worker.heartbeat import Heartbeat
-    from wakeboard_worker.in_flight import BlockedOutcome, InFlightBuffer, Outcome
+    from wakeboard_worker.in_flight import BlockedOutcome, InFlightBuffer, Outcome, Outcomes
 
 _Item = TypeVar("_Item", bound="Outcome")
 
@@ -46,7 +46,7 @@ BATCH_SIZE = 1000  # most outcomes in one statement
 MEASURABLE_S = 0.001  # a handler that took less is stored as one that took no time, which costs the database nothing
 MOMENT_S = 0.25  # such a handler is stored as having ended now, if it ended within this time
 BLOCKED_RETRY_S = 0.5  # between two reports of a blocked outcome
-SPLIT_S = 5.0  # how long blocked outcomes of one kind are sent in smaller parts, before the others are sent
+BLOCKED_ROUND_S = 5.0  # for one report of the blocked outcomes; the next one may begin with those that are left
 PAUSE_WITHIN_S = 10.0  # how long a failure waits for its locked limit key, which it pauses
 HEARTBEAT_DELAY_S = 1.0  # the time in which the heartbeat notices that a lease has expired
 
@@ -82,19 +82,16 @@ class Completer:
 
     async def _report_all(self, connection: ReconnectingConnection[WorkerStore], outcomes: Outcomes) -> None:
         counts = self._in_flight.counts
-        until = _split_until()
         for batch in _batches(outcomes.succeeded):
-            completed = await self._complete(connection, batch, until, outcomes.results)
+            completed = await self._complete(connection, batch, outcomes.results)
             counts.succeeded += len(completed)  # after the wait, in which another task may count
-        until = _split_until()
         for batch in _batches(outcomes.failures):
-            failed = await self._report(connection, batch, lambda store, items: store.fail(items), until)
+            failed = await self._report(connection, batch, lambda store, items: store.fail(items))
             cancelled = sum(failure.cancelled for failure in failed)
             counts.cancelled += cancelled
             counts.failed += len(failed) - cancelled
-        until = _split_until()
         for batch in _batches(outcomes.releases):
-            released = await self._report(connection, batch, lambda store, items: store.release(items), until)
+            released = await self._report(connection, batch, lambda store, items: store.release(items))
             snoozed = sum(release.reason == SNOOZED for release in released)
             counts.snoozed += snoozed
             counts.released += len(released) - snoozed
@@ -103,27 +100,22 @@ class Completer:
         self,
         connection: ReconnectingConnection[WorkerStore],
         attempts: Sequence[Attempt],
-        split_until: float,
         results: Mapping[Attempt, str],
     ) -> Sequence[Attempt]:
         async def complete(store: WorkerStore, items: Sequence[Attempt]) -> list[int]:
             ids, epochs = [attempt.id for attempt in items], [attempt.epoch for attempt in items]
             return await store.complete(ids, epochs, _json_object(results, items), _measured_times(items))
 
-        return await self._report(connection, attempts, complete, split_until, results)
+        return await self._report(connection, attempts, complete, results)
 
     async def _report(
         self,
         connection: ReconnectingConnection[WorkerStore],
         items: Sequence[_Item],
         operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
-        split_until: float,
         results: Mapping[Attempt, str] | None = None,
     ) -> Sequence[_Item]:
-        """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted.
-
-        If they are blocked, the second connection sends them in smaller parts until `split_until` (monotonic).
-        """
+        """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted."""
         while self._heartbeat.leases_valid():
             try:
                 store = await connection.store()
@@ -134,22 +126,14 @@ class Completer:
                 outages.lost("blocked outcomes", error)
                 for item in items:
                     self._in_flight.block(item, _result_of(item, results))
-                if connection is self._connection or len(items) == 1 or time.monotonic() > split_until:
-                    return []
-                halves = items[: len(items) // 2], items[len(items) // 2 :]
-                parts = [await self._report(connection, half, operation, split_until, results) for half in halves]
-                return [item for part in parts for item in part]
+                return []
             except (DatabaseUnavailable, MissingRight) as error:  # a right that was revoked may be granted again
                 outages.lost("outcomes", error)
                 await connection.pause()
                 continue
             except WakeboardError:
                 if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
-                    return [
-                        one
-                        for item in items
-                        for one in await self._report(connection, [item], operation, split_until, results)
-                    ]
+                    return [one for item in items for one in await self._report(connection, [item], operation, results)]
                 log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
                 break
             if refused:
@@ -223,20 +207,14 @@ class Completer:
                 await self._blocked_connection.close()
 
     async def _report_blocked(self) -> None:
-        blocked = list(self._in_flight.blocked.values())
-        random.shuffle(blocked)  # so that the same ones are not always in the part that meets a lock first
+        """Report each alone. They are in a random order, as a lock may take all the time of a round."""
+        blocked, until = list(self._in_flight.blocked.values()), time.monotonic() + BLOCKED_ROUND_S
+        random.shuffle(blocked)
         for each in blocked:
             self._give_up_pause(each)
-        outcomes = [each.outcome for each in blocked]
-        failures = [each for each in outcomes if isinstance(each, Failure)]
-        releases = [each for each in outcomes if isinstance(each, Release)]
-        succeeded = [each for each in outcomes if not isinstance(each, Failure | Release)]
-        results = {
-            each.outcome: each.result
-            for each in blocked
-            if each.result is not None and not isinstance(each.outcome, Failure | Release)
-        }
-        await self._report_all(self._blocked_connection, Outcomes(succeeded, failures, releases, results))
+            await self._report_all(self._blocked_connection, each.alone())
+            if time.monotonic() > until:
+                break
 
     def _give_up_pause(self, blocked: BlockedOutcome) -> None:
         """Report a failure without the pause of its limit key, if that key is locked for long or the worker ends."""
@@ -293,10 +271,6 @@ class Completer:
             executor.abandoned or any(attempt.has_outcome for attempt in executor.running.values())
             for executor in self._in_flight.executors
         )
-
-
-def _split_until() -> float:
-    return time.monotonic() + SPLIT_S
 
 
 def _measured_times(attempts: Sequence[Attempt]) -> dict[int, Times]:

@@ -26,7 +26,7 @@ from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wakeboard.engine.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
-from wakeboard.engine.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal, Times
+from wakeboard.engine.worker_api import DISCONNECTED, NOT_STARTED, Failure, Release, Renewal, Times
 from wakeboard.text.humanize import counted, named_runs
 from wakeboard_worker.logs import log, run_lines, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from wakeboard.engine.handlers import Handler
     from wakeboard.engine.run import ClaimedRow
-    from wakeboard.engine.worker_api import Attention, Failure
+    from wakeboard.engine.worker_api import Attention
     from wakeboard_worker.attempt import Attempt, AttemptContext
 
 Outcome: TypeAlias = "Attempt | Failure | Release"  # an Attempt: it succeeded
@@ -86,6 +86,16 @@ class BlockedOutcome:
     result: str | None
     since: float
     lease_lost: bool = False
+
+    def alone(self) -> Outcomes:
+        """Return the outcome as the only one to report."""
+        match self.outcome:
+            case Failure() as failure:
+                return Outcomes([], [failure], [], {})
+            case Release() as release:
+                return Outcomes([], [], [release], {})
+            case attempt:
+                return Outcomes([attempt], [], [], {} if self.result is None else {attempt: self.result})
 
 
 @dataclass(slots=True)
