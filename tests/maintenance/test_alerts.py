@@ -351,24 +351,6 @@ async def test_a_rule_that_cannot_be_measured_does_not_stop_the_others(store: Ma
     assert [row.rule for row in await alerts(store)] == ["b"]
 
 
-async def test_locked_alerts_delay_no_other_alert(store: MaintenanceStore, database: str):
-    rules = [rule_of(name=f"rule-{number}", dead=1) for number in range(MAX_LOCKED)]  # all but the first are locked
-    await enqueue(store)
-    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
-    await evaluate(store, *rules)
-    async with connected(database) as holder:
-        await rows(holder, "begin")
-        await rows(holder, "select from alerts where rule <> 'rule-0' for update")
-        await rows(store, "set statement_timeout = '1900ms'")  # less than a lock_timeout of the functions
-        began = await rows(store, "select now()")
-        with pytest.raises(Locked):
-            await evaluate(store, *rules)
-        assert await rows(store, "select rule from alerts where seen_at > %s", *began[0]) == [("rule-0",)]
-        await rows(holder, "rollback")
-    await evaluate(store, *rules)
-    assert len(await rows(store, "select rule from alerts where seen_at > %s", *began[0])) == MAX_LOCKED
-
-
 async def test_an_evaluation_waits_for_locks_for_a_bounded_time_in_all(
     store: MaintenanceStore, database: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.schedules import MISFIRE_GRACE, connected, rows
+from tests.maintenance.schedules import MISFIRE_GRACE, rows
 from wakeboard.declared.reloaded_file import ReloadedFile
 from wakeboard.engine.retention import Retention
 from wakeboard.limits.file import load_limit_file
@@ -54,26 +54,3 @@ async def test_a_changed_file_changes_the_limit_and_a_bad_or_missing_one_does_no
     assert await limit_after(FILE % "5/minute") == [(5,)]
     (actor, source) = (await rows(store, "select distinct actor, source from audit_log"))[0]
     assert (actor, source) == ("k8s:one", "kubectl")
-
-
-async def test_a_locked_limit_is_a_failure_of_the_task_until_it_is_set(
-    store: MaintenanceStore, tmp_path: Path, database: str
-):
-    path = tmp_path / "limits.yaml"
-    loop = MaintenanceLoop(
-        misfire_grace=MISFIRE_GRACE,
-        retention=Retention.from_settings(read_settings()),
-        limits=ReloadedFile(path, load_limit_file, list[str]().extend).content,
-        source="k8s:one",
-    )
-    path.write_text(FILE % "60/minute")
-    assert (await loop.run_due(store, 0)).failures == {}
-    path.write_text(FILE % "600/minute")
-    async with connected(database) as holder:
-        await rows(holder, "begin")
-        await rows(holder, "select key from job_limits for update")
-        failures = (await loop.run_due(store, LIMITS_INTERVAL_S)).failures
-        assert str(failures["limits"]).startswith("the limits of api are not set")
-        await rows(holder, "rollback")
-    assert (await loop.run_due(store, 2 * LIMITS_INTERVAL_S)).failures == {}
-    assert await rows(store, "select rate_count from job_limits where key = 'api'") == [(600,)]

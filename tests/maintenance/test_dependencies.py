@@ -24,7 +24,6 @@ from wakeboard.backfills.rules import BackfillRange
 from wakeboard.dependencies import dependents
 from wakeboard.dependencies.dependents import JOINS_PER_CALL, enqueue_dependents
 from wakeboard.dependencies.rules.joined_ticks import tick_before, ticks_between
-from wakeboard.schedules import sync
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.dst_ticks import dst_ticks_for
@@ -104,24 +103,6 @@ async def test_one_end_may_create_more_runs_than_a_batch_holds(
     assert (await enqueue_dependents(store)).runs == children - first_runs
 
 
-async def test_a_child_may_be_declared_before_its_parent(store: MaintenanceStore) -> None:
-    await put(store, following("transform", "extract"))
-    await put(store, following("transform", "extract"), declared("extract"))
-    await make_due(store, "extract")
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    await drain(store)
-    assert len(await ticks_of(store, "transform")) == 1
-
-
-async def test_an_edit_counts_for_runs_that_have_not_ended(store: MaintenanceStore) -> None:
-    await put(store, declared("extract"), declared("transform"))
-    tick = await make_due(store, "extract")
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    await put(store, declared("extract"), following("transform", "extract"))
-    await drain(store)
-    assert await ticks_of(store, "transform") == [tick]
-
-
 async def die(store: MaintenanceStore, name: str) -> None:
     """Lets the run of a schedule die."""
     await rows(
@@ -162,55 +143,6 @@ async def test_a_tick_that_waited_for_a_dead_run_continues_when_after_does_not_n
     assert await ticks_of(store, "transform") == [tick], "each tick becomes one run"
 
 
-async def test_only_the_newest_tick_continues_when_an_entry_without_a_run_is_removed(store: MaintenanceStore) -> None:
-    await put(store, declared("extract"), declared("rates"), following("transform", "extract", "rates"))
-    first, *later = [TICK + day * DAY for day in range(3)]
-    await insert_ticks(store, "extract", [first, *later])
-    await insert_ticks(store, "rates", [first])
-    await drain(store)
-    assert await ticks_of(store, "transform") == [first]
-    await put(store, declared("extract"), declared("rates"), following("transform", "extract"))
-    await enqueue_dependents(store)
-    assert await ticks_of(store, "transform") == [first, later[-1]]
-
-
-async def test_a_new_schedule_gets_no_runs_of_the_past(store: MaintenanceStore) -> None:
-    await put(store, declared("extract"), following("transform", "extract"))
-    await insert_ticks(store, "extract", [TICK])
-    await drain(store)
-    both = declared("extract"), following("transform", "extract")
-    await put(store, *both, following("report", "extract", "transform"))
-    await put(store, *both, following("report", "extract"))
-    await enqueue_dependents(store)
-    assert await ticks_of(store, "report") == []
-
-
-async def test_a_waiting_tick_waits_for_an_entry_that_an_edit_adds(store: MaintenanceStore) -> None:
-    both = declared("extract"), declared("rates")
-    await put(store, *both, following("transform", "extract"))
-    await rows(store, "select pause('schedule:' || id) from job_definitions where name = 'transform'")
-    await insert_ticks(store, "extract", [TICK])
-    await drain(store)
-    await put(store, *both, following("transform", {"schedule": "extract", "outcome": "Ended"}, "rates"))
-    await rows(store, "select resume('schedule:' || id) from job_definitions where name = 'transform'")
-    await enqueue_dependents(store)
-    assert await ticks_of(store, "transform") == []
-    await insert_ticks(store, "rates", [TICK])
-    await drain(store)
-    assert await ticks_of(store, "transform") == [TICK]
-
-
-async def test_an_edit_that_removes_after_stops_it(store: MaintenanceStore) -> None:
-    await put(store, declared("extract"), following("transform", "extract"))
-    await put(store, declared("extract"), declared("transform", schedule=None))
-    await make_due(store, "extract")
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    await drain(store)
-    assert await ticks_of(store, "transform") == []
-    assert await rows(store, "select true from schedule_dependencies") == []
-    assert await rows(store, "select true from job_definitions where has_dependents") == []
-
-
 async def test_a_schedule_that_had_a_cron_expression_does_not_repeat_its_ticks(store: MaintenanceStore) -> None:
     await put(store, declared("extract"), declared("transform"))
     tick = await make_due(store)
@@ -220,17 +152,6 @@ async def test_a_schedule_that_had_a_cron_expression_does_not_repeat_its_ticks(s
     await rows(store, "select replay(array(select id from job_run_history where schedule = 'team/extract'))")
     await drain(store)
     assert await ticks_of(store, "transform") == [tick]
-
-
-async def test_a_removed_schedule_gets_no_runs(store: MaintenanceStore) -> None:
-    await put(store, declared("extract"), following("transform", "extract"))
-    await rows(
-        store, "select remove_definitions('file:test', array(select id from job_definitions where name = 'transform'))"
-    )
-    await make_due(store, "extract")
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    await drain(store)
-    assert await ticks_of(store, "transform") == []
 
 
 async def test_the_removal_and_the_return_of_a_parent_change_the_status_of_its_child(store: MaintenanceStore) -> None:
@@ -295,23 +216,6 @@ def test_a_day_has_the_hours_that_its_clock_shows(day: str, hours: int) -> None:
 # -- locks of other transactions
 
 
-async def test_a_locked_run_of_a_new_parent_delays_only_the_schedule_that_shall_run_after_it(
-    store: MaintenanceStore, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sync, "TRIES", 1)  # each waits for two seconds
-    await put(store, declared("extract"), declared("other"))
-    await make_due(store, "extract")
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    wanted = [declared("extract"), following("transform", "extract"), declared("other", timeoutSeconds=77)]
-    async with connected(database) as holder, holder.conn.transaction():
-        await rows(holder, "select from job_runs for no key update")
-        report = await put(store, *wanted)
-        assert (report.updated, report.contended) == (["team/other"], ["team/transform"])
-    assert (await put(store, *wanted)).created == ["team/transform"]
-    await drain(store)
-    assert len(await ticks_of(store, "transform")) == 1
-
-
 async def test_ticks_to_check_of_a_locked_schedule_hold_up_no_other_one(store: MaintenanceStore, database: str) -> None:
     daily = (declared("daily", schedule="0 0 * * *"), declared("hourly", schedule="0 0 * * *"))
     entries = ("daily", {"schedule": "hourly", "ticks": "All"})
@@ -341,82 +245,7 @@ async def test_ticks_to_check_of_a_locked_schedule_hold_up_no_other_one(store: M
     assert await rows(store, "select true from schedule_ticks where waits_for = 'check'") == []
 
 
-async def test_a_tick_waits_no_longer_for_a_parent_that_was_removed_from_after(store: MaintenanceStore) -> None:
-    daily = (declared("daily", schedule="0 0 * * *"), declared("hourly", schedule="0 * * * *"))
-    await put(store, *daily, following("report", "daily", {"schedule": "hourly", "ticks": "All"}))
-    midnight = datetime(2026, 1, 6, tzinfo=UTC)
-    await insert_ticks(store, "daily", [midnight])
-    await drain(store)
-    assert await ticks_of(store, "report") == []
-    await put(store, *daily, following("report", "daily"))
-    await enqueue_dependents(store)
-    assert await ticks_of(store, "report") == [midnight]
-
-
 # -- edits of the graph
-
-
-@pytest.mark.parametrize("entries", [["extract", "rates"], ["rates"], []], ids=["added", "replaced", "removed"])
-@pytest.mark.parametrize("suspended", [False, True])
-async def test_a_tick_whose_run_is_not_created_yet_waits_for_the_entries_of_an_edit(
-    store: MaintenanceStore, entries: list[str], suspended: bool
-) -> None:
-    both = declared("extract"), declared("rates")
-
-    def edited(**spec: Any) -> DesiredSchedule:
-        return following("transform", *entries, **spec) if entries else declared("transform", **spec)
-
-    await put(store, *both, following("transform", "extract"))
-    await rows(store, "select pause('schedule:' || id) from job_definitions where name = 'transform'")
-    await insert_ticks(store, "extract", [TICK])
-    await drain(store)
-    await put(store, *both, edited(suspend=suspended))
-    await put(store, *both, edited())
-    await rows(store, "select resume('schedule:' || id) from job_definitions where name = 'transform'")
-    await enqueue_dependents(store)
-    assert await ticks_of(store, "transform") == []
-    await insert_ticks(store, "rates", [TICK])
-    await drain(store)
-    assert await ticks_of(store, "transform") == ([TICK] if entries else [])
-
-
-async def test_an_added_entry_creates_no_run_of_the_past(store: MaintenanceStore) -> None:
-    both = declared("extract"), declared("rates")
-    await put(store, *both, following("transform", "extract"))
-    await insert_ticks(store, "extract", [TICK])
-    await drain(store)
-    await insert_ticks(store, "rates", [TICK + DAY])
-    await drain(store)
-    await put(store, *both, following("transform", "extract", "rates"))
-    await drain(store)
-    assert await ticks_of(store, "transform") == [TICK]
-
-
-async def test_a_tick_that_ran_by_a_cron_expression_replaces_nothing(store: MaintenanceStore) -> None:
-    spec: dict[str, Any] = {"concurrencyPolicy": "Replace"}
-    await put(store, declared("extract"), declared("transform", **spec))
-    tick = await make_due(store)
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    await put(store, declared("extract"), following("transform", "extract", **spec))
-    await succeed(store)
-    await enqueue_dependents(store)
-    assert await rows(store, "select status::text from all_runs where schedule = 'team/transform'") == [("queued",)]
-    assert await ticks_of(store, "transform") == [tick]
-
-
-async def test_a_tick_that_ran_by_a_cron_expression_forbids_no_later_one(store: MaintenanceStore) -> None:
-    spec: dict[str, Any] = {"concurrencyPolicy": "Forbid"}
-    await put(store, declared("extract"), declared("transform", **spec))
-    tick = await make_due(store)
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    ((run, epoch),) = await claim(store, limited=True)
-    await rows(store, "select complete(7, %s, %s)", [run], epoch)
-    await put(store, declared("extract"), following("transform", "extract", **spec))
-    await insert_ticks(store, "extract", [tick + HOUR])
-    await succeed(store)
-    await enqueue_dependents(store)
-    assert await ticks_of(store, "transform") == [tick, tick + HOUR]
-    assert await rows(store, "select true from all_runs where status = 'skipped'") == []
 
 
 @pytest.mark.parametrize("paused", [False, True])

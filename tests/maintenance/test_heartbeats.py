@@ -78,21 +78,6 @@ async def test_a_failed_evaluation_alone_withholds_no_heartbeat(store: Maintenan
     assert "wakeboard check" in error
 
 
-async def test_heartbeats_stop_while_the_row_of_a_rule_is_locked(store: MaintenanceStore, database: str):
-    """No process can claim its evaluation then."""
-    rule = rule_of(dead=1)
-    await evaluate(store, rule)
-    async with connected(database) as holder:
-        await rows(store, "update alert_rules set evaluated_at = now() - interval '91 s'")
-        await rows(holder, "begin")
-        await rows(holder, "select from alert_rules for update")
-        beat, error = await beat_and_error(store, rule)
-        assert not beat
-        assert error.startswith("1 alert rule cannot be measured: rule since ")
-        await rows(holder, "rollback")
-    assert await beat_and_error(store, rule) == (True, "")
-
-
 async def test_a_rule_that_no_process_could_claim_is_not_measured(store: MaintenanceStore):
     with pytest.raises(WakeboardError, match=r"^1 alert rule cannot be measured: rule$"):
         await require_measured(store, [rule_of(dead=1)])
@@ -171,11 +156,6 @@ async def test_a_claim_of_the_former_release_which_reports_nothing_is_no_failure
     await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")
     await store.claim_alert_rules(former)
     await require_measured(store, [rule])
-
-
-async def test_an_error_names_five_rules_that_cannot_be_measured(store: MaintenanceStore):
-    with pytest.raises(WakeboardError, match=r"^7 alert rules cannot be measured: r0, r1, r2, r3, r4 and 2 more$"):
-        await require_measured(store, [rule_of(name=f"r{number}", dead=1) for number in range(7)])
 
 
 async def test_many_rules_are_claimed_in_parts(store: MaintenanceStore):

@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.maintenance.schedules import (
-    HOUR,
     MISFIRE_GRACE,
     SOURCE,
-    claim,
     connected,
     declared,
     definition,
-    history,
-    hourly,
-    make_due,
     put,
     rows,
-    runs,
 )
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.schedules.prune import needs_confirmation
-from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.schedules.sync import sync
 
 if TYPE_CHECKING:
@@ -55,40 +48,6 @@ async def test_what_is_no_longer_declared_is_removed_on_request(store: Maintenan
     assert (report.removed, report.missing, report.unchanged) == (["team/b"], [], ["team/a"])
     assert await definition(store, "b", "removed_at is not null, next_run_at") == (True, None)
     assert (await put(store, declared("a"), prune=True)).removed == []
-
-
-async def test_what_is_queued_is_cancelled_what_runs_may_finish_what_is_dead_stays(store: MaintenanceStore):
-    await put(store, declared("a"))
-    for _ in range(3):
-        await AdminStore(store.conn).run_now(await definition(store, "a", "id"))
-    ((running, epoch), *_) = await claim(store)
-    await rows(store, "update job_runs set status='queued', locked_by=0, locked_until='epoch' where id <> %s", running)
-    await rows(store, "update job_runs set status = 'dead', dead_at = now() where id = (select max(id) from job_runs)")
-    await put(store, prune=True)
-    assert await runs(store) == ["running", "dead"]
-    assert await history(store, columns="status::text, reason") == [("cancelled", "ScheduleRemoved")]
-    assert not await rows(store, "select complete(7, array[%s]::bigint[], %s)", running, epoch)
-
-
-async def test_ticks_that_were_due_are_recorded_as_skipped(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
-    await make_due(store, ago=3 * HOUR)
-    assert (await put(store, prune=True)).removed == ["team/a"]
-    assert await runs(store) == []
-    assert [(status, reason) for status, reason, _ in await history(store)] == [("skipped", "ScheduleRemoved")]
-
-
-async def test_what_comes_back_is_the_same_row_and_its_past_does_not_fire(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
-    before = await definition(store, "a", "id")
-    await make_due(store, ago=3 * HOUR)
-    await schedule_due_ticks(store, misfire_grace=HOUR)
-    last_tick = await definition(store, "a", "last_tick_at")
-    await put(store, prune=True)
-    report = await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}), prune=True)
-    assert report.updated == ["team/a"]
-    assert await definition(store, "a", "id, generation, removed_at, last_tick_at") == (before, 2, None, last_tick)
-    assert await definition(store, "a", "next_run_at > greatest(now(), last_tick_at)")
 
 
 async def test_a_schedule_that_had_stopped_comes_back_with_a_cursor(store: MaintenanceStore):

@@ -173,21 +173,6 @@ async def test_several_maintainers_count_everything_once(store: MaintenanceStore
     await check_everything(store)
 
 
-async def test_a_second_maintainer_does_not_wait_for_the_first(store: MaintenanceStore, database: str):
-    await begin_at(store, "now() - interval '2 hours'")
-    async with connected(database) as other, other.conn.transaction():
-        await rows(other, "select roll_up(always => true)")
-        async with asyncio.timeout(10):
-            assert not await store.roll_up(timedelta())
-
-
-async def test_another_call_within_the_interval_does_nothing(store: MaintenanceStore):
-    await roll_up_all(store)
-    ((before,),) = await rows(store, "select rolled_up_at from rollup_progress")
-    assert not await store.roll_up(HOUR)
-    assert await rows(store, "select rolled_up_at from rollup_progress") == [(before,)]
-
-
 async def test_a_call_that_began_before_another_one_counts_nothing_again(store: MaintenanceStore, database: str):
     """Its statement waits until the other call has counted everything and committed."""
     await generate(store, days=3, runs=3000)

@@ -79,29 +79,6 @@ async def test_a_due_tick_becomes_a_run_with_the_values_of_its_schedule(store: M
     assert await definition(store, "a", "next_run_at > now() + interval '1 day'")
 
 
-async def test_a_tick_is_not_enqueued_again_after_its_run_was_deleted(store: MaintenanceStore):
-    await put(store, declared("a"))
-    tick = await make_due(store)
-    await make_ticks(store)
-    await rows(store, "delete from job_runs")
-    await rows(store, "update job_definitions set next_run_at = %s", tick)  # by hand: the cursor alone
-    assert await make_ticks(store) == (1, 0, 0, 0)
-    assert await runs(store) == []
-
-
-async def test_skipped_ticks_are_one_row_of_history_for_each_stretch(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), startingDeadlineSeconds=5 * 3600))
-    first = await make_due(store, ago=10 * HOUR)
-    _, made, skipped, _ = await make_ticks(store)
-    assert made == 1
-    columns = "status::text, trigger::text, reason, scheduled_for, skipped_until, skipped_count, schedule, attempts"
-    too_late, caught_up = await history(store, columns=columns)
-    last_too_late = first + (too_late[5] - 1) * HOUR
-    assert too_late == ("skipped", "tick", "TooLate", first, last_too_late, too_late[5], "team/a", 0)
-    assert caught_up[:4] == ("skipped", "tick", "CatchUpLatest", last_too_late + HOUR)
-    assert too_late[5] + caught_up[5] == skipped
-
-
 async def test_what_is_missing_of_the_history_is_made(store: MaintenanceStore):
     await rows(
         store,
@@ -155,37 +132,6 @@ async def test_a_repaired_definition_continues_where_it_stopped(store: Maintenan
     assert await runs(store, columns="scheduled_for") == [tick]
 
 
-async def test_an_edited_cursor_or_generation_makes_a_plan_void(store: MaintenanceStore):
-    await put(store, declared("a"), declared("b"), declared("c"))
-    await make_due(store)
-    due = await store.due_definitions()
-    plans = [plan_ticks(each, FIVE_MINUTES) for each in due]
-    await rows(store, "update job_definitions set generation = 2 where name = 'a'")
-    await rows(store, "update job_definitions set next_run_at = next_run_at - interval '1 s' where name = 'b'")
-    assert tuple(await store.enqueue_due_ticks(plans)) == (1, 1, 0, 0)
-    assert await runs(store, columns="schedule") == ["team/c"]
-
-
-@pytest.mark.parametrize("change", ["suspended = true", "removed_at = now()"])
-async def test_a_plan_is_void_when_its_schedule_was_suspended_or_removed_meanwhile(
-    store: MaintenanceStore, change: str
-):
-    await put(store, declared("a"))
-    await make_due(store)
-    plans = [plan_ticks(each, FIVE_MINUTES) for each in await store.due_definitions()]
-    await rows(store, f"update job_definitions set {change}")
-    assert tuple(await store.enqueue_due_ticks(plans)) == (0, 0, 0, 0)
-
-
-async def test_a_schedule_locked_by_another_transaction_is_skipped(store: MaintenanceStore, database: str):
-    await put(store, declared("a"), declared("b"))
-    await make_due(store)
-    async with connected(database) as other, other.conn.transaction():
-        await rows(other, "select from job_definitions where name = 'a' for update")
-        assert await make_ticks(store) == (1, 1, 0, 0)
-    assert await make_ticks(store) == (1, 1, 0, 0)
-
-
 async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(store: MaintenanceStore, database: str):
     await put(store, declared("a", concurrencyPolicy="Replace"), declared("b"))
     await make_due(store)
@@ -201,14 +147,6 @@ async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(stor
             await writing
     assert await runs(store, columns="trigger::text") == ["manual"]
     assert await make_ticks(store) == (2, 2, 0, 1)
-
-
-async def test_a_pass_enqueues_more_ticks_than_fit_into_one_statement(store: MaintenanceStore):
-    schedules = 2 * SCHEDULES_PER_BATCH + 10
-    await put(store, declared("first"))
-    await make_due(store)
-    await fill(store, schedules)
-    assert await make_ticks(store) == (schedules, schedules, 0, 0)
 
 
 async def test_slices_together_enqueue_each_tick_once(store: MaintenanceStore):
@@ -291,21 +229,6 @@ async def test_an_outage_or_a_pause_of_frequent_schedules_starts_no_burst(store:
         await AdminStore(store.conn).resume("all")
     await make_ticks(store)
     assert Counter(await runs(store, columns="schedule")) == {"team/latest": 1, "team/ten": 10, "team/two-minutes": 1}
-
-
-@pytest.mark.parametrize("what", ["all", "queue:mail", "schedule"])
-async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: MaintenanceStore, what: str):
-    await put(store, declared("a", queue="mail", schedule=hourly(), catchUp={"policy": "Latest"}), declared("b"))
-    await make_due(store, "a", ago=4 * HOUR)
-    paused = f"schedule:{await definition(store, 'a', 'id')}" if what == "schedule" else what
-    await AdminStore(store.conn).pause(paused, "an incident")
-    await make_ticks(store)
-    assert await runs(store) == []
-    await AdminStore(store.conn).resume(paused)
-    _, made, skipped, _ = await make_ticks(store)
-    assert made == 1
-    assert skipped >= 2
-    assert {reason for _, reason, _ in await history(store)} == {"CatchUpLatest"}
 
 
 async def test_jitter_moves_the_start_and_not_the_tick(store: MaintenanceStore):

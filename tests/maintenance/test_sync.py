@@ -15,7 +15,6 @@ from tests.maintenance.schedules import (
     connected,
     declared,
     definition,
-    history,
     hourly,
     make_due,
     put,
@@ -25,7 +24,6 @@ from tests.maintenance.schedules import (
     yearly,
 )
 from tests.rules.full_spec import FULL_SPEC
-from wakeboard.actions.admin_api import AdminStore
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.schedules.sync import sync
 from wakeboard.ticks.zones import tzdata_version
@@ -122,14 +120,6 @@ async def test_each_source_keeps_to_its_own(store: MaintenanceStore):
     ]
 
 
-async def test_an_edit_in_a_file_is_the_next_generation(store: MaintenanceStore):
-    await put(store, declared("a"))
-    assert (await put(store, declared("a", queue="other"))).updated == ["team/a"]
-    assert await definition(store, "a", "generation, queue::text") == (2, "other")
-    await put(store, declared("a", queue="other"))
-    assert await definition(store, "a", "generation") == 2
-
-
 async def test_an_object_of_a_cluster_keeps_its_own_generation_and_never_goes_back(store: MaintenanceStore):
     await put(store, declared("a", uid="u", generation=5, queue="five"))
     report = await put(store, declared("a", uid="u", generation=4, queue="four"))
@@ -151,16 +141,6 @@ async def test_other_labels_are_stored_and_make_neither_a_generation_nor_another
     ]
     await put(store, declared("a", uid="u1", generation=3))
     assert await rows(store, "select origin, labels from job_definitions") == [("", {})]
-
-
-async def test_other_labels_lose_no_due_tick(store: MaintenanceStore):
-    await put(store, declared("a"))
-    due = await make_due(store, "a")
-
-    await put(store, declared("a", labels={"team": "billing"}))
-
-    assert await runs(store, columns="scheduled_for") == [due]
-    assert await rows(store, "select labels from job_definitions") == [({"team": "billing"},)]
 
 
 async def test_another_object_of_the_same_name_starts_over(store: MaintenanceStore):
@@ -193,23 +173,6 @@ async def test_a_schedule_that_cannot_be_computed_is_logged_and_stops_no_other(s
 # -- edits while ticks are due
 
 
-async def test_what_was_due_runs_as_it_was_declared_then(store: MaintenanceStore):
-    await put(store, declared("a", payload={"v": 1}))
-    tick = await make_due(store)
-    assert (await put(store, declared("a", payload={"v": 2}))).updated == ["team/a"]
-    assert await runs(store, columns="scheduled_for, payload, definition_generation") == [(tick, {"v": 1}, 1)]
-    assert await definition(store, "a", "payload, generation, last_tick_at") == ({"v": 2}, 2, tick)
-    assert await is_ahead(store, "a")
-
-
-async def test_missed_ticks_of_the_old_spec_are_caught_up_by_its_policy(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Latest"}))
-    await make_due(store, ago=4 * HOUR)
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Skip"}))
-    assert len(await runs(store)) == 1
-    assert [reason for _, reason, _ in await history(store)] == ["CatchUpLatest"]
-
-
 async def test_past_ticks_of_a_new_cron_expression_never_run(store: MaintenanceStore):
     await put(store, declared("a"))
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
@@ -229,43 +192,6 @@ async def test_a_tick_enqueued_ahead_of_the_clock_is_not_enqueued_again(store: M
     )
     await put(store, declared("a", schedule="* * * * *", queue="other"))
     assert await definition(store, "a", "next_run_at = last_tick_at + interval '1 minute'")
-
-
-async def test_suspending_records_what_was_due_as_skipped(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
-    await make_due(store, ago=3 * HOUR)
-    await put(store, declared("a", schedule=hourly(), suspend=True))
-    assert await runs(store) == []
-    ((status, reason, count),) = await history(store)
-    assert (status, reason) == ("skipped", "Suspended")
-    assert count in (3, 4)
-    assert await definition(store, "a", "suspended, next_run_at") == (True, None)
-
-
-async def test_resuming_begins_with_the_first_tick_after_now(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), suspend=True))
-    await rows(store, "update job_definitions set last_tick_at = now() - interval '3 hours'")
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
-    assert await is_ahead(store, "a")
-    assert await runs(store) == []
-
-
-async def test_an_edit_during_a_pause_creates_no_run_and_loses_no_tick(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
-    await make_due(store, ago=3 * HOUR)
-    await AdminStore(store.conn).pause("all")
-    await put(store, declared("a", schedule=hourly(), queue="other"))
-    assert await runs(store) == []
-    assert [reason for _, reason, _ in await history(store)] == ["Paused"]
-    assert await is_ahead(store, "a")
-
-
-async def test_runs_that_exist_are_not_changed_by_an_edit(store: MaintenanceStore):
-    await put(store, declared("a", maxAttempts=3))
-    await make_due(store)
-    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-    await put(store, declared("a", maxAttempts=9, queue="other"))
-    assert await runs(store, columns="max_attempts, queue::text") == [(3, "default")]
 
 
 async def test_more_edits_than_fit_into_one_statement(store: MaintenanceStore):

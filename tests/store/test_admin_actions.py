@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 
 def dead(admin: SqlClient, worker: SqlClient) -> int:
     """A run that was given up."""
@@ -241,15 +239,3 @@ def test_actions_on_the_run_of_a_schedule_change_its_status(admin: SqlClient, wo
         getattr(admin, call)(run)
     assert admin.column("select * from pop_changed_definitions()") == [schedule]
     assert admin.column("select * from pop_changed_definitions()") == []
-
-
-def test_a_reason_is_kept_to_two_hundred_characters(admin: SqlClient, worker: SqlClient) -> None:
-    long = "because " * 10_000
-    waiting, running = admin.enqueue(), admin.enqueue()
-    assert admin.value("select answer from cancel(array[%s::bigint], %s)", waiting, long) == "cancelled"
-    assert admin.past(waiting).reason == long[:200]
-    worker.claim()
-    assert admin.value("select answer from cancel(array[%s::bigint], %s)", running, long) == "requested"
-    assert admin.value("select cancel_reason from job_runs where id = %s", running) == long[:200]
-    assert admin.value("select pause('all', %s)", long) is True
-    assert admin.value("select reason from pauses") == long[:200]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.store.sql_clients import SqlClient
-
-pytestmark = pytest.mark.every_postgres
 
 
 def act(client: SqlClient, definition: int, action: str, token: str, *, record_only: bool = False) -> tuple[str, bool]:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 BY = "reason => 'the invoice was wrong', actor => 'ada@example.com', source => 'board'"
 
 
@@ -274,20 +272,6 @@ def test_an_actor_without_a_printable_name_and_an_unknown_source_are_refused(adm
 
 
 # -- payloads ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_replay_with_another_payload_has_that_one_and_says_so(admin: SqlClient, worker: SqlClient) -> None:
-    run = finished(admin, worker)
-    new = admin.value("select new_id from replay(array[%s::bigint], '{\"n\": 2}')", run)
-    assert admin.run(new).payload == {"n": 2}
-    row = only_row(admin)
-    assert (row.run_id, row.new_run_id, row.detail["other_payload"]) == (run, new, True)
-
-
-def test_a_run_now_with_another_payload_has_that_one_and_says_so(admin: SqlClient) -> None:
-    new = admin.value("select id from run_now(%s, '{\"n\": 2}')", admin.define())
-    assert admin.run(new).payload == {"n": 2}
-    assert only_row(admin).detail["other_payload"]
 
 
 def test_a_payload_that_no_run_may_have_is_refused_and_nothing_is_created(admin: SqlClient, worker: SqlClient) -> None:

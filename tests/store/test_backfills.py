@@ -87,18 +87,6 @@ def test_two_declarers_at_once_run_each_tick_once(
     assert ticks_of_runs(admin) == days(80)
 
 
-def test_two_declarers_in_open_transactions_wait_for_each_other(
-    admin: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
-) -> None:
-    schedule = admin.define(**DAILY)
-    with admin.conn.transaction():
-        declare(admin, schedule, days(10))
-        second = meanwhile.submit(declare, other, schedule, days(12))
-        admin.wait_until_blocked(other)
-    assert second.result(30).total == 2
-    assert ticks_of_runs(admin) == days(12)
-
-
 def test_a_tick_whose_run_the_history_has_no_longer_is_known_from_its_backfill(
     admin: SqlClient, worker: SqlClient
 ) -> None:
@@ -165,43 +153,6 @@ def test_a_killed_maintenance_task_loses_and_doubles_no_tick(
     assert ticks_of_runs(admin) == minutes(1800)
 
 
-def test_ten_thousand_ticks_are_declared_beside_thousands_of_skipped_ones(admin: SqlClient) -> None:
-    schedule = admin.define(**DAILY, next_run_at=FIRST, last_tick_at=FIRST - DAY)
-    skipped, many = minutes(10_000)[::2], 5000
-    admin.sql(
-        "select enqueue_due_ticks(array[%s::bigint], '{1}', array[%s::timestamptz], '{null}', array[%s::timestamptz],"
-        " '{null}', '{}', '{}', array_fill(%s::bigint, array[5000]), %s::timestamptz[], %s::timestamptz[],"
-        " array_fill(1::bigint, array[5000]), array_fill('Forbidden'::text, array[5000]))",
-        *(schedule, FIRST, skipped[-1], schedule, skipped, skipped),
-    )
-    assert declare(admin, schedule, minutes(10_000)).found == {"new": many, "skipped": many}
-
-
-# -- beside the schedule -----------------------------------------------------------------------------------------------
-
-
-def test_a_backfill_of_a_removed_schedule_ends(admin: SqlClient) -> None:
-    schedule = admin.define(**DAILY)
-    made = declare(admin, schedule, minutes(1500))
-    admin.sql("select remove_definitions('k8s:one', array[%s::bigint])", schedule)
-    admin.sql("select continue_backfills()")
-    assert state(admin, made.id).cancelled_at is not None
-    assert admin.value("select count(*) from backfill_ticks where run_id is null") == 0
-
-
-# -- pause, resume, cancel ---------------------------------------------------------------------------------------------
-
-
-def test_a_cancelled_backfill_that_is_locked_changes_nothing(admin: SqlClient, other: SqlClient) -> None:
-    made = declare(admin, admin.define(**DAILY), days(3))
-    with other.conn.transaction():
-        other.sql("select id from job_runs order by id limit 1 for update")
-        with pytest.raises(psycopg.errors.LockNotAvailable):
-            admin.sql("select * from cancel_backfill(%s)", made.id)
-    assert state(admin, made.id).finished_at is None
-    assert admin.value("select count(*) from job_runs") == 3
-
-
 # -- the audit log -----------------------------------------------------------------------------------------------------
 
 
@@ -266,13 +217,6 @@ def test_a_schedule_without_ticks_or_that_is_removed_or_missing_is_refused(admin
     for schedule, problem in ((on_demand, "no cron expression"), (removed, "was removed"), (999, "no such schedule")):
         with pytest.raises(psycopg.DatabaseError, match=problem):
             declare(admin, schedule, days(2))
-
-
-def test_a_range_without_a_tick_that_is_left_declares_nothing(admin: SqlClient) -> None:
-    schedule = admin.define(**DAILY)
-    declare(admin, schedule, days(2))
-    assert declare(admin, schedule, days(2)) == (None, 0, {"unfinished": 2})
-    assert admin.value("select count(*) from backfills") == 1
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------

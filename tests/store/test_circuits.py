@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 TICK = (
     "select * from enqueue_due_ticks(array[{id}], array[1], array[{at}], array[{at} + interval '1 h'], array[{at}],"
     " array[null]::text[], array[{id}], array[{at}], '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
@@ -78,28 +76,6 @@ def circuit(admin: SqlClient, definition: int) -> Any:
 
 def end_pause(admin: SqlClient, definition: int) -> None:
     admin.sql("update job_definitions set circuit_probe_at = statement_timestamp() where id = %s", definition)
-
-
-def test_maintenance_opens_it_before_the_next_tick(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 3)
-    admin.sql("delete from definition_changes")
-    assert admin.value("select update_circuits()") == 1
-    assert circuit(admin, definition).is_open
-    assert admin.column("select definition_id from definition_changes") == [definition]
-    assert admin.value("select update_circuits()") == 1
-    assert admin.value("select count(*) from definition_changes") == 1, "a repeat changes nothing"
-
-
-def test_runs_of_users_and_applications_neither_count_nor_wait(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    for _ in range(3):
-        end(worker, admin.value("select id from run_now(%s)", definition), dead=True)
-    assert tick(admin, definition) == "run"
-    worker.claim()
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    assert admin.value("select answer from run_now(%s)", definition) == "queued"
 
 
 def test_the_pause_doubles_with_each_dead_probe_up_to_an_hour(admin: SqlClient, worker: SqlClient) -> None:
@@ -178,26 +154,6 @@ def test_a_discarded_run_whose_workers_stopped_too_often_counts_too(
         assert admin.value("select dead from report_worker_terminated(%s, 'Evicted')", worker.worker_id) == 1
     admin.sql("select discard(%s)", [run])
     assert tick(admin, definition) == "CircuitOpen"
-
-
-def test_a_replay_neither_counts_nor_closes_it(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    runs = dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    admin.sql("select discard(%s)", runs)
-    replayed = admin.value("select new_id from replay(%s)", runs[:1])
-    end(worker, replayed, dead=False)
-    assert tick(admin, definition) == "CircuitOpen"
-
-
-def test_a_tick_that_is_skipped_replaces_no_unfinished_run(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin, policy="Allow")
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    waiting = admin.value("select id from run_now(%s)", definition)
-    admin.sql("update job_definitions set concurrency_policy = 'Replace' where id = %s", definition)
-    assert tick(admin, definition) == "CircuitOpen"
-    assert admin.value("select status from job_runs where id = %s", waiting) == "queued"
 
 
 def row_of(suspend_after_dead: int | None, generation: int) -> str:

@@ -11,8 +11,6 @@ from tests.store.test_reaping import silent
 if TYPE_CHECKING:
     from tests.store.sql_clients import Lease, SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 LEASE_S = 60
 
 

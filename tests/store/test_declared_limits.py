@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 API = {"key": "api", "rate_count": 60, "rate_period_s": 60, "rate_burst": 10}
 PRINTER = {"key": "printer", "max_running": 2}
 

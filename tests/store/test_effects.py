@@ -14,8 +14,6 @@ from wakeboard.errors import LeaseLost, Refused, WakeboardError
 if TYPE_CHECKING:
     from tests.store.sql_clients import Lease, SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 
 @pytest.fixture
 def lease(admin: SqlClient, worker: SqlClient) -> Lease:

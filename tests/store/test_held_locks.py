@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
+pytestmark = pytest.mark.every_postgres
+
 LOCKS: Final = {
     "job_runs": "select from job_runs where id <= {last_held} for update",
     "job_effects": "select from job_effects where run_id <= {last_held} for update",

@@ -8,8 +8,6 @@ import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
@@ -36,13 +34,6 @@ def test_an_empty_batch_is_nothing(worker: SqlClient) -> None:
 
 
 # -- renewing ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_renewed_lease_is_valid_for_another_lease(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim(lease_s=2)
-    assert worker.renew(lease, lease_s=60) == {}
-    assert 59 < admin.value("select extract(epoch from locked_until - now()) from job_runs where id = %s", run) <= 60
 
 
 def test_a_heartbeat_without_runs_keeps_the_worker_registered(admin: SqlClient, worker: SqlClient) -> None:
@@ -95,16 +86,6 @@ def test_a_row_locked_by_another_transaction_is_busy_and_not_lost(
         assert worker.renew(*leases) == {run: "busy"}
     assert worker.renew(*leases) == {}
     assert admin.status(free) == "running"
-
-
-def test_a_busy_row_of_another_worker_is_refused_all_the_same(
-    admin: SqlClient, worker: SqlClient, open_client: Callable[[int], SqlClient]
-) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    with open_client(0).conn.transaction() as locked:
-        locked.connection.execute("select from job_runs for update")
-        assert open_client(72).renew(lease) == {run: "refused"}
 
 
 # -- registering -------------------------------------------------------------------------------------------------------

@@ -10,8 +10,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 
 def test_a_limit_of_zero_starts_no_run(admin: SqlClient, worker: SqlClient) -> None:
     admin.enqueue(limit_key="printer")

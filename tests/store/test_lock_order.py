@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import Lease, SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 OF_WORKERS = ("complete", "fail", "release", "cancel")
 OF_THE_DEAD = ("retry", "discard", "cancel")
 

@@ -9,8 +9,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 DAY_S = 86_400
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
-
-pytestmark = pytest.mark.every_postgres
 
 
 def quarantined(admin: SqlClient, **named: Any) -> int:

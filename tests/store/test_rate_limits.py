@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 
 def limited(admin: SqlClient, runs: int, **values: Any) -> None:
     for _ in range(runs):

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
-
-pytestmark = pytest.mark.every_postgres
 
 EXPIRED = (
     "its lease expired: its worker crashed, hung or lost the database, or another transaction kept the run's row locked"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 Connection = psycopg.Connection[Any]
 
 LATER = datetime(2031, 1, 1, 8, tzinfo=UTC)

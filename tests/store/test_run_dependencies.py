@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 
 def test_each_run_of_enqueue_many_waits_for_its_own_parents(admin: SqlClient, worker: SqlClient):
     with admin.conn.transaction():
@@ -81,19 +79,6 @@ def test_a_replay_reads_the_results_of_the_runs_that_the_first_one_waited_for(ad
         worker.sql("select complete(%s, %s, %s)", worker.worker_id, [run.id], run.epoch)
 
 
-def test_a_replay_of_a_parent_that_succeeded_does_not_stop_the_run_that_waited_for_it(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-):
-    """Also while its end is not yet passed on, and while the replay's transaction is open."""
-    pay = admin.enqueue()
-    ship = admin.enqueue(after=[pay])
-    succeed(worker, pay)
-    with other.conn.transaction():
-        other.sql("select replay(%s)", [pay])
-        assert pass_on(worker).started == 1
-    assert admin.run(ship).run_at.year < 2999
-
-
 def test_a_locked_run_stops_no_other_run_that_waits(admin: SqlClient, worker: SqlClient, other: SqlClient):
     """And idle workers do not look for it again and again."""
     due = "select next_due('{default}', '{ping}', 60)"
@@ -147,15 +132,6 @@ def test_a_wrong_parent_is_refused(admin: SqlClient, parents: list[Any], message
         admin.enqueue(after=parents)
     assert message in str(refused.value)
     assert admin.value("select count(*) from job_runs") == 0
-
-
-def test_a_parent_that_will_not_succeed_is_refused(admin: SqlClient):
-    pay = admin.enqueue()
-    admin.sql("select cancel(%s)", [pay])
-    with pytest.raises(
-        psycopg.Error, match=f"after holds run {pay}, which is cancelled and will not succeed; replay it"
-    ):
-        admin.enqueue(after=[pay])
 
 
 # -- results

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.store.dependencies import MONDAY, TUESDAY, after, days, die, made, pass_on, succeed, tick
+from tests.store.dependencies import MONDAY, TUESDAY, after, days, made, pass_on, succeed, tick
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
-
-pytestmark = pytest.mark.every_postgres
 
 
 @pytest.fixture
@@ -20,23 +18,6 @@ def pipeline(admin: SqlClient) -> tuple[int, int, int]:
     extract, rates, transform = admin.define("extract"), admin.define("rates"), admin.define("transform")
     after(admin, transform, "extract", "rates")
     return extract, rates, transform
-
-
-def test_a_dead_parent_blocks_its_child_until_a_retry_succeeds(
-    admin: SqlClient, worker: SqlClient, pipeline: tuple[int, int, int]
-):
-    extract, rates, transform = pipeline
-    first, second = tick(admin, extract), tick(admin, rates)
-    die(worker, first)
-    succeed(worker, second)
-    pass_on(worker)
-    assert days(admin, transform) == []
-    admin.sql("select pop_changed_definitions()")
-    admin.sql("select retry(%s)", [first])
-    assert transform in admin.column("select pop_changed_definitions()"), "its status named the dead run"
-    succeed(worker, first)
-    pass_on(worker)
-    assert days(admin, transform) == ["Mon"]
 
 
 def test_a_replay_of_an_old_parent_creates_no_second_run(admin: SqlClient, worker: SqlClient):
@@ -108,70 +89,6 @@ def test_ticks_that_wait_for_a_locked_schedule_stop_no_other_ones(
         assert [admin.value("select runs from enqueue_dependents(1)") for _ in range(3)] == [1, 1, 0]
     assert [admin.value("select runs from enqueue_dependents(2)") for _ in range(2)] == [2, 0]
     assert days(admin, first) == days(admin, second) == ["Mon", "Tue"]
-
-
-def test_a_child_whose_runs_die_creates_no_more_and_probes_after_a_pause_that_doubles(
-    admin: SqlClient, worker: SqlClient
-):
-    extract = admin.define("extract")
-    transform = admin.define("transform", suspend_after_dead=3, max_attempts=1)
-    after(admin, transform, "extract")
-    days_of_2026 = iter(range(1, 100))
-
-    def next_tick() -> str:
-        """A tick of both: `run`, or why the child skipped it."""
-        at = admin.value("select ('2026-01-01 00:00+00'::timestamptz + %s * interval '1 d')::text", next(days_of_2026))
-        succeed(worker, tick(admin, extract, at))
-        pass_on(worker)
-        reason = "select reason from job_run_history where definition_id = %s and scheduled_for = %s"
-        return admin.value("select max('run') from job_runs where definition_id = %s", transform) or admin.value(
-            reason, transform, at
-        )
-
-    def live_run() -> int:
-        return admin.value("select id from job_runs where definition_id = %s and dead_at is null", transform)
-
-    def end_dead() -> None:
-        run = live_run()
-        die(worker, run)
-        admin.sql("select discard(%s)", [run])
-
-    def pause() -> int:
-        """Its length in minutes. It is over then, and the ticks that were skipped are older."""
-        admin.sql("select update_circuits()")
-        left = "extract(epoch from circuit_probe_at - statement_timestamp())::float"
-        left_s = admin.value(f"select {left} from job_definitions where id = %s", transform)
-        admin.sql("update job_definitions set circuit_probe_at = statement_timestamp() where id = %s", transform)
-        admin.sql("update job_run_history set finished_at = finished_at - interval '2 h' where reason = 'CircuitOpen'")
-        return round(left_s / 60)
-
-    for _ in range(3):
-        assert next_tick() == "run"
-        end_dead()
-    assert next_tick() == "CircuitOpen"
-    pauses: list[int] = []
-    for _ in range(3):
-        pauses.append(pause())
-        assert next_tick() == "CircuitOpen", "one tick at least is skipped before each probe"
-        assert next_tick() == "run"
-        assert admin.value("select circuit_probe_id from job_definitions where id = %s", transform) == live_run()
-        succeed(worker, tick(admin, extract, f"{2026 + len(pauses)}-01-01 00:00+00"))
-        assert pass_on(worker).runs == 0, "one probe at a time"
-        end_dead()
-    assert pauses == [1, 2, 4]
-    assert next_tick() == "CircuitOpen"
-    pause()
-    assert next_tick() == "CircuitOpen"
-    assert next_tick() == "run"
-    succeed(worker, live_run())
-    assert next_tick() == "run", "the success of the probe has closed it"
-    end_dead()
-    for _ in range(2):
-        assert next_tick() == "run", "dead runs count from zero"
-        end_dead()
-    assert next_tick() == "CircuitOpen"
-    admin.sql("select resume(%s)", f"schedule:{transform}")
-    assert next_tick() == "run"
 
 
 @pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace", "Queue"])

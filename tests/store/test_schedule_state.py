@@ -7,15 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import pytest
 
 from wakeboard.store.connection import connect
 from wakeboard.views.queries.schedule_state import ScheduleState, schedule_states
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
-
-pytestmark = pytest.mark.every_postgres
 
 TICKING: dict[str, Any] = {
     "schedule": "0 8 * * *",

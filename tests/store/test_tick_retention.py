@@ -11,8 +11,6 @@ from tests.store.dependencies import MONDAY, TUESDAY, after, days, die, lease, m
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 SUNDAY = "2026-01-04 00:00+00"
 
 

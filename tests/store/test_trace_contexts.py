@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import psycopg
 import pytest
 from opentelemetry import trace
@@ -13,14 +12,11 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 
 import wakeboard
 from wakeboard import Job
-from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.store.sql_clients import SqlClient
-
-pytestmark = pytest.mark.every_postgres
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{SPAN}-01"
@@ -70,16 +66,6 @@ def test_each_run_of_many_gets_the_trace_context(
     assert [run.created for run in keyed] == [True, True, False]
     assert {run_id for run_id, *_ in contexts(admin)} == {run.id for run in (*runs, *keyed)}
     assert wakeboard.enqueue_many(application, []) == []
-
-
-def test_an_async_enqueue_stores_it_too(database: str, admin: SqlClient, in_a_span: None) -> None:
-    async def enqueue() -> list[int]:
-        async with await connect(database) as conn:
-            run = await wakeboard.enqueue(conn, "ping")
-            return [run.id, *(each.id for each in await wakeboard.enqueue_many(conn, [Job("ping")]))]
-
-    assert [run_id for run_id, *_ in contexts(admin)] == [] != (runs := anyio.run(enqueue))
-    assert [run_id for run_id, *_ in contexts(admin)] == runs
 
 
 def test_an_enqueue_outside_of_a_span_stores_none(application: psycopg.Connection[Any], admin: SqlClient) -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 Connection = psycopg.Connection[Any]
 
 

@@ -18,8 +18,6 @@ from wakeboard.store.connection import connect
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 Connection = psycopg.Connection[Any]
 
 LATER = datetime(2031, 1, 1, 8, tzinfo=UTC)
@@ -41,14 +39,6 @@ def test_a_window_of_another_job_type_or_without_one_does_not_count(application:
     assert wakeboard.enqueue(application, "ping", {"customer": 7}).created
     assert wakeboard.enqueue(application, "pong", {"customer": 7}, **HOUR).created
     assert admin.value("select count(*) from job_runs") == 4
-
-
-def test_the_run_belongs_to_the_transaction_of_the_application(
-    application: Connection, other_application: Connection
-) -> None:
-    assert sync(other_application, 7).created
-    other_application.rollback()
-    assert sync(application, 7).created
 
 
 # -- equal values ------------------------------------------------------------------------------------------------------
@@ -145,17 +135,6 @@ def test_a_failed_run_gets_the_newest_payload_and_its_attempts_begin_again(
     worker.complete(worker.claims(first.id))
 
 
-def test_a_replay_is_another_run_and_changes_no_window(
-    application: Connection, admin: SqlClient, worker: SqlClient
-) -> None:
-    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
-    worker.complete(worker.claims(first.id))
-    admin.sql("select replay(%s)", [first.id])
-    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, **REPLACE)
-    assert (again.id, again.created) == (first.id, False)
-    assert admin.value("select payload::jsonb from job_runs") == {"customer": 7, "at": 1}, "of the replay"
-
-
 # -- many in one call --------------------------------------------------------------------------------------------------
 
 
@@ -179,24 +158,6 @@ def test_of_several_in_one_call_the_first_is_kept_or_the_last_replaces_it(
         assert len({run.id for run in made}) == 1
         assert [run.created for run in made] == [created, False, False]
         assert admin.column("select (payload ->> 'at')::integer from job_runs") == [kept]
-
-
-def test_many_replace_those_that_wait(application: Connection, admin: SqlClient, worker: SqlClient) -> None:
-    running = sync(application, 0)
-    worker.claims(running.id)
-    jobs = [Job("ping", {"customer": customer, "at": 1}) for customer in range(3)]
-    wakeboard.enqueue_many(application, jobs, **REPLACE)
-    jobs = [Job("ping", {"customer": customer, "at": 2}, run_at=LATER) for customer in range(4)]
-    assert [run.created for run in wakeboard.enqueue_many(application, jobs, **REPLACE)] == [False, False, False, True]
-    query = "select (payload ->> 'at')::integer, run_at = %s from job_runs order by id"
-    assert admin.sql(query, LATER) == [(None, False), (2, True), (2, True), (2, True)]
-
-
-def test_one_invalid_run_of_many_creates_none(application: Connection, admin: SqlClient) -> None:
-    with pytest.raises(WakeboardError, match="priority is 6"):
-        wakeboard.enqueue_many(application, [Job("ping", {"customer": 1}), Job("ping", {}, priority=6)], **HOUR)
-    assert admin.value("select count(*) from job_runs") == 0
-    assert admin.value("select count(*) from job_unique_keys") == 0
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 SHORT = [
     "null",
     "'0'",
@@ -73,20 +71,6 @@ def test_a_worker_may_keep_more_and_the_operator_less(admin: SqlClient, worker: 
     assert worker.value("select delete_expired(always => true)") == 1
 
 
-def test_a_partition_that_is_being_read_delays_completions_only_briefly(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    """While a session waits to drop a partition, every write to the history waits behind it."""
-    old_week(admin, 9)
-    other.sql("begin")
-    other.sql("select count(*) from job_run_history")
-    settings = admin.value("select proconfig from pg_proc where proname = 'drop_partitions'")
-    assert "lock_timeout=200ms" in settings
-    with pytest.raises(psycopg.errors.LockNotAvailable):
-        worker.sql("select drop_partitions()")
-    other.sql("rollback")
-
-
 @pytest.mark.parametrize(
     "values", ["'6 days', '7 days'", "'0', '0'", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"]
 )
@@ -131,37 +115,6 @@ def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
     admin.sql("update workers set last_seen = now() - interval '5 minutes'")
     assert admin.reap() == (1, 0, 0, 0)
     assert admin.status(run) == "queued"
-
-
-def test_a_tick_of_the_future_is_not_enqueued(admin: SqlClient, worker: SqlClient) -> None:
-    far = [
-        ("'{infinity}'", "'{infinity}'", "'{}'", "'{}'"),
-        ("'{2031-01-01 00:00Z}'", "'{2030-01-01 00:00Z}'", "'{}'", "'{}'"),
-        ("'{2031-01-01 00:00Z}'", "'{epoch}'", "'{1}'", "'{2030-01-01 00:00Z}'"),
-        ("'{infinity}'", "'{epoch}'", "'{}'", "'{}'"),
-    ]
-    for cursor, up_to, ids, ticks in far:
-        with pytest.raises(
-            psycopg.Error,
-            match=r"a tick is in the future; only due ticks are enqueued|a next tick is more than 100 years away",
-        ):
-            worker.sql(
-                f"select enqueue_due_ticks('{{1}}', '{{1}}', '{{epoch}}', {cursor}, {up_to}, '{{null}}',"
-                f" {ids}, {ticks},"
-                " '{}', '{}', '{}', '{}', '{}')"
-            )
-
-
-def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default(admin: SqlClient) -> None:
-    for key in ("schedule:4", "", "a b", "a:b"):
-        with pytest.raises(psycopg.Error, match="limit_key is"):
-            admin.sql("select set_limit(%s, 5)", key)
-    for at_once in (-1, 1_000_001):
-        with pytest.raises(psycopg.Error, match="write a whole number from 0 to 1000000"):
-            admin.sql("select set_limit('printer', %s)", at_once)
-    admin.sql("select set_limit('printer', 5)")
-    admin.sql("select set_limit('printer', null)")
-    assert admin.sql("select max_running, is_explicit from job_limits") == [(1, False)]
 
 
 # What a client can read of a moment: the years 1 to 9999. Postgres stores more, and one such row hid all others.

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 NODE_LOW = "The node was low on resource: memory"
 DISRUPTIONS = ("Evicted", "Preempted", "NodeShutdown", "Drained", "Deleted")
 

@@ -33,16 +33,6 @@ def wait_in_once(run: wakeboard.Run) -> None:
         run.once(conn, "charge")
 
 
-_left_open: list[psycopg.Connection] = []
-
-
-@wakeboard.handler("leave_open")
-async def leave_open(run: wakeboard.Run) -> None:
-    """Returns without the commit."""
-    _left_open.append(psycopg.connect(os.environ["WAKEBOARD_DSN"]))
-    run.once(_left_open[-1], "charge")
-
-
 @wakeboard.handler("hang_behind_its_own_lock")
 def hang_behind_its_own_lock(run: Any) -> None:
     """The same with a direct call: the worker does not know the connection."""
@@ -105,18 +95,6 @@ _turn = asyncio.Lock()  # so that many handlers do not open many connections
 async def _opened_in_turn() -> None:
     async with _turn:
         await _opened()
-
-
-@wakeboard.handler("long_step")
-async def long_step(run: wakeboard.Run) -> None:
-    """Is in a step until the gate is open."""
-
-    async def work() -> None:
-        _note(run, "began")
-        await _opened_in_turn()
-        _note(run, "finishes")
-
-    await run.step("long", work)
 
 
 @wakeboard.handler("long_effect")

@@ -102,13 +102,6 @@ def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delay
     assert (store.run(locked)["crash_count"], store.run(locked)["result"]) == (0, "lingered")
 
 
-def test_a_worker_exits_if_a_handler_returned_with_an_open_transaction(store: Store) -> None:
-    with store.worker("--forever", **HANDLERS | {"lease_seconds": 3, "grace_seconds": 1}) as worker:
-        (run,) = store.enqueue("leave_open")
-        assert worker.exit_code() == 1, worker.log
-    assert f"kept the outcome of run {run} from being stored for 3 s" in worker.log
-
-
 def test_a_lock_of_another_session_that_allows_renewals_does_not_end_the_worker(store: Store) -> None:
     """As a foreign key to the run takes it."""
     with store.worker("--forever", **HANDLERS | {"lease_seconds": 3}) as worker, psycopg.connect(store.dsn) as other:
@@ -143,71 +136,7 @@ def test_a_worker_names_the_run_whose_row_another_transaction_kept_locked_for_a_
 
 # -- locks of other rows and of tables ---------------------------------------------------------------------------------
 
-# The first epoch of each run is known before its claim.
-EPOCH_ONE = "create or replace function wakeboard.lease_step() returns bigint language sql as 'select 1::bigint'"
-HOLD_ATTEMPT = """
-insert into wakeboard.job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at)
-values (%s, 1, 1, 'failed', 1, now())
-"""
 DEAD = "select count(*) = %s from wakeboard.job_runs where id = any (%s) and status = 'dead'"
-
-
-def test_a_lock_that_one_outcome_needs_delays_no_other_outcome(store: Store) -> None:
-    """The report of all outcomes meets it."""
-    store.watcher.do(EPOCH_ONE)
-    locked, *free = store.enqueue("fail", count=4, max_attempts=1, run_at="2900-01-01Z")
-    settings = HANDLERS | {"lease_seconds": 60}
-    with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings):
-        administrator.execute(HOLD_ATTEMPT, (locked,))
-        store.watcher.do("update wakeboard.job_runs set run_at = now()")
-        store.watcher.wait("select exists (select from pg_stat_activity where wait_event_type = 'Lock')")
-        store.enqueue("count", count=100)
-        store.watcher.wait(COMPLETED, 100)
-        store.watcher.wait(DEAD, 3, free)
-        assert store.watcher.status(locked) == "running"
-        administrator.rollback()
-        store.watcher.wait(DEAD, 4, [locked, *free])
-    assert executed_once(store)
-
-
-def test_a_worker_at_the_end_of_its_life_waits_for_a_lock_for_a_lease_at_most(store: Store) -> None:
-    store.watcher.do(EPOCH_ONE)
-    (locked,) = store.enqueue("fail", max_attempts=1)
-    with psycopg.connect(store.dsn) as administrator:
-        administrator.execute(HOLD_ATTEMPT, (locked,))
-        worker = store.wake(**HANDLERS | {"lease_seconds": 6, "max_lifetime_seconds": 5})
-    assert f"kept 1 outcome from being stored: run {locked} will be executed again" in worker.log
-
-
-def test_sigterm_ends_a_worker_whose_outcomes_need_a_locked_table(store: Store) -> None:
-    settings = HANDLERS | {"lease_seconds": 60, "grace_seconds": 1}
-    with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings) as worker:
-        administrator.execute("lock table wakeboard.job_attempts in share mode")
-        failed = store.enqueue("fail", count=12)
-        store.watcher.wait("select exists (select from pg_stat_activity where wait_event_type = 'Lock')")
-        store.enqueue("count", count=100)
-        store.watcher.wait(COMPLETED, 100)
-        worker.send(signal.SIGTERM)
-        asked = time.monotonic()
-        assert worker.exit_code() == 0, worker.log
-        assert time.monotonic() - asked < 40  # seconds are for grace and locks; not a lease
-    named = ", ".join(map(str, failed[:10]))
-    assert f"kept 12 outcomes from being stored: runs {named} and 2 more will be executed again" in worker.log
-    assert "12 lost" in worker.log
-
-
-def test_an_outcome_that_needs_a_locked_table_is_kept_for_longer_than_a_lease(store: Store) -> None:
-    """No handler of the worker can hold this lock, so the worker does not exit, and its other runs go on."""
-    settings = HANDLERS | {"lease_seconds": 6}  # half of it is more than the lock_timeout
-    with psycopg.connect(store.dsn) as administrator, store.worker("--forever", **settings) as worker:
-        administrator.execute("lock table wakeboard.job_attempts in share mode")
-        (failed,) = store.enqueue("fail")
-        store.watcher.wait("select started_at < now() - interval '15 s' from wakeboard.job_runs where id = %s", failed)
-        administrator.rollback()
-        store.watcher.wait("select status = 'failed' from wakeboard.job_runs where id = %s", failed)
-        worker.send(signal.SIGTERM)
-        assert worker.exit_code() == 0, worker.log
-    assert (store.run(failed)["attempts"], store.run(failed)["crash_count"]) == (1, 0)
 
 
 # -- locked limit keys -------------------------------------------------------------------------------------------------
@@ -258,22 +187,21 @@ def test_handlers_that_consume_units_of_a_locked_limit_key_delay_no_step_of_othe
         store.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where job_type = 'consume'")
 
 
-# -- locked steps and effects ------------------------------------------------------------------------------------------
+# -- locked effects ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("table", "job_type"), [("job_steps", "long_step"), ("job_effects", "long_effect")])
-def test_locked_steps_and_effects_delay_no_step_of_other_runs(store: Store, table: str, job_type: str) -> None:
+def test_locked_effects_delay_no_step_of_other_runs(store: Store) -> None:
     """As many handlers meet a lock as could keep the connection that they share for longer than the test may take."""
     settings = HANDLERS | {"lease_seconds": 60, "concurrency": 70}
-    finished = f"select count(*) from wakeboard.job_run_history where job_type = '{job_type}'"
+    finished = "select count(*) from wakeboard.job_run_history where job_type = 'long_effect'"
     with store.worker("--forever", **settings), psycopg.connect(store.dsn) as administrator:
-        store.enqueue(job_type, count=60)
+        store.enqueue("long_effect", count=60)
         store.watcher.wait("select count(*) = 60 from calls where name like 'began %%'")
-        administrator.execute(f"select from wakeboard.{table} for update".encode())
+        administrator.execute("select from wakeboard.job_effects for update")
         store.watcher.do("insert into calls values ('open')")
         store.watcher.wait("select count(*) = 60 from calls where name like 'finishes %%'")
         store.enqueue("step")
         store.watcher.wait("select exists (select from wakeboard.job_run_history where job_type = 'step')")
         assert store.watcher.ask(finished) == 0
         administrator.rollback()
-        store.watcher.wait(f"{finished.replace('count(*)', 'count(*) = 60')}")
+        store.watcher.wait(finished.replace("count(*)", "count(*) = 60"))

@@ -94,12 +94,6 @@ def test_a_handler_that_blocks_for_ever_ends_its_worker_and_others_run_elsewhere
             store.watcher.wait("select true from wakeboard.job_run_history where id = %s", neighbour)
 
 
-def test_slots_lost_to_handlers_that_never_stop_end_the_worker_with_an_error(store: Store) -> None:
-    store.enqueue("never-stops", count=2, timeout_s=1, max_attempts=1)
-    with store.worker("--forever", handlers=ASYNC, concurrency=4) as worker:
-        assert worker.exit_code() == 1
-
-
 def test_a_thread_that_ends_late_is_no_longer_counted_as_lost(store: Store) -> None:
     with store.worker("--forever", handlers=PLAIN, threads=3) as worker:
         for _ in range(2):  # both at once would be half of the threads

@@ -168,16 +168,6 @@ def test_a_credential_that_is_cut_in_two_is_masked_all_the_same() -> None:
         assert "unter" not in (stored.error or "")
 
 
-def test_the_store_never_sees_the_credential_of_an_error(store: Store) -> None:
-    (run,) = store.enqueue("raises", '{"what": "credential"}')
-    log = store.wake(log_level="debug").log
-    seen = json.dumps(store.run(run)) + store.watcher.ask(
-        "select string_agg(a::text, ' ') from wakeboard.job_attempts a"
-    )
-    assert "app:***@db" in seen
-    assert "hunter2" not in seen + log
-
-
 @pytest.mark.parametrize(
     ("part", "stored"),
     [
