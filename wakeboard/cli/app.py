@@ -142,7 +142,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Run scheduled and background jobs. Cron wakes, the board decides.
+    """Run scheduled and background jobs. Cron wakes, Postgres decides.
 
     Schedules are YAML, and schedules and runs are stored in Postgres. Without a DSN, commands use the database of a
     `wakeboard up` that runs in the current folder, or else the one that libpq's PG* variables name. The options below
