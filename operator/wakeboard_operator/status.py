@@ -112,12 +112,13 @@ def difference(before: JobScheduleStatus | None, after: JobScheduleStatus) -> Li
 def next_change_at(facts: ScheduleState, now: datetime) -> datetime | None:
     """Returns when the status may change although nothing happens to the schedule or its runs, or None.
 
-    Only one condition depends on the time: whether a worker knows the job type. While none has ever known it, the
-    status of a schedule that is not suspended is checked every minute. If a run waits, it is checked when no worker has
-    known the type for ten minutes, and from then on every minute, because a worker may register the type and still not
-    claim the run.
+    Only one condition depends on the time: whether a worker knows the job type and offers what the payload names. While
+    none has ever done so, the status of a schedule that is not suspended is checked every minute. If a run waits, it is
+    checked when no worker has known the type for ten minutes, and from then on every minute, because a worker may
+    register the type and still not claim the run.
     """
-    recheck_at = now + RECHECK_AFTER if facts.type_known_at is None and not facts.suspended else None
+    is_missing = facts.type_known_at is None or facts.missing_offer is not None
+    recheck_at = now + RECHECK_AFTER if is_missing and not facts.suspended else None
     if not facts.queued or facts.oldest_due_at is None:
         return recheck_at
     changes_at = max(facts.oldest_due_at, facts.type_known_at or facts.oldest_due_at) + UNKNOWN_TYPE_AFTER
@@ -204,7 +205,7 @@ def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PL
         many = f"{counted(facts.failed, 'run')} {'has' if facts.failed == 1 else 'have'}"
         return _Answer("False", "Retrying", f"{many} failed and will be retried: {_failure_text(facts)}")
     if facts.last_result is None:
-        return _Answer("Unknown", "NoRuns", "No run has finished yet.")
+        return _no_runs(facts)
     if facts.last_reason in LATE_REASONS:
         return _Answer("False", "Skipped", _skipped_text(facts))
     if facts.last_result == "dead":
@@ -214,13 +215,19 @@ def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PL
     return _Answer("True", "LastRunEnded", f"The last run was {facts.last_result}.")
 
 
+def _no_runs(facts: ScheduleState) -> _Answer:
+    if facts.queue_known_at is None and not facts.suspended and not facts.paused:
+        return _Answer("Unknown", "NoWorker", _no_worker_text(facts))
+    return _Answer("Unknown", "NoRuns", "No run has finished yet.")
+
+
 def _has_no_worker(facts: ScheduleState, now: datetime) -> bool:
     """Whether nothing executes its runs: a run waits in vain, or its workers do not know the job type."""
     if facts.paused:
         return False
     if facts.queued and facts.oldest_due_at is not None and facts.oldest_due_at <= now - UNKNOWN_TYPE_AFTER:
         return facts.type_known_at is None or facts.type_known_at < now - UNKNOWN_TYPE_AFTER
-    return not facts.suspended and _is_type_missing(facts)
+    return not facts.suspended and (_is_type_missing(facts) or _is_offer_missing(facts))
 
 
 def _is_type_missing(facts: ScheduleState) -> bool:
@@ -237,7 +244,16 @@ def _is_type_missing(facts: ScheduleState) -> bool:
     return facts.queue_known_at > facts.updated_at + rollout
 
 
+def _is_offer_missing(facts: ScheduleState) -> bool:
+    """Whether a worker of the job type has registered since the schedule was last changed, and none offers this."""
+    return (
+        facts.missing_offer is not None and facts.type_known_at is not None and facts.type_known_at > facts.updated_at
+    )
+
+
 def _no_worker_text(facts: ScheduleState) -> str:
+    if facts.missing_offer is not None:
+        return facts.missing_offer
     if facts.queue_known_at is None:
         return f"No worker of queue {facts.queue} has been seen yet."
     known = f"since {facts.type_known_at:%Y-%m-%d %H:%M} UTC" if facts.type_known_at else "yet"

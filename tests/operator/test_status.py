@@ -25,6 +25,7 @@ WRONG = Problem(INVALID, "schedule is nonsense.")
 HERE = Owner("here")
 LONG_AGO = NOW - timedelta(minutes=11)
 MINUTE = timedelta(minutes=1)
+KNOWN = {"queue_known_at": NOW, "type_known_at": NOW}
 
 
 def status(
@@ -51,7 +52,7 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
     ),
     "deleted and created again": (status(facts(), uid="u2"), {"Ready": ("False", "Syncing")}),
     "new": (
-        status(facts()),
+        status(facts(queue_known_at=THEN, type_known_at=THEN)),
         {"Ready": ("True", "Synced"), "Healthy": ("Unknown", "NoRuns"), "Suspended": ("False", "Active")},
     ),
     "went well": (status(facts(**WENT_WELL)), {"Ready": ("True", "Synced"), "Healthy": ("True", "LastRunSucceeded")}),
@@ -104,13 +105,21 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         status(facts(updated_at=NOW - MINUTE, queue_known_at=NOW, type_meant="pong")),
         {"Healthy": ("False", "NoWorker")},
     ),
+    "names a host that its workers may not call": (
+        status(facts(**WENT_WELL, **KNOWN, missing_offer="No worker may call it.")),
+        {"Ready": ("True", "Synced"), "Healthy": ("False", "NoWorker")},
+    ),
+    "names a host, and no worker has registered since": (
+        status(facts(**(KNOWN | {"type_known_at": THEN - MINUTE}), missing_offer="No worker may call it.")),
+        {"Healthy": ("Unknown", "NoRuns")},
+    ),
     "a suspended schedule of which a run waits": (
         status(facts(suspended=True, queued=1, oldest_due_at=LONG_AGO)),
         {"Healthy": ("False", "NoWorker")},
     ),
     "new, of a pool that has not woken yet": (
         status(facts(next_run_at=NOW + timedelta(days=20))),
-        {"Healthy": ("Unknown", "NoRuns")},
+        {"Healthy": ("Unknown", "NoWorker")},
     ),
     "new, of a pool that last woke before": (
         status(facts(queue_known_at=THEN - MINUTE, type_meant="pong")),
@@ -133,7 +142,7 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         {"Healthy": ("Unknown", "NoRuns")},
     ),
     "due just now": (
-        status(facts(queued=1, oldest_due_at=NOW - MINUTE, type_known_at=NOW)),
+        status(facts(queued=1, oldest_due_at=NOW - MINUTE, **KNOWN)),
         {"Healthy": ("Unknown", "NoRuns")},
     ),
 }
@@ -150,6 +159,7 @@ def test_the_docs_list_the_reasons_of_healthy_in_their_order() -> None:
         {"queued": 0},
         {"waiting_for": None},
         {"failed": 0},
+        {"queue_known_at": THEN - MINUTE},
         {"last_result": "dead", "last_reason": "TooLate"},
         {"last_reason": None},
         {"last_result": "succeeded"},

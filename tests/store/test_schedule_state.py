@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import pytest
+from psycopg.types.json import Jsonb
 
 from wakeboard.store.connection import connect
 from wakeboard.views.queries.schedule_state import ScheduleState, schedule_states
@@ -102,6 +104,36 @@ def test_a_job_type_is_known_for_a_month_and_an_unknown_one_gets_a_suggestion(ad
     assert (found[typo].type_known_at, found[typo].type_meant) == (None, "send_mail")
     assert found[typo].queue_known_at is not None
     assert (found[unserved].queue_known_at, found[unserved].type_meant) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("job_type", "payload", "offers", "missing"),
+    [
+        ("http", {"url": "https://api.example.com/x"}, ["*.example.com", "db:1"], None),
+        (
+            "http",
+            {"url": "https://api.exmple.com/x"},
+            ["api.example.com"],
+            "api.exmple.com (httpAllowedHosts). Did you",
+        ),
+        ("http", {"url": "http://db:2"}, ["db:1"], "may call db (httpAllowedHosts)"),
+        ("http", {"url": {"$secret": "hook"}}, ["db:1"], None),
+        ("command", {"command": "bakcup"}, ["backup"], "has the command bakcup (commands). Did you mean backup?"),
+        ("command", {"command": "backup"}, ["backup"], None),
+        ("job", {"cronJob": "x"}, ["shop"], "runs CronJobs of the namespace billing (jobs.namespaces)."),
+        ("job", {"cronJob": "x"}, ["*"], None),
+        ("job", {"cronJob": "x"}, None, None),
+    ],
+)
+def test_what_no_worker_of_the_queue_offers_is_named(
+    admin: SqlClient, job_type: str, payload: dict[str, Any], offers: list[str] | None, missing: str | None
+) -> None:
+    definition = admin.define(job_type=job_type, payload=Jsonb(payload))
+    register = "select register_worker(%s, 'w', %s, 'h', '1', '{default}', 1, 60, %s, offers => %s)"
+    for worker, pool, offered in ((1, "a", ["other"]), (2, "b", ["old"]), (3, "b", offers)):
+        admin.sql(register, worker, pool, [job_type], Jsonb({job_type: offered}) if offered else None)
+    (found,) = facts(admin, definition)
+    assert (found.missing_offer is None) if missing is None else (missing in (found.missing_offer or ""))
 
 
 def test_the_widest_pause_is_reported(admin: SqlClient) -> None:

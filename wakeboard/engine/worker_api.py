@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import psycopg
+from psycopg.types.json import Jsonb
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
@@ -48,7 +49,8 @@ AfterClaim: TypeAlias = "Callable[[WorkerStore, list[ClaimedRow]], Awaitable[Non
 class Worker:
     """A worker process: a row of `workers`. `worker_id`: a random number other than 0, new in every process.
 
-    `pod_uid`: of its pod; empty outside of Kubernetes.
+    `pod_uid`: of its pod; empty outside of Kubernetes. `offers`: what runs of built-in job types may name, by job type
+    (views/rules/offers.py).
     """
 
     worker_id: int
@@ -62,6 +64,7 @@ class Worker:
     max_timeout_s: int = LONGEST_TIMEOUT_S
     max_workers: int | None = None
     pod_uid: str = ""
+    offers: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
 
 
 class Times(NamedTuple):
@@ -266,9 +269,9 @@ class WorkerStore:
         me = self.worker
         return await self._value(
             "select wakeboard.register_worker(%s, %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s,"
-            " %s::pg_catalog.text[], %s, %s)",
+            " %s::pg_catalog.text[], %s, %s, %s)",
             *(me.worker_id, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
-            *(text_array(job_types), None if again else me.max_workers, me.pod_uid),
+            *(text_array(job_types), None if again else me.max_workers, me.pod_uid, Jsonb(me.offers)),
         )
 
     async def deregister_worker(self) -> None:

@@ -32,7 +32,7 @@ from wakeboard.store.connection import describe_dsn, require_schema
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.text.humanize import counted, named_runs
 from wakeboard_worker.attempt import AttemptContext
-from wakeboard_worker.builtin import builtin_handlers, close_builtin
+from wakeboard_worker.builtin import builtin_handlers, close_builtin, offers
 from wakeboard_worker.completer import Completer
 from wakeboard_worker.coroutine_executor import CoroutineExecutor
 from wakeboard_worker.fetcher import Fetcher
@@ -75,7 +75,7 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
     ready_file = ReadyFile(settings.ready_file)
     builtin = builtin_handlers(settings)
     handlers = load_handlers(settings.handlers, builtin)
-    worker = _describe_worker(settings)
+    worker = _describe_worker(settings, builtin)
     tracing = _start_tracing(worker, builtin) if is_configured(os.environ) else None
     dsn, lease_s = settings.dsn.get_secret_value(), settings.lease_seconds
     claims, outcomes, blocked, effects = (
@@ -144,7 +144,7 @@ def _start_tracing(worker: Worker, builtin: Mapping[str, Handler]) -> Tracing | 
     return tracing
 
 
-def _describe_worker(settings: Settings) -> Worker:
+def _describe_worker(settings: Settings, builtin: Mapping[str, Handler]) -> Worker:
     host = socket.gethostname()
     worker_id = (int.from_bytes(os.urandom(8), "big") >> 1) or 1
     return Worker(
@@ -159,6 +159,7 @@ def _describe_worker(settings: Settings) -> Worker:
         max_timeout_s=settings.max_timeout_seconds,
         max_workers=settings.max_workers,
         pod_uid=os.environ.get("WAKEBOARD_POD_UID", "")[:MAX_LABEL],
+        offers=offers(settings, builtin),
     )
 
 

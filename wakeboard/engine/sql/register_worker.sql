@@ -1,14 +1,16 @@
 -- for: worker
 -- Registers a worker process and the job types that it knows. Workers call it at start and every few minutes. False: the pool has
 -- `max_workers` workers already (with a heartbeat in the last 30 s), and the caller should exit. `max_workers` null: unlimited. A worker
--- knows up to 1,000 job types, and 10,000 pairs of a job type and a queue. `pod_uid`: of its pod, if it runs in one.
+-- knows up to 1,000 job types, and 10,000 pairs of a job type and a queue. `pod_uid`: of its pod, if it runs in one. `offers`: by built-in
+-- job type an array of the hosts, commands or namespaces that its runs may name, such as {"http": ["api.example.com"]}.
 -- Example:
 --   select wakeboard.register_worker(7, 'worker-1', 'default', 'host', '0.1.0', '{default}', 100, 60, '{send_mail}');
 
 create or replace function wakeboard.register_worker(
   worker_id wakeboard.worker_number, name wakeboard.label, pool wakeboard.label, host wakeboard.label,
   version wakeboard.label, queues wakeboard.queue_array, capacity wakeboard.worker_capacity, lease_s wakeboard.lease_duration_s,
-  job_types wakeboard.job_type_array, max_workers integer default null, pod_uid wakeboard.label default '')
+  job_types wakeboard.job_type_array, max_workers integer default null, pod_uid wakeboard.label default '',
+  offers jsonb default null)
 returns boolean language plpgsql security definer
 set lock_timeout = '1s'
 as $$
@@ -19,6 +21,10 @@ begin
   perform coalesce(job_type::job_type_name::text, refuse_argument('a job type', null, 'the name of a job type')::text)
      from unnest(job_types) as job_type;
   perform coalesce(queue::queue_name::text, refuse_argument('a queue', null, 'the name of a queue')::text) from unnest(queues) as queue;
+  if jsonb_typeof(offers) <> 'object' or pg_column_size(offers) > 65536 or offers @? 'strict $.* ? (@.type() != "array")'
+     or offers @? 'strict $.*[*] ? (@.type() != "string")' then
+    perform refuse_argument('offers', left(offers::text, 60), 'an object of arrays of names, of up to 64 KiB');
+  end if;
   if max_workers is not null then
     begin
       lock table worker_types in share row exclusive mode;   -- so that concurrent registrations are counted one after the other
@@ -45,14 +51,16 @@ begin
           for no key update skip locked);
   end if;
   begin
-    update worker_types set last_known_at = statement_timestamp()
+    update worker_types as known set last_known_at = statement_timestamp(), offers = register_worker.offers -> known.job_type
      where ctid = any (array(
        select ctid from worker_types as known
         where known.job_type = any (register_worker.job_types) and known.queue = any (register_worker.queues)
-          and known.pool = register_worker.pool and known.last_known_at < statement_timestamp() - interval '30 s'
+          and known.pool = register_worker.pool
+          and (known.last_known_at < statement_timestamp() - interval '30 s'
+               or known.offers is distinct from register_worker.offers -> known.job_type)
           for no key update skip locked));
-    insert into worker_types (job_type, queue, pool)
-    select new.job_type, served.queue, register_worker.pool
+    insert into worker_types (job_type, queue, pool, offers)
+    select new.job_type, served.queue, register_worker.pool, register_worker.offers -> new.job_type
       from unnest(register_worker.job_types) as new (job_type) cross join unnest(register_worker.queues) as served (queue)
      where not exists (select from worker_types as known
                         where known.job_type = new.job_type and known.queue = served.queue and known.pool = register_worker.pool)

@@ -29,9 +29,11 @@ create table worker_types (
   queue         text not null,
   pool          text not null,
   last_known_at timestamptz not null default statement_timestamp(),
+  offers        jsonb,
   primary key (job_type, queue, pool)
 );
 comment on table worker_types is 'Which job types each pool knew lately, in which queues.';
+comment on column worker_types.offers is 'what its workers offer to a built-in job type: hosts, commands or namespaces; null: unknown';
 
 create table past_workers (
   worker_id  bigint primary key,

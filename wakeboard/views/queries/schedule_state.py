@@ -12,6 +12,7 @@ from wakeboard.dependencies.queries import read_parents
 from wakeboard.dependencies.rules.graph import blocked_by
 from wakeboard.store.statements import read
 from wakeboard.views.queries.job_types import meant_job_types
+from wakeboard.views.rules.offers import missing_offer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ class ScheduleState:
     `updated_at`: when its definition was last changed. `type_known_at`: when a worker of the queue last knew the job
     type; `queue_known_at`: when a worker of the queue last said what it knows. Both None: in the last 40 days none did.
     `type_meant`: a job type of the queue with a similar name, if none knows this one.
+    `missing_offer`: the sentence about what none of its workers offers (views/rules/offers.py).
     `runs_after`: the names in spec.after. `waiting_for`: what a user must do something about before it continues.
     `circuit_*`: since when it creates no runs after dead ones, and its probe.
     """
@@ -78,6 +80,9 @@ class ScheduleState:
     runs_after: tuple[str, ...] = ()
     waiting_for: str | None = None
     type_meant: str | None = None
+    missing_offer: str | None = None
+    target: str | None = None
+    offers: list[list[str]] | None = None
     suspend_after_dead: int | None = None
     circuit_opened_at: datetime | None = None
     circuit_probe_at: datetime | None = None
@@ -97,7 +102,9 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        last.result as last_result, last.reason as last_reason, past.last_success_at,
        failure.failed_at as last_failure_at, failure.error_type as last_failure_type,
        failure.last_error as last_failure_message, failure.id as last_failure_run_id,
-       type.last_known_at as type_known_at,
+       type.last_known_at as type_known_at, type.offers,
+       case def.job_type when 'http' then def.payload ->> 'url' when 'command' then def.payload ->> 'command'
+                         when 'job' then def.namespace end as target,
        (select max(last_known_at) from wakeboard.worker_types where worker_types.queue = def.queue) as queue_known_at,
        action.action as last_action, action.token as last_action_token, action.requested_at as last_action_at,
        action.result as last_action_result,
@@ -142,7 +149,9 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
       order by failed_at desc limit 1)
      order by failed_at desc limit 1) as failure on true
   left join lateral (
-    select max(last_known_at) as last_known_at from wakeboard.worker_types
+    select max(last_known_at) as last_known_at,
+           case when bool_and(offers is not null) then jsonb_agg(offers) end as offers
+      from wakeboard.worker_types
      where worker_types.job_type = def.job_type and worker_types.queue = def.queue) as type on true
   left join lateral (
     select action, token, requested_at, result from wakeboard.action_tokens
@@ -167,7 +176,12 @@ async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]
 
 
 def _with_names(state: ScheduleState, parents: Sequence[Parent], meant: str | None) -> ScheduleState:
-    if not parents and meant is None:
+    missing = None
+    if state.target is not None and state.offers is not None:
+        missing = missing_offer(
+            state.queue, state.job_type, state.target, {name for names in state.offers for name in names}
+        )
+    if not parents and meant is None and missing is None:
         return state
     names = tuple(parent.name for parent in parents)
-    return replace(state, runs_after=names, waiting_for=blocked_by(parents), type_meant=meant)
+    return replace(state, runs_after=names, waiting_for=blocked_by(parents), type_meant=meant, missing_offer=missing)

@@ -7,10 +7,10 @@ another address the second time (DNS rebinding) does not bypass the check.
 from __future__ import annotations
 
 import ipaddress
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wakeboard.errors import InvalidSettings
+from wakeboard.text.host_patterns import host_pattern, normalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_ENTRY: Final = re.compile(r"(\*\.)?([\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 _PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")  # global unicast (IANA)
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})  # RFC 5214: before an IPv4 address in the last 32 bits
@@ -57,24 +56,11 @@ _SPECIAL: Final = tuple(
 )
 
 
-class Entry(NamedTuple):
-    """One entry of the allowlist: 'api.example.com', '*.example.com' or '[::1]', with or without ':port'."""
-
-    host: str
-    port: int | None
-    subdomains_only: bool  # *.example.com does not match example.com
-
-    def matches(self, host: str, port: int) -> bool:
-        """Whether the entry matches this host (as `normalized` returns it) and port."""
-        matches_host = host.endswith("." + self.host) if self.subdomains_only else host == self.host
-        return matches_host and self.port in (None, port)
-
-
 class AllowedHosts:
     """The allowlist. Raises InvalidSettings for an entry that cannot match any host or network."""
 
     def __init__(self, hosts: Iterable[str], private: Iterable[str]) -> None:
-        self._entries = [_entry(text) for text in hosts]
+        self._entries = [host_pattern(text) for text in hosts]
         self._networks = [_network(text) for text in private]
 
     def allows_name(self, host: str, port: int) -> bool:
@@ -87,15 +73,6 @@ class AllowedHosts:
         if any(address.version == network.version and address in network for network in self._networks):
             return True
         return _is_public(address)
-
-
-def normalized(host: str) -> str:
-    """Return the host in the form in which hosts are compared: lower case, no brackets, IDNA, canonical addresses."""
-    host = host.lower().rstrip(".").strip("[]")
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        return host if host.isascii() else host.encode("idna").decode()
 
 
 def _is_public(address: Address) -> bool:
@@ -114,19 +91,6 @@ def _embedded_ipv4(address: Address) -> Address:
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or address
-
-
-def _entry(text: str) -> Entry:
-    match = _ENTRY.fullmatch(text.lower())
-    try:
-        if match and int(match[3] or 0) < 1 << 16:
-            return Entry(normalized(match[2]), int(match[3]) if match[3] else None, subdomains_only=bool(match[1]))
-    except ValueError:
-        pass
-    raise InvalidSettings(
-        f"WAKEBOARD_HTTP_ALLOWED_HOSTS: {text!r} names no host; write for example `api.example.com`, `*.example.com`"
-        " or `api.example.com:8443`."
-    )
 
 
 def _network(text: str) -> Network:
