@@ -98,7 +98,8 @@ async def test_dead_runs_count_until_a_user_retries_or_discards_them(store: Main
 
 
 async def test_deliveries_of_alerts_count_only_for_rules_that_name_them(store: MaintenanceStore):
-    await enqueue(store, "wakeboard.alert")
+    await enqueue(store)
+    await rows(store, "update job_runs set job_type = 'wakeboard.alert'")
     await rows(store, FAILURES, "10 minutes", 2)
     await rows(store, "update job_runs set status = 'dead', dead_at = now()")
     for condition in ({"dead": 1}, {"failures": 1, "within": "60m"}):

@@ -1,8 +1,8 @@
 """Delivers a notification about an alert to a receiver, for workers and for an operator that finds no worker.
 
 What a run delivers is what a rule, a heartbeat or an administrator's test has recorded for it in the database. Its
-payload only shows it to readers: any application may enqueue runs of the job type, and those deliver nothing. If the
-receiver is a heartbeat, its url is called.
+payload only shows it to readers, and a replay of the run delivers nothing. If the receiver is a heartbeat, its url is
+called.
 
 The database has only the names of receivers. Their addresses and the names of their secrets are in the file that
 WAKEBOARD_ALERTS_FILE names; secrets are resolved here, and masked in errors. The administrator chooses the receivers,

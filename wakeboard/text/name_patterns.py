@@ -12,6 +12,7 @@ LABEL: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"  # DNS-1123
 SUBDOMAIN: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"  # DNS-1123
 WORD: Final = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 
+RESERVED: Final = "wakeboard."  # begins the job types whose runs the product itself makes; in SQL: refuse_value
 PRINTABLE: Final = r"^[^\x01-\x1f\x7f-\x9f]+$"  # the keys of runs and effects, the names of steps
 
 IN_WORDS: Final = {
@@ -19,6 +20,8 @@ IN_WORDS: Final = {
     SUBDOMAIN: "lower-case letters, digits and inner hyphens and dots",
     WORD: "letters, digits, dots, underscores, slashes and hyphens, beginning with a letter or digit",
 }
+
+RESERVED_IN_WORDS: Final = f"names that begin with {RESERVED} are of the product, write another one"
 
 LONGEST_KEY: Final = 256  # characters
 

@@ -1,7 +1,7 @@
 -- for: worker, operator
 -- What a run of the job type wakeboard.alert delivers: what was recorded for it by `record_alert` (open, repeat or resolved), by
--- `enqueue_heartbeats` (heartbeat) or by `send_test_notification` (test). Applications may enqueue runs of any job type, so the payload of the
--- run decides nothing. Returns no row if nothing was recorded: then the run delivers nothing. `verdict`:
+-- `enqueue_heartbeats` (heartbeat) or by `send_test_notification` (test). The payload of the run decides nothing.
+-- Returns no row if nothing was recorded, as for a replay: then the run delivers nothing. `verdict`:
 -- - send: send the notification;
 -- - skip: the notification is not true: the alert was resolved before its `open` or `repeat` was sent;
 -- - wait: an earlier notification of the alert is being sent to this receiver, and `resolved` must come after it.

@@ -63,12 +63,13 @@ begin
       exit;                                  -- the others would wait as long, and the caller may hold a lock
     end;
     continue when exists (select from job_runs where id = due.run_id);
-    update alert_heartbeats as known
-       set enqueued_at = present,
-           run_id = (select run.id
-                       from enqueue('wakeboard.alert', jsonb_build_object('receiver', due.name, 'notification', 'heartbeat'),
-                                    enqueue_heartbeats.queue, 5, max_attempts => 3, timeout_s => 60, backoff_base_s => 5) as run)
-     where known.name = due.name;
+    with made as (
+      insert into job_runs as run (job_type, payload, queue, priority, max_attempts, timeout_s, backoff_base_s)
+      values ('wakeboard.alert', jsonb_build_object('receiver', due.name, 'notification', 'heartbeat'),
+              coalesce(enqueue_heartbeats.queue, 'default'), 5, 3, 60, 5)
+      returning run.id
+    )
+    update alert_heartbeats as known set enqueued_at = present, run_id = made.id from made where known.name = due.name;
     enqueued := enqueued + 1;
   end loop;
   return enqueued;

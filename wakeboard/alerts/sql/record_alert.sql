@@ -58,9 +58,10 @@ begin
       continue when record_alert.notification = 'repeat' and exists (
         select from alert_deliveries as earlier join job_runs on job_runs.id = earlier.run_id
          where earlier.alert_id = recorded and earlier.receiver = wanted and job_runs.dead_at is null);
-      select enqueued.id into run
-        from enqueue('wakeboard.alert', jsonb_build_object('alert', recorded, 'receiver', wanted, 'notification', record_alert.notification),
-                     record_alert.queue, 5, max_attempts => 200, timeout_s => 60, backoff_cap_s => 300) as enqueued;
+      insert into job_runs (job_type, payload, queue, priority, max_attempts, timeout_s, backoff_cap_s)
+      values ('wakeboard.alert', jsonb_build_object('alert', recorded, 'receiver', wanted, 'notification', record_alert.notification),
+              coalesce(record_alert.queue, 'default'), 5, 200, 60, 300)
+      returning job_runs.id into run;
       insert into alert_deliveries (run_id, alert_id, receiver, notification) values (run, recorded, wanted, record_alert.notification);
     end loop;
   end if;

@@ -17,9 +17,10 @@ begin
   if (char_length(receiver) between 1 and 63) is not true then
     perform refuse_argument('receiver', left(receiver, 60), 'the name of a receiver or a heartbeat, of 1 to 63 characters');
   end if;
-  select * into made
-    from enqueue('wakeboard.alert', jsonb_build_object('receiver', receiver, 'notification', 'test'), queue, 5,
-                 max_attempts => 1, timeout_s => 60);
+  insert into job_runs as run (job_type, payload, queue, priority, max_attempts, timeout_s)
+  values ('wakeboard.alert', jsonb_build_object('receiver', receiver, 'notification', 'test'),
+          coalesce(send_test_notification.queue, 'default'), 5, 1, 60)
+  returning run.id, run.uuid into made;
   insert into audit_log (actor, source, action, run_id, run_uuid, scope, reason)
   values (checked_actor, checked_source, 'send_test_notification', made.id, made.uuid, receiver,
           coalesce(left(send_test_notification.reason, 200), ''));

@@ -1,5 +1,6 @@
 -- for: client, worker, operator
--- Enqueues a run in the caller's transaction and returns its id and uuid. `run_at` null: due now. `priority`: 1 to 5, 5 first.
+-- Enqueues a run in the caller's transaction and returns its id and uuid. Job types that begin with `wakeboard.` are refused (22023): the
+-- product itself makes their runs. `run_at` null: due now. `priority`: 1 to 5, 5 first.
 -- A null in place of another argument than the job type means its default. Raises 22023 if `backoff_cap_s` is below `backoff_base_s`, also
 -- if the backoff is 'fixed'.
 -- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
@@ -36,7 +37,7 @@ declare
   hash text;
   known job_keys;
 begin
-  if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
+  if job_type is null or job_type like 'wakeboard.%' or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
      or unique_for is not null or unique_by is not null or if_exists <> 'keep'
      or max_attempts not between 1 and 1000 or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
      or least(timeout_s, backoff_base_s, backoff_cap_s) < 1 or enqueue.run_at < 'epoch' or enqueue.run_at >= '3000-01-01 00:00+00'
@@ -52,6 +53,7 @@ begin
       return;
     end if;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
+    perform refuse_value('reserved job_type', job_type) where job_type like 'wakeboard.%';
     perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
     perform refuse_value('backoff', backoff) where backoff not in ('exponential', 'fixed');

@@ -71,6 +71,7 @@ begin
      or cardinality(idempotency_keys) <> cardinality(job_types) or cardinality(limit_keys) <> cardinality(job_types) then
     raise exception using errcode = '22023', message = 'the arrays of enqueue_many differ in length; write one element for each run';
   end if;
+  perform refuse_value('reserved job_type', name) from unnest(job_types) as name where name like 'wakeboard.%';
   perform refuse_value('limit_key', key) from unnest(limit_keys) as key where key like '%:%';     -- the keys of schedules
   perform refuse_value('priority', priority::text) from unnest(priorities) as priority where priority not between 1 and 5;
   perform refuse_argument('run_at', moment::text, 'a time from 1970 to 2999') from unnest(run_ats) as moment

@@ -11,6 +11,8 @@ declare
 begin
   raise exception using errcode = '22023', message = case
     when field in ('job_type', 'limit_key') then format(name, field, shown, 128)
+    when field = 'reserved job_type' then                                      -- as in runs_inserted.sql
+      format('job_type is %s; names that begin with wakeboard. are of the product, write another one', shown)
     when field = 'queue' then format(name, field, shown, 63)
     when field = 'priority' then format('priority is %s; write a whole number from 1 to 5, of which 5 goes first', value)
     when field = 'backoff' then format('backoff is %s; write exponential or fixed', shown)

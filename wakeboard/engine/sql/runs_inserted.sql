@@ -1,6 +1,6 @@
 -- internal (trigger of job_runs)
 -- After each INSERT into job_runs: notifies listening workers, once in each transaction. It refuses a plain INSERT of a row with a column that
--- only the SQL functions may set, or with a backoff_cap_s below backoff_base_s. It is called once for each statement, because a call costs
+-- only the SQL functions may set, a job type of the product, or a backoff_cap_s below backoff_base_s. It is called once for each statement, because a call costs
 -- about as much as checking one row. `inserted` is the transition table, which hides any table of this name. The trigger runs with the
 -- search_path of the INSERT, which identifies the SQL functions, so each name in it, also of a type, has its schema. It also runs with the
 -- rights of the INSERT, so it calls no other function of the schema. A role with the right to insert into all columns bypasses the check
@@ -21,7 +21,7 @@ begin
   end if;
   -- One row with an internal column that differs from its default, or with a longest pause below the first. Not tested: id (Postgres refuses
   -- it), uuid (its default is random), and what an INSERT may set.
-  select idempotency_key, limit_key, backoff_base_s, backoff_cap_s into wrong
+  select job_type, idempotency_key, limit_key, backoff_base_s, backoff_cap_s into wrong
     from inserted
    where not (
      pg_catalog.num_nonnulls(
@@ -34,7 +34,7 @@ begin
      and started_at operator(pg_catalog.=) 'epoch' and locked_until operator(pg_catalog.=) 'epoch'
      and created_at operator(pg_catalog.=) pg_catalog.statement_timestamp()
      and scheduled_for operator(pg_catalog.=) pg_catalog.statement_timestamp()
-     and backoff_cap_s operator(pg_catalog.>=) backoff_base_s)
+     and backoff_cap_s operator(pg_catalog.>=) backoff_base_s and not pg_catalog.starts_with(job_type, 'wakeboard.'))
    limit 1;
   if not found then
     return null;
@@ -42,6 +42,8 @@ begin
   raise exception using errcode = '22023', message = case
     when wrong.backoff_cap_s operator(pg_catalog.<) wrong.backoff_base_s then pg_catalog.format(          -- as in check_backoff.sql
       'backoff_cap_s is %s, below backoff_base_s %s; write a backoff_cap_s of at least %2$s', wrong.backoff_cap_s, wrong.backoff_base_s)
+    when pg_catalog.starts_with(wrong.job_type, 'wakeboard.') then pg_catalog.format(                     -- as in refuse_value.sql
+      'job_type is %s; names that begin with wakeboard. are of the product, write another one', pg_catalog.to_json(wrong.job_type))
     when wrong.idempotency_key is not null then
       'an INSERT cannot set idempotency_key, since nothing would guard it; call wakeboard.enqueue(…, idempotency_key => …)'
     when wrong.limit_key is not null then 'an INSERT cannot set limit_key; call wakeboard.enqueue(…, limit_key => …)'

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from wakeboard.text.name_patterns import RESERVED, RESERVED_IN_WORDS
 from wakeboard.ticks.zones import unknown_zone
 
 Rule: TypeAlias = dict[str, str]
@@ -160,6 +161,11 @@ _DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
     "fieldPath": ".suspendAfterDead",
 }
 
+_JOB_TYPE_IS_NOT_OF_THE_PRODUCT: Rule = {
+    "rule": f"!self.startsWith('{RESERVED}')",
+    "message": RESERVED_IN_WORDS,
+}
+
 # ------------------------------------------------------------------------------------------------ rules by field
 
 RULES: Final[dict[str, list[Rule]]] = {
@@ -170,6 +176,7 @@ RULES: Final[dict[str, list[Rule]]] = {
         _AFTER_SAYS_WHEN,
         _DEAD_RUNS_ARE_OF_ITS_OWN_TICKS,
     ],
+    "spec.jobType": [_JOB_TYPE_IS_NOT_OF_THE_PRODUCT],
     "spec.schedule": [
         _NO_TIME_ZONE,
         _FIVE_FIELDS,

@@ -18,7 +18,7 @@ from wakeboard.declared.validation_messages import Place, closest, problems_of, 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
 from wakeboard.text.canonical_json import canonical_json, canonical_payload
-from wakeboard.text.name_patterns import LABEL, SUBDOMAIN, WORD
+from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN, WORD
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT, CatchUpPolicy
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.zones import known_zones, unknown_zone
@@ -278,6 +278,12 @@ class JobScheduleSpec(Declared):
                 "spec.suspendAfterDead stops the ticks of spec.schedule or spec.after, which are absent; write one of "
                 "them, or leave suspendAfterDead out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _job_type_is_not_of_the_product(self) -> Self:
+        if self.job_type.startswith(RESERVED):
+            raise refusal(f"spec.jobType is {self.job_type}; {RESERVED_IN_WORDS}")
         return self
 
     @model_validator(mode="after")

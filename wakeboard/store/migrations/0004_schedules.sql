@@ -46,6 +46,7 @@ create table job_definitions (
   created_at          timestamptz not null default statement_timestamp(),
   updated_at          timestamptz not null default statement_timestamp(),
   removed_at          timestamptz,
+  constraint the_job_type_is_not_of_the_product check (job_type not like 'wakeboard.%' or refuse_value('reserved job_type', job_type)),
   constraint a_schedule_is_named_once_per_source unique (source, namespace, name),
   constraint "dst_gap_is_Skip_or_RunAfter" check (dst_gap in ('Skip', 'RunAfter')),
   constraint "dst_overlap_is_First_or_Both" check (dst_overlap in ('First', 'Both')),
