@@ -9,6 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.postgres_servers import running_pooler
+from wakeboard.cli.commands import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,3 +164,10 @@ def test_a_role_without_rights_is_named(bare_cli: Cli, database: str):
             conn.execute("drop role wb_without_rights")
     assert result.code == 1
     assert "the database role wb_without_rights may not do this" in " ".join((result.out + result.err).split())
+
+
+def test_a_database_that_does_not_answer_fails_within_a_bound(cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(check, "ANSWER_S", 1.0)
+    with psycopg.connect(database) as holder:
+        holder.execute("lock table wakeboard.job_runs")
+        assert levels(cli("check", "--json")) == {"database": "fail"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.checklist import Finding, LocalFacts
     from wakeboard.settings import Settings
     from wakeboard.store.connection import AsyncConnection
+
+ANSWER_S: Final = 20.0  # for all that it asks; a cancelled statement may take another four
 
 EXAMPLES = (
     "wakeboard check                  all checks, with hints for those that are not ok",
@@ -48,29 +51,34 @@ def command(
 
 async def _findings(dsn: str) -> list[Finding]:
     """All findings, or one if there is no database or no suitable schema."""
-    from wakeboard.cli.support.checklist import Finding, checklist, schema_findings
+    from wakeboard.cli.support.checklist import Finding, checklist, schema_findings, unconfirmed_commit
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
+    from wakeboard.store.reply_limit import ReplyLimit
     from wakeboard.store.schema_differences import read_differences
     from wakeboard.views.queries.commits import commit_hangs
     from wakeboard.views.queries.health_checks import read_health_facts
 
     settings = read_settings()
     found: list[Finding] = []
+    limit = ReplyLimit(ANSWER_S)
+    limit.until = time.monotonic() + ANSWER_S
     try:
-        conn = await connect(dsn, name="wakeboard check")
+        conn = await connect(dsn, name="wakeboard check", reply_limit=limit)
         async with conn:
+            if hangs := await commit_hangs(dsn):  # first, because a later read may get no answer
+                found.append(unconfirmed_commit())
             await require_schema(conn)
             local = await _local_facts(dsn, conn, settings)
-            found = schema_findings(await read_differences(conn))
+            differences = schema_findings(await read_differences(conn))
             facts = await read_health_facts(conn)
-            commits = replace(facts.commits, probe_hangs=await commit_hangs(dsn))
-            return [*found, *checklist(replace(facts, commits=commits), local)]
+            commits = replace(facts.commits, probe_hangs=hangs)
+            return [*differences, *checklist(replace(facts, commits=commits), local)]
     except SchemaMismatch as exc:
         return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:
         hint = "check that the server runs and that the DSN is correct" if dsn else dsn_hint()
-        return [Finding(level="fail", check="database", message=str(exc), hint=hint)]
+        return [*found, Finding(level="fail", check="database", message=str(exc), hint=hint)]
 
 
 async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> LocalFacts:

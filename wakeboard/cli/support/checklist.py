@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from wakeboard.dependencies.rules.graph import cycle_text
 from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
 from wakeboard.text.sanitize import one_line
-from wakeboard.views.queries.commits import REMEDY
+from wakeboard.views.queries.commits import PROBE_S, REMEDY
 from wakeboard.views.rules.health_conditions import (
     DEAD_RUNS,
     DEPENDENCY_CYCLE,
@@ -219,6 +219,13 @@ def _commits(facts: HealthFacts) -> Finding:
         return _reported(HANGING_COMMITS.severity, "commits", f"commits hang: {why}", REMEDY)
     return _ok(
         "commits", "a synchronous standby confirms them" if commits.wait_for_standby else "wait for no other server"
+    )
+
+
+def unconfirmed_commit() -> Finding:
+    """A commit that was tried hangs; nothing else is known."""
+    return _reported(
+        HANGING_COMMITS.severity, "commits", f"commits hang: no standby confirmed one within {PROBE_S:g} s", REMEDY
     )
 
 
