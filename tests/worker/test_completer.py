@@ -11,7 +11,6 @@ import pytest
 
 from wakeboard.engine.handlers import Handler
 from wakeboard.engine.worker_api import SNOOZED, Failure, Release, ScanPositions, Worker, WorkerStore, text_array
-from wakeboard.errors import Locked
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_worker.attempt import Attempt, AttemptContext
@@ -151,46 +150,6 @@ async def test_outcomes_that_two_tasks_report_at_once_are_all_counted() -> None:
     for task in tasks:
         task.cancel()
     assert in_flight.counts.failed == 2
-
-
-async def test_a_lock_that_stops_the_question_what_was_refused_makes_no_accepted_outcome_lost(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
-    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
-    connection, blocked_connection = (
-        ReconnectingConnection(database, what, partial(WorkerStore, worker=ME)) for what in ("outcomes", "blocked")
-    )
-    still_leased, asked = WorkerStore.still_leased, list[int]()
-
-    async def locked_at_first(store: WorkerStore, leases: Sequence[tuple[int, int]]) -> set[int]:
-        asked.append(len(leases))
-        if len(asked) == 1:
-            raise Locked("another transaction keeps a lock that this needs; try again")
-        return await still_leased(store, leases)
-
-    monkeypatch.setattr(WorkerStore, "still_leased", locked_at_first)
-    async with await connect(database) as conn, await connect(database) as other_session:
-        store = WorkerStore(conn, ME)
-        await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns'), ('returns')")
-        rows = await claimed(store)
-        for row in rows:
-            in_flight.succeed(Attempt(row, context), None)
-        completer = Completer(in_flight, connection, blocked_connection, Heartbeat(database, ME, in_flight), ME.lease_s)
-        async with other_session.transaction():
-            await other_session.execute("select from wakeboard.job_runs where id = %s for update", (rows[0][0],))
-            tasks = [asyncio.create_task(completer.run()), asyncio.create_task(completer.run_blocked())]
-            await until(conn, "select from wakeboard.job_run_history")
-            while not asked:  # noqa: ASYNC110 - the completer's call
-                await asyncio.sleep(0.01)
-        await until(conn, "select from wakeboard.job_run_history having count(*) = 2")
-        while in_flight.blocked:  # noqa: ASYNC110 - the completer's answer
-            await asyncio.sleep(0.01)
-        assert in_flight.counts.lost == 0
-        for task in tasks:
-            task.cancel()
-        await connection.close()
-        await blocked_connection.close()
 
 
 async def until(conn: psycopg.AsyncConnection, query: str) -> None:

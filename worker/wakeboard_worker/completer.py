@@ -120,7 +120,8 @@ class Completer:
             try:
                 store = await connection.store()
                 refused = set(await operation(store, items))
-                still_leased = await self._still_leased(store, items, refused)
+                leases = [(item.id, item.epoch) for item in items if item.id in refused] if refused else []
+                still_leased = await store.still_leased(leases) if leases else refused
                 outages.recovered("outcomes")
             except Locked as error:
                 outages.lost("blocked outcomes", error)
@@ -153,14 +154,6 @@ class Completer:
         self._in_flight.note_orphaned_leases()
         self._unblock(items)
         return []
-
-    async def _still_leased(self, store: WorkerStore, items: Sequence[Outcome], refused: set[int]) -> set[int]:
-        if not refused:
-            return refused
-        try:
-            return await store.still_leased([(item.id, item.epoch) for item in items if item.id in refused])
-        except Locked:
-            return refused  # they are sent again, and the others are not: the store has accepted those
 
     def _handle_refused(
         self,
