@@ -23,7 +23,7 @@ BANNED = Path(__file__).with_name("banned_words.txt")
 LONG_FILE = 500  # lines
 SOURCE = {".py", ".sql", ".sh"}
 NOT_SCANNED = re.compile(
-    r"(locks|sbom|tests/cluster/former_charts)/.*|CHANGELOG\.md|LICENSE|NOTICE|.*\.(json|sum|png|svg)"
+    r"(locks|sbom)/.*|CHANGELOG\.md|LICENSE|NOTICE|.*\.(json|sum|png|svg)"
     r"|docs/(benchmarks|reliability)\.md|tools/banned_words\.txt"
 )
 MODULE = re.compile(r"(__)?[a-z0-9]+(_[a-z0-9]+)*(__)?")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.board.asgi import Client
-from wakeboard.board import bulk_runner, state
+from wakeboard.board import state
 from wakeboard.views import connection_pool
 
 if TYPE_CHECKING:
@@ -108,40 +108,6 @@ async def test_a_statement_that_takes_too_long_is_stopped_and_undone(
     assert "It was stopped after 1 s." in answer.words
     assert store.everything() == before
     await client.close()
-
-
-async def test_actions_do_not_wait_for_one_that_meets_a_lock(client: Client, store: Store, holder: Store):
-    run = store.run("dead")
-    lock(holder, "pauses")
-
-    blocked = asyncio.create_task(client.post("/pause", scope="queue:mail", reason="moves"))
-    async with asyncio.timeout(20):
-        while not store.value("select count(*) from pg_locks where not granted"):  # noqa: ASYNC110 - only it tells
-            await asyncio.sleep(0.01)
-        assert (await client.post(f"/runs/{run}/retry")).status == 303
-        assert not blocked.done()
-        assert (await blocked).status == 503
-
-
-async def test_a_bulk_action_that_meets_a_lock_says_so_and_goes_on_when_the_lock_is_gone(
-    client: Client, store: Store, holder: Store, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(bulk_runner, "POLL_S", 0.1)
-    store.dead_runs(20)
-    lock(holder, "job_runs")
-
-    answer = await client.post("/bulk/retry", q="status:dead", count="20", confirmed="20")
-    path = answer.header("location")
-    async with asyncio.timeout(60):
-        while LOCKED not in (await client.get(path)).words:  # noqa: ASYNC110 - only the page tells
-            await asyncio.sleep(0.05)
-        assert "tries again" in (await client.get(path)).words
-        holder.conn.rollback()
-        while "Finished" not in (done := await client.get(path)).words:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-
-    assert LOCKED not in done.words
-    assert store.value("select count(*) from job_runs where status = 'queued'") == 20
 
 
 async def test_pages_of_a_database_that_hangs_say_so(client: Client, store: Store, monkeypatch: pytest.MonkeyPatch):

@@ -110,20 +110,6 @@ async def test_a_selection_touches_the_selected_runs_only(client: Client, store:
     assert store.rows("select id from job_runs order by id") == [(runs[1],), (runs[3],)]
 
 
-async def test_runs_that_changed_since_are_left_as_they_are_and_counted(client: Client, store: Store):
-    runs = store.dead_runs(5)
-    blocker = store.another()
-    with blocker.conn.transaction():
-        blocker.rows("select id from job_runs where id = %s for update", runs[0])
-        answer = await client.post("/bulk/retry", q="status:dead", count="5", confirmed="5")
-        blocker.rows("update job_runs set status = 'queued', dead_at = null where id = %s returning 1", runs[0])
-    done = await finished(client, answer.header("location"))
-
-    assert counts(done) == {"done": 4, "refused": 1, "remaining": 0}
-    assert "the run is queued" in done.words
-    blocker.conn.close()
-
-
 async def test_a_bulk_action_is_cancelled_half_way(client: Client, store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bulk_runner, "BATCH_SIZE", 1000)
     runs = store.dead_runs(MANY)
@@ -145,33 +131,6 @@ async def test_a_bulk_action_is_cancelled_half_way(client: Client, store: Store,
         ("ada", "cancel_bulk_action")
     ]
     blocker.conn.close()
-
-
-async def test_another_board_continues_after_the_first_one_died(database: str, client: Client, store: Store):
-    store.dead_runs(3000)
-    answer = await client.post("/bulk/retry", q="status:dead", count="3000", confirmed="3000")
-    await client.board.bulk_actions.close()
-    assert store.value("select done from bulk_actions") < 3000
-
-    other = Client(database)
-    done = await finished(other, answer.header("location"))
-
-    assert counts(done) == {"done": 3000, "refused": 0, "remaining": 0}
-    assert store.value("select count(*) from audit_log where action = 'retry'") == 3000
-    await other.close()
-
-
-async def test_two_boards_change_each_run_once(database: str, client: Client, store: Store):
-    store.dead_runs(2500)
-    other = Client(database)
-    answer = await client.post("/bulk/retry", q="status:dead", count="2500", confirmed="2500")
-    other.board.bulk_actions.wake()
-
-    done = await finished(client, answer.header("location"))
-
-    assert counts(done)["done"] == 2500
-    assert store.value("select count(*) from audit_log where action = 'retry'") == 2500
-    await other.close()
 
 
 async def test_a_bulk_action_stays_in_the_namespaces_of_its_viewer(database: str, store: Store):

@@ -221,56 +221,6 @@ async def test_a_run_that_ended_after_a_later_one_is_still_earlier(worker: SqlCl
 # -- what happens next
 
 
-async def test_a_waiting_run_says_what_it_waits_for(worker: SqlClient):
-    first = worker.enqueue()
-    second = worker.enqueue()
-    assert await next_of(worker, first) == [
-        "It became due ….",
-        (
-            "A worker that is free and allows a timeout of 600 s (WAKEBOARD_MAX_TIMEOUT_SECONDS) claims it,"
-            " unless another transaction has locked it or its limit."
-        ),
-    ]
-    assert await next_of(worker, second) == ["It waits behind 1 earlier run of its queue."]
-
-    later = worker.enqueue(run_at="2999-01-01")
-    assert await next_of(worker, later) == ["It is due …."]
-
-    worker.sql("select pause('queue:default', 'the server moves')")
-    worker.sql("select pause('all')")
-    assert (await next_of(worker, first))[:2] == [
-        "Everything is paused by postgres since ….",
-        "The queue default is paused by postgres since …: the server moves.",
-    ]
-
-
-async def test_a_run_that_no_worker_serves_says_so(worker: SqlClient):
-    assert (await next_of(worker, worker.enqueue("unknown")))[0] == (
-        "No worker of the queue default has had a handler for unknown in the last 10 minutes."
-    )
-    assert (await next_of(worker, worker.enqueue(queue="other")))[0] == (
-        "No worker has served the queue other in the last 10 minutes."
-    )
-
-
-async def test_a_run_behind_a_full_limit_says_which(worker: SqlClient):
-    running = worker.enqueue(limit_key="openai")
-    worker.claim_limited("openai")
-    waiting = worker.enqueue(limit_key="openai")
-    assert (await next_of(worker, waiting))[0] == (
-        f"The limit key openai allows 1 run at a time, and 1 is running: run {running}."
-    )
-    assert (await next_of(worker, running))[0] == "The worker worker-a has been executing attempt 1 of 5 since …."
-
-    definition = worker.define("slow", policy="Queue")
-    first = worker.value("select id from run_now(%s)", definition)
-    worker.claims(first)
-    second = worker.value("select id from run_now(%s)", definition)
-    assert (await next_of(worker, second))[0] == (
-        f"The schedule has the concurrency policy Queue, and 1 is running: run {first}."
-    )
-
-
 async def test_a_viewer_of_some_namespaces_learns_no_number_of_other_runs(worker: SqlClient):
     worker.enqueue()
     definition = worker.define("report")

@@ -190,16 +190,3 @@ def test_the_limits_of_a_folder_are_declared_and_a_difference_is_shown_until_it_
     assert cli("limit", "openai-api", "--declared").out == "runs of openai-api: 60/minute, burst 10.\n"
     assert len(cli("limit").lines) == 2
     assert cli("limit", "other", "--declared").err.startswith("wakeboard: no file declares the limit of other")
-
-
-def test_a_bad_limit_changes_nothing_and_pruning_restores_the_default(cli: Cli, folder: Path):
-    (folder / "limits.yaml").write_text(LIMITS)
-    cli("apply", "schedules")
-    (folder / "limits.yaml").write_text(LIMITS.replace("60/minute", "0/minute"))
-    refused = cli("apply", "schedules", "--prune")
-    assert refused.code == 1
-    assert "limits.openai-api.rate is 0/minute" in refused.err
-    (folder / "limits.yaml").unlink()
-    assert cli("apply", "schedules", "--json").json["limits"] == {}
-    assert cli("limit").lines[1].split()[:3] == ["openai-api", "any", "60/minute,"]
-    assert cli("apply", "schedules", "--prune", "--json").json["limits"] == {"openai-api": "removed"}

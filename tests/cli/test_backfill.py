@@ -57,13 +57,6 @@ def test_a_dry_run_shows_the_ticks_and_changes_nothing(cli: Cli, sample: SampleS
     assert printed["ticks"][0] == {"tick": "2026-01-01T02:00:00.000Z", "found": "new", "runs": True}
 
 
-def test_a_range_is_in_the_zone_of_the_schedule_by_its_dst_rules(cli: Cli, sample: SampleStore):
-    sample.add_schedule("early", "30 1 * * *")  # Europe/Lisbon: at 01:00 on March 29 the clock jumps to 02:00
-    cli("backfill", "early", "--from", "2026-03-28", "--to", "2026-03-31")
-    ticks = sample.sql("select scheduled_for at time zone 'UTC' from wakeboard.job_runs order by 1")
-    assert [f"{tick:%d %H:%M}" for (tick,) in ticks] == ["28 01:30", "29 01:00", "30 00:30"]
-
-
 def test_ticks_that_have_run_need_again(cli: Cli, sample: SampleStore):
     close_day(sample)
     cli("backfill", "close-day", "--from", "2026-01-01", "--to", "2026-01-03")
@@ -151,16 +144,6 @@ def test_a_bad_range_gets_a_sentence(cli: Cli, sample: SampleStore, arguments: t
     assert result.code in {1, 2}
     assert BAD[arguments] in result.err
     assert result.err.count("\n") == 1
-
-
-def test_a_schedule_without_ticks_or_that_is_removed_or_missing_gets_a_sentence(cli: Cli, sample: SampleStore):
-    sample.add_schedule("on-demand", None)
-    sample.sql("update wakeboard.job_definitions set removed_at = now() where id = %s", close_day(sample))
-    assert "billing/on-demand has no cron expression" in cli("backfill", "on-demand", *JANUARY).err
-    assert "billing/close-day was removed; apply it again" in cli("backfill", "close-day", *JANUARY).err
-    assert "there is no schedule 'nothing'" in cli("backfill", "nothing", *JANUARY).err
-    assert cli("backfill", "9").err == "wakeboard: there is no backfill 9: `wakeboard backfill` lists them.\n"
-    assert cli("backfill").out == "there are no backfills yet.\n"
 
 
 @pytest.mark.parametrize(

@@ -51,13 +51,6 @@ def test_a_refused_run_is_an_error_and_exit_code_1(cli: Cli, sample: SampleStore
     assert [(each["id"], each["refused"]) for each in answers] == [(dead[1], False), (queued, True)]
 
 
-def test_a_run_can_be_named_by_uuid(cli: Cli, sample: SampleStore, dead: list[int]):
-    uuid = str(sample.value("select uuid from wakeboard.job_runs where id = %s", dead[0]))
-
-    assert cli("retry", uuid).code == 0
-    assert status(sample, dead[0]) == "queued"
-
-
 def test_all_matching_runs_are_discarded_with_yes(cli: Cli, sample: SampleStore, dead: list[int]):
     result = cli("discard", "--all-dead", "--type", "mail", "--yes")
 
@@ -157,13 +150,3 @@ def test_each_action_has_options_for_its_statuses(cli: Cli, sample: SampleStore)
     assert {each["id"]: each["answer"] for each in cancelled} == {
         queued: "cancelled", failed: "cancelled", running: "requested", done + 1: "cancelled",
     }  # fmt: skip
-
-
-def test_many_results_are_summarised(cli: Cli, sample: SampleStore):
-    sample.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 2500)")
-
-    result = cli("cancel", "--all-queued", "--yes")
-
-    assert result.lines[-1] == "… 2,500 runs in total, 0 refused."
-    assert len(result.lines) == 21
-    assert sample.value("select count(*) from wakeboard.job_runs") == 0

@@ -35,21 +35,6 @@ def test_the_tests_database_has_only_the_durability_warning(cli: Cli, sample: Sa
     assert cli("check", "--strict").code == 1
 
 
-def test_a_schedule_without_a_next_tick_fails(cli: Cli, sample: SampleStore):
-    sample.register_worker("report")
-    sample.add_schedule("weekly-report")
-    sample.add_schedule("held", suspended=True, next_run_at=None)
-    assert "ok ticks 2 schedules, none overdue" in "\n".join(cli("check").cells)
-    sample.sql("update wakeboard.job_definitions set next_run_at = null")
-
-    result = cli("check")
-
-    assert result.code == 1
-    assert "1 schedule whose next tick is missing or too far away, for example billing/weekly-report" in "\n".join(
-        result.cells
-    )
-
-
 def test_problems_are_reported_with_hints(cli: Cli, sample: SampleStore):
     sample.register_worker(queues=("other",))
     sample.add_schedule("weekly-report")

@@ -46,15 +46,6 @@ def test_a_dead_run_shows_payload_attempts_steps_effects_and_the_next_commands(c
     assert result.lines[-1] == f"`wakeboard retry {run}` runs it again, `wakeboard discard {run}` moves it to history."
 
 
-def test_an_effect_of_the_running_attempt_is_not_in_doubt(cli: Cli, sample: SampleStore):
-    run = sample.enqueue()
-    sample.effect(run, sample.claim(run), "charge card")
-
-    (effect,) = cli("run", str(run), "--json").json["effects"]
-
-    assert effect["state"] == "begun"
-
-
 def test_a_live_or_finished_run_is_found_by_its_uuid(cli: Cli, sample: SampleStore):
     live, past = sample.enqueue(), sample.enqueue()
     uuids = {run: str(sample.value("select uuid from wakeboard.job_runs where id = %s", run)) for run in (live, past)}
@@ -171,24 +162,6 @@ def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sam
     assert timeline() == [*before, *timeline()[6:8], "attempt 2 started on worker-a", "succeeded"]
 
 
-def test_each_attempt_whose_worker_was_terminated_shows_cause_and_pod(cli: Cli, sample: SampleStore):
-    run = sample.enqueue()
-    for cause, detail, pod in (("OOMKilled", "", "wake-1"), ("Evicted", "The node was low on memory", "wake-2")):
-        sample.register_worker()
-        sample.claim(run)
-        sample.sql("select * from wakeboard.report_worker_terminated(77, %s, %s, %s)", cause, detail, pod)
-
-    result = cli("run", str(run))
-
-    text = "\n".join(result.cells)
-    assert "worker-a OOMKilled wake-1 WorkerCrashed: OOMKilled" in text
-    assert "worker-a Evicted wake-2 Evicted: The node was low on memory" in text
-    assert "attempt 1 crashed: OOMKilled" in text
-    assert "attempt 1 released: Evicted: The node was low on memory" in text
-    attempts = cli("run", str(run), "--json").json["attempts_made"]
-    assert [(each["cause"], each["pod"]) for each in attempts] == [("OOMKilled", "wake-1"), ("Evicted", "wake-2")]
-
-
 def test_the_limit_of_a_concurrency_policy_is_shown_with_the_name_of_the_schedule(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report", concurrency_policy="Forbid")
     run, other = sample.run_now(weekly), sample.enqueue(limit_key="smtp")
@@ -196,42 +169,3 @@ def test_the_limit_of_a_concurrency_policy_is_shown_with_the_name_of_the_schedul
     assert "limit one run of billing/weekly-report at once" in cli("run", str(run)).cells
     assert "limit smtp" in cli("run", str(other)).cells
     assert f"schedule:{weekly}" not in cli("run", str(run)).out
-
-
-def test_a_replaced_run_shows_the_reason(cli: Cli, sample: SampleStore):
-    weekly = sample.add_schedule("weekly-report", concurrency_policy="Replace")
-    first = sample.run_now(weekly)
-    sample.run_now(weekly)
-
-    assert "cancelled: replaced by a newer run" in cli("run", str(first)).out
-    (line,) = [line for line in cli("runs").lines if line.split()[0] == str(first)]
-    assert line.endswith("replaced by a newer run")
-
-
-def test_a_run_of_a_container_shows_pod_node_phases_and_the_log_command(cli: Cli, sample: SampleStore):
-    logs = "kubectl logs --namespace shop job/report-wb-1 --container main"
-    where = {"pod": "report-wb-1-x7k2p", "node": "node-1"}
-    run = sample.enqueue("job", {"cronJob": "report"})
-    epoch = sample.claim(run)
-    sample.step(run, epoch, "Job 1", {"job": "report-wb-1", "uid": "u", "at": "2026-01-05T08:00:00Z", "logs": logs})
-    sample.step(run, epoch, "Job 1 scheduled", where | {"at": "2026-01-05T08:00:01Z"})
-    sample.step(run, epoch, "Job 1 started", where | {"at": "2026-01-05T08:00:03Z"})
-    ended = where | {"at": "2026-01-05T08:04:00Z", "outcome": "Failed", "exit_code": 3}
-    sample.step(run, epoch, "Job 1 ended", ended)
-
-    result = cli("run", str(run))
-
-    begin = result.lines.index("Kubernetes Job 1")
-    assert [" ".join(line.split()) for line in result.lines[begin + 1 : begin + 8]] == [
-        "name shop/report-wb-1",
-        "pod report-wb-1-x7k2p on node node-1",
-        "created 2026-01-05 08:00:00 UTC",
-        "scheduled 2026-01-05 08:00:01 UTC",
-        "started 2026-01-05 08:00:03 UTC",
-        "ended 2026-01-05 08:04:00 UTC, Failed, exit code 3",
-        f"log {logs}",
-    ]
-    (job,) = cli("run", str(run), "--json").json["kubernetes_jobs"]
-    assert (job["pod"], job["node"], job["ended_at"], job["logs"]) == (
-        "report-wb-1-x7k2p", "node-1", "2026-01-05T08:04:00.000Z", logs,
-    )  # fmt: skip

@@ -11,7 +11,6 @@ import re
 import shlex
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +20,7 @@ from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
 from testbed.cluster.operators import wait_for
 from tests.chart.rendering import environment, named
-from tests.cluster.helm_client import CLUSTER_WIDE, KINDS, MORE_KINDS, RELEASE, HelmClient
+from tests.cluster.helm_client import CLUSTER_WIDE, KINDS, MORE_KINDS, HelmClient
 from wakeboard.board.access import Permission
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("chart")
 
-FORMER = Path(__file__).parent / "former_charts"
 URL = {"url": "postgresql://u:p@nowhere.invalid/db"}
 DEFINITION = "jobschedules.wakeboard.dev"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -187,17 +185,6 @@ def test_what_helm_renders_can_be_applied_twice_and_after_a_change(
     changed: dict[str, Any] = {**values, "log": {"level": "debug"}, "worker": {"image": {"tag": "2"}}}
     later = there.kubectl("apply", "-f", "-", stdin=there.template("wakeboard", "--skip-tests", **changed))
     assert "deployment.apps/wakeboard-operator configured" in later
-
-
-def test_an_upgrade_from_the_first_chart_loses_no_object_and_all_go_with_the_release(user: HelmClient) -> None:
-    for former in sorted(FORMER.iterdir()):
-        user.install("wakeboard", chart=former)
-        before = user.names("wakeboard")
-        user.upgrade("wakeboard", **EVERYTHING)
-        assert before <= user.names("wakeboard"), "no object is lost under its name"
-        user.uninstall("wakeboard")
-        assert user.names("wakeboard") == {"Secret/wakeboard-dev-database"}, "the password of the data that stays"
-        assert not any(user.labelled(collection, f"{RELEASE}=wakeboard") for collection in CLUSTER_WIDE)
 
 
 def test_the_longest_names_are_cut_and_stay_apart(user: HelmClient) -> None:

@@ -16,7 +16,7 @@ import anyio
 import pytest
 import yaml
 
-from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path, wait_until_served
+from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, wait_until_served
 from testbed.cluster.operators import Environment, Operator, wait_for
 from tests.chaos.processes import Worker
 from tests.cluster.http_proxy import tunnelling_proxy
@@ -386,23 +386,6 @@ def test_a_release_whose_database_was_replaced_uses_the_new_one(
             wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
             assert env.status("report")["installation"] == here
             assert "took over 1 schedule " in operator.log
-
-
-def test_a_large_unobserved_deletion_is_suspended_and_waits_for_confirmation(env: Environment, tmp_path: Path) -> None:
-    for number in range(30):
-        env.create(job_schedule(f"s{number}", schedule="* * * * *"))
-    with started(env, tmp_path) as first:
-        wait_for(lambda: env.sql("select count(*) from job_definitions") == [(30,)], why=lambda: first.log)
-        stop(first)
-    env.cluster.call("DELETE", path(env.namespace))
-    with started(env, tmp_path) as second:
-        ticking = "select count(*) from job_definitions where next_run_at is not null"
-        wait_for(lambda: "none of them was removed" in second.log, why=lambda: second.log)
-        wait_for(lambda: env.sql(ticking) == [(0,)], why=lambda: second.log)
-        live = "select count(*) from job_definitions where removed_at is null"
-        assert env.sql(live) == [(30,)]
-        assert env.sql("select confirm_removal(%s)", f"k8s:{env.namespace}") == [(30,)]
-        wait_for(lambda: env.sql(live) == [(0,)], within_s=10, why=lambda: second.log)
 
 
 def test_an_operator_works_with_an_older_resource_definition(

@@ -251,26 +251,6 @@ async def test_a_schedule_of_a_silent_installation_reports_that_and_what_to_type
     assert leader.events() == ["OtherInstallation"]
 
 
-async def test_two_operators_that_find_a_schedule_of_a_third_database_do_not_overwrite_each_other(
-    leader: WriterHarness,
-) -> None:
-    leader.edit_status({"installation": "gone", "observedGeneration": 1})
-    await leader.harness.store.conn.execute(b"delete from wakeboard.job_definitions")
-    leader.start_term()
-    await leader.list()
-    assert await leader.write() == 1
-    conditions = leader.seen()["status"]["conditions"]
-    for each in conditions:
-        each["message"] = each["message"].replace("This operator", "That operator")
-    leader.edit_status({"conditions": conditions})
-    await leader.stream()
-    assert await leader.write() == 0
-    leader.edit({"spec": {"priority": 1}})
-    await leader.stream()
-    assert await leader.write() == 1
-    assert leader.seen()["status"]["observedGeneration"] == 2
-
-
 async def test_a_schedule_whose_own_operator_answers_is_left_to_it(leader: WriterHarness) -> None:
     leader.edit_status({"installation": "another", "observedGeneration": 1})
     await leader.harness.store.conn.execute(b"delete from wakeboard.job_definitions")

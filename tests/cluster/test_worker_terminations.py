@@ -215,20 +215,6 @@ def test_a_pod_of_someone_else_is_not_watched(shared: Namespace) -> None:
         assert shared.running() == {7001: 2}
 
 
-def test_a_locked_run_is_taken_when_its_transaction_has_ended(shared: Namespace) -> None:
-    shared.worker(7001)
-    shared.add_unstarted("pod")
-    handler = SqlClient(shared.admin.dsn)
-    with shared.operator() as operator:
-        operator.wait_until_leading()
-        with handler.conn.transaction():
-            handler.sql("select from job_runs where id = 1 for update")
-            shared.write_end("pod", 7001)
-            wait_for(lambda: shared.running() == {7001: 1}, why=lambda: operator.log)
-        wait_for(lambda: shared.running() == {}, why=lambda: operator.log)
-    handler.close()
-
-
 def test_an_operator_that_may_not_watch_pods_says_so_once_and_does_everything_else(shared: Namespace) -> None:
     shared.kubectl("delete", "rolebinding", "wakeboard-operator")
     with shared.operator() as operator:

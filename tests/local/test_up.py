@@ -8,7 +8,6 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from tests.local.up_process import HANDLERS, Up
@@ -93,25 +92,6 @@ def test_changed_schedules_are_synced(postgres_folder: Path, database: str) -> N
         up.wait_for("1 schedule, 1 removed")
         up.declare("greeting", "greet")
         up.wait_for("2 schedules, 1 updated")
-
-
-def test_an_edit_and_a_deletion_that_meet_a_locked_schedule_are_done_when_it_is_free(
-    postgres_folder: Path, database: str
-) -> None:
-    locks = "select from wakeboard.job_definitions for update"
-    with Up(postgres_folder, dsn=database) as up, psycopg.connect(database) as administrator:
-        up.declare("greeting", "greet")
-        up.wait_for("1 schedule, 1 created")
-        administrator.execute(locks)
-        up.declare("greeting", "greet", max_attempts=7)
-        up.wait_for("default/greeting is not updated yet: another transaction has locked it; trying again.")
-        administrator.rollback()
-        up.wait_for("1 schedule, 1 updated")
-        administrator.execute(locks)
-        (postgres_folder / "jobs" / "greeting.yaml").unlink()
-        up.wait_for("default/greeting is not removed yet: another transaction has locked it; trying again.")
-        administrator.rollback()
-        up.wait_for("0 schedules, 1 removed")
 
 
 def test_changed_handlers_are_loaded_by_the_next_worker_which_a_run_that_becomes_due_spawns(up: Up) -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from tests.maintenance.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
 from tests.rules.test_alert_rules import rule_of
-from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, MAX_LOCKED, evaluate_alerts, measure
+from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, evaluate_alerts, measure
 from wakeboard.alerts.queries.alerts import read_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
 from wakeboard.engine.retention import Retention
-from wakeboard.errors import LeadershipLost, Locked
+from wakeboard.errors import LeadershipLost
 from wakeboard.maintenance import MaintenanceLoop
 from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.settings import read_settings
@@ -350,35 +350,6 @@ async def test_a_rule_that_cannot_be_measured_does_not_stop_the_others(store: Ma
     with pytest.raises(Exception, match="wakeboard check"):
         await evaluate(store, rule_of(name="a", durationOver="3 x p95"), rule_of(name="b", dead=1))
     assert [row.rule for row in await alerts(store)] == ["b"]
-
-
-async def test_an_evaluation_waits_for_locks_for_a_bounded_time_in_all(
-    store: MaintenanceStore, database: str, monkeypatch: pytest.MonkeyPatch
-):
-    """What is left is evaluated when it is due again."""
-    rules = [rule_of(name=f"rule-{number}", dead=1) for number in range(30)]
-    await enqueue(store)
-    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
-    tried: list[str] = []
-    fire_alert = store.fire_alert
-
-    async def counted(rule: str, *args: Any) -> int | None:
-        tried.append(rule)
-        return await fire_alert(rule, *args)
-
-    monkeypatch.setattr(store, "fire_alert", counted)
-    async with connected(database) as holder:
-        await rows(holder, "begin")
-        for rule in rules:
-            insert = "insert into alerts (rule, severity, definition, summary, value) values (%s, 'info', '{}', '', 1)"
-            await rows(holder, insert, rule.name)
-        with pytest.raises(Locked):
-            await evaluate(store, *rules)
-    assert 0 < len(tried) <= MAX_LOCKED  # each waits for 100 ms at least
-    await rows(store, "update alert_rules set evaluated_at = 'epoch'")
-    tried.clear()
-    await evaluate(store, *rules)
-    assert len(tried) == 30
 
 
 async def test_maintenance_evaluates_the_rules_after_its_first_pass(store: MaintenanceStore):

@@ -420,30 +420,6 @@ async def test_an_annotation_that_cannot_be_stored_stops_no_other_schedule(
     assert await _runs(harness) == 2
 
 
-async def test_many_locked_schedules_delay_neither_other_syncs_for_long_nor_other_actions(
-    harness: ReconcilerHarness, database: str
-) -> None:
-    names = [f"s{number:02}" for number in range(5)]
-    await harness.list(*map(named, names), named("z"))
-    asked = {"run-now": "1"}
-    requests = [named(each, 2, annotations=asked) for each in [*names, "z"]]
-    async with await psycopg.AsyncConnection.connect(database) as holder:
-        await holder.execute("select from wakeboard.job_definitions where name <> 'z' for update")
-        await harness.list_once(*requests)
-        tried = harness.refused()
-        assert 0 < len(tried) < 5  # all would take 10 s
-        assert harness.reconciler.resync_in_s is not None
-        await harness.list_once(*requests)
-        assert len(harness.refused()) > len(tried)  # it goes on with the others
-        while not await _runs(harness):
-            await harness.list_once(*requests)
-    while await _runs(harness) < len(requests):
-        await harness.list_once(*requests)
-    assert harness.refused() == set()
-    await harness.list_once(*requests)
-    assert await _runs(harness) == len(requests)
-
-
 async def test_a_run_now_carries_the_trace_context_of_its_annotation(harness: ReconcilerHarness) -> None:
     traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     await harness.list(named("a"))

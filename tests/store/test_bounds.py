@@ -227,15 +227,6 @@ def test_the_longest_pause_is_not_below_the_first(
     assert conn.execute("select count(*) from wakeboard.job_runs").fetchone() == (3,)
 
 
-@pytest.mark.parametrize("priority", [0, 6, 70_000])
-def test_a_priority_is_1_to_5(conn: psycopg.Connection[Any], priority: int) -> None:
-    sentence = f"priority is {priority}; write a whole number from 1 to 5, of which 5 goes first$"
-    with pytest.raises(WakeboardError, match=f"^{sentence}"):
-        wakeboard.enqueue(conn, "ping", priority=priority)
-    with pytest.raises(WakeboardError, match=rf"^jobs\[0\] \(ping\): {sentence}"):
-        wakeboard.enqueue_many(conn, [Job("ping", priority=priority)])
-
-
 SECONDS = r"a number of seconds from 1 to 2678400 \(31 days\)"
 
 

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 import wakeboard
 from tests.postgres_servers import running_pooler
 from wakeboard import Job
-from wakeboard.errors import InvalidValue, KeyReused, WakeboardError
+from wakeboard.errors import InvalidValue
 from wakeboard.store.connection import connect
 from wakeboard_worker.attempt import Attempt
 
@@ -122,33 +122,6 @@ def test_enqueue_waits_for_a_key_that_another_transaction_is_inserting(
     b, a = ours.result(30)
     assert (b.created, a.created) == (True, ends == "rollback")
     assert (a.id == theirs) == (ends == "commit")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "sentence"),
-    [
-        (Job("ping", {"text": "\0"}), "payload.text holds a NUL character"),
-        (Job("ping", priority=6), "priority is 6"),
-        (
-            Job("ping", run_at=datetime(1969, 1, 1, tzinfo=UTC)),
-            "run_at is 1969-01-01 .*; write a time from 1970 to 2999",
-        ),
-    ],
-)
-def test_one_invalid_job_creates_no_run(
-    application: psycopg.Connection[Any], admin: SqlClient, wrong: Job, sentence: str
-) -> None:
-    with pytest.raises(WakeboardError, match=sentence):
-        wakeboard.enqueue_many(application, [Job("ping"), wrong, Job("ping")])
-    application.commit()
-    assert store(admin, "id") == []
-
-
-def test_a_key_with_another_payload_creates_no_run(application: psycopg.Connection[Any], admin: SqlClient) -> None:
-    with pytest.raises(KeyReused):
-        wakeboard.enqueue_many(application, [Job("ping", {"n": n}, idempotency_key="a") for n in range(2)])
-    application.commit()
-    assert store(admin, "id") == []
 
 
 def test_runs_come_and_go_with_the_transaction_of_the_application(

@@ -216,15 +216,6 @@ def test_a_list_has_no_keys_that_a_window_could_compare(application: Connection)
     assert wakeboard.enqueue(application, "ping", [7], unique_for=60).created
 
 
-def test_an_invalid_value_is_refused_whether_or_not_the_run_exists(application: Connection) -> None:
-    invalid: list[dict[str, Any]] = [{"queue": "a b"}, {"limit_key": "a b"}, {"priority": 6}, {"timeout_s": 0}]
-    for _ in range(2):
-        for named in invalid:
-            with pytest.raises(WakeboardError):
-                sync(application, 7, **named)
-        sync(application, 7)
-
-
 def test_a_unique_window_and_an_idempotency_key_exclude_each_other(application: Connection) -> None:
     sentence = "a run has unique_for or an idempotency key, not both; leave one of them out"
     with pytest.raises(WakeboardError, match=sentence):

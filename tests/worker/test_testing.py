@@ -158,14 +158,6 @@ async def test_a_run_is_dead_after_its_last_attempt_fails() -> None:
     assert [(await run_handler(raises, run)).dead for _ in range(2)] == [False, True]
 
 
-async def test_a_snooze_gives_the_attempt_back() -> None:
-    def snoozes(run: wakeboard.Run) -> None:
-        raise wakeboard.Snooze(10)
-
-    run = FakeRun()
-    assert [(await run_handler(snoozes, run)).attempt for _ in range(3)] == [1, 1, 1]
-
-
 @pytest.mark.parametrize("plain", [True, False])
 async def test_pytests_own_exceptions_are_not_taken_for_failures(plain: bool) -> None:
     def skips(run: wakeboard.Run) -> None:
@@ -301,23 +293,6 @@ async def test_two_steps_of_one_name_in_one_attempt_are_refused(plain: bool) -> 
     assert "needs its own name" in str(outcome.error)
 
 
-async def test_a_step_that_raised_may_be_tried_again_in_the_same_attempt() -> None:
-    async def report(run: wakeboard.Run) -> object:
-        try:
-            return await run.step("Send", _fails_first, 1)
-        except ConnectionError:
-            return await run.step("Send", _fails_first, 2)
-
-    assert (await run_handler(report)).result == "sent"
-
-
-async def test_a_step_that_an_earlier_attempt_did_can_be_given() -> None:
-    async def report(run: wakeboard.Run) -> object:
-        return await run.step("Collect", _fails_first, 1)
-
-    assert (await run_handler(report, attempt=2, steps={"Collect": [7]})).result == [7]
-
-
 async def test_a_step_result_that_is_not_json_is_a_type_error() -> None:
     async def wrong(run: wakeboard.Run) -> object:
         return await run.step("Collect", object)
@@ -336,16 +311,6 @@ async def test_once_is_once_for_async_handlers(conn: object) -> None:
     run.effects.pop("charge")  # its transaction was rolled back
     second = await run_handler(charges, run)
     assert (second.result, second.happened) == ([True, False], ["charge"])
-
-
-@pytest.mark.parametrize("conn", [Connection(), None])
-async def test_once_is_once_for_plain_handlers(conn: object) -> None:
-    def charges(run: wakeboard.Run) -> list[bool]:
-        return [run.once(conn, "charge"), run.once(conn, "mail")]
-
-    run = FakeRun()
-    assert (await run_handler(charges, run)).result == [True, True]
-    assert (await run_handler(charges, run)).result == [False, False]
 
 
 @pytest.mark.parametrize("second", ["effect", "once"])
@@ -406,13 +371,6 @@ async def test_an_effect_that_raised_may_be_tried_again_in_the_same_attempt() ->
     assert (outcome.result, outcome.happened) == ([False] * 6, ["pay"])
 
 
-async def test_once_is_awaited_or_not_as_the_connection_is() -> None:
-    async def forgets(run: wakeboard.Run) -> bool:
-        return await run.once(Connection(), "charge")
-
-    assert isinstance((await run_handler(forgets)).error, TypeError)
-
-
 @pytest.mark.parametrize("plain", [True, False])
 async def test_an_outside_effect_is_done_or_in_doubt(plain: bool) -> None:
     def mails(run: wakeboard.Run) -> list[bool]:
@@ -449,40 +407,6 @@ async def test_an_outside_effect_is_done_or_in_doubt(plain: bool) -> None:
 def test_a_fake_run_refuses_what_no_worker_records(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(WakeboardError, match=problem):
         FakeRun(**fields)
-
-
-async def test_an_invalid_effect_that_a_test_adds_later_is_refused_by_the_next_attempt() -> None:
-    async def does_nothing(run: wakeboard.Run) -> None: ...
-
-    run = FakeRun()
-    run.effects["mail"] = "sent"  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InvalidValue, match="'sent'; write 'begun' or 'done'"):
-        await run_handler(does_nothing, run)
-
-
-async def test_an_effect_begun_twice_by_one_attempt_is_not_in_doubt() -> None:
-    async def mails(run: wakeboard.Run) -> list[bool]:
-        with pytest.raises(ConnectionError):
-            await _begin_and_fail(run)
-        async with run.effect("mail") as mail:
-            return [mail.done, mail.in_doubt]
-
-    assert (await run_handler(mails)).result == [False, False]
-    assert (await run_handler(mails, effects={"mail": "begun"})).result == [False, True]
-
-
-async def _begin_and_fail(run: wakeboard.Run) -> None:
-    async with run.effect("mail"):
-        raise ConnectionError
-
-
-async def test_an_async_handler_begins_an_effect_with_async_with() -> None:
-    async def mails(run: wakeboard.Run) -> None:
-        with run.effect("mail"):
-            pass
-
-    outcome = await run_handler(mails)
-    assert str(outcome.error) == "an async handler writes `async with run.effect(…)`"
 
 
 async def test_the_provider_key_is_the_same_in_each_attempt() -> None:
