@@ -42,7 +42,7 @@ async def test_an_address_without_a_page_says_so(client: Client):
         ("/x//evil.example/", ""),
     ],
 )
-async def test_a_slash_at_the_end_leads_to_the_page_on_the_same_host(client: Client, path: str, leads_to: str):
+async def test_a_slash_at_the_end_leads_to_the_page_itself(client: Client, path: str, leads_to: str):
     answer = await client.send("GET", path)
 
     assert (answer.status, answer.header("location")) == (307 if leads_to else 404, leads_to)
@@ -58,7 +58,7 @@ async def test_a_form_with_too_many_fields_is_refused(client: Client, store: Sto
 
 
 @pytest.mark.parametrize("sort", ["next", "last"])
-async def test_a_place_in_the_list_with_a_date_that_postgres_cannot_read_is_refused(client: Client, sort: str):
+async def test_a_place_with_a_date_beyond_postgres_is_refused(client: Client, sort: str):
     answer = await client.get("/schedules", sort=sort, after='["2026-W01-1T00:00+00:00",1]')
 
     assert answer.status == 400
@@ -111,9 +111,7 @@ async def test_asking_for_the_head_of_the_stream_opens_none(client: Client):
         ([("host", "evil.example"), ("origin", OWN)], 421),
     ],
 )
-async def test_a_repeated_header_does_not_make_an_action_one_of_the_boards_own(
-    headers: list[tuple[str, str]], status: int
-):
+async def test_a_repeated_header_makes_no_action_one_of_the_boards_own(headers: list[tuple[str, str]], status: int):
     assert await status_of(scope_of("POST", "/runs/1/retry", HOST, *headers)) == status
 
 

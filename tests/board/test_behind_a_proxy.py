@@ -59,10 +59,7 @@ def behind_a_proxy(dsn: str, folder: Path) -> Generator[tuple[str, str]]:
     """The address of a proxy, and that of the board behind it. ANNA may view everything."""
     (folder / "token").write_text("own")
     access = ProxyAccess(AnsweringReviews((ANNA, Permission.VIEW, None)), secret=SECRET, token_file=folder / "token")
-    with (
-        serving(BoardOptions(dsn=dsn, access=access)) as board,
-        serving_application(LoginProxy(board)) as proxy,
-    ):
+    with serving(BoardOptions(dsn=dsn, access=access)) as board, serving_application(LoginProxy(board)) as proxy:
         yield proxy, board
 
 
@@ -95,7 +92,7 @@ async def test_without_the_proxy_a_client_has_no_name(database: str, store: Stor
     assert store.status(run) == "dead"
 
 
-async def test_a_proxy_that_leaves_the_headers_of_clients_lets_no_client_spoof_them(database: str, tmp_path: Path):
+async def test_no_client_spoofs_the_headers_of_a_proxy(database: str, tmp_path: Path):
     claims = [{USER: "root"}, {GROUPS: "system:masters"}, {SECRET_HEADER: "guess"}, {"X_Forwarded.User": "root"}]
     with behind_a_proxy(database, tmp_path) as (proxy, _):
         assert (await asked("GET", f"{proxy}/", {}))[0] == 200

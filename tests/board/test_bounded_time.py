@@ -50,7 +50,7 @@ def lock(holder: Store, table: str, mode: str = "share") -> None:
         ("/bulk/retry", "bulk_actions", {"q": "status:dead", "count": "1", "confirmed": "1"}),
     ],
 )
-async def test_an_action_that_meets_a_lock_answers_and_changes_nothing_and_keeps_the_form(
+async def test_an_action_that_meets_a_lock_keeps_its_form(
     client: Client, store: Store, holder: Store, path: str, table: str, form: dict[str, Any]
 ):
     run, schedule = store.run("dead"), store.schedule("shop/nightly")

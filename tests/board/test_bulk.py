@@ -160,9 +160,7 @@ async def test_a_bulk_action_of_others_is_hidden_from_viewers_of_some_namespaces
     await restricted.close()
 
 
-async def test_who_may_act_in_some_namespaces_does_not_end_the_bulk_actions_of_others(
-    database: str, client: Client, store: Store
-):
+async def test_bulk_actions_of_others_are_ended_by_no_one_else(database: str, client: Client, store: Store):
     store.schedule("shop/a")
     store.dead_runs(1)
     answer = await client.post("/bulk/retry", q="status:dead", count="1", confirmed="1")
@@ -184,7 +182,7 @@ async def test_a_search_that_was_not_understood_acts_on_nothing(client: Client, 
     assert store.value("select count(*) from bulk_actions") == 0
 
 
-async def test_a_preview_that_takes_long_says_so_and_the_action_has_only_its_runs(
+async def test_a_long_preview_says_so_and_the_action_has_its_runs_only(
     client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     older, newer = store.run("cancelled"), store.run("cancelled")

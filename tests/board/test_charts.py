@@ -61,7 +61,7 @@ def test_a_single_failure_among_thousands_is_visible():
     assert float(of_class(figure, "chart-died")[0].attrib["height"]) >= 1
 
 
-def test_a_line_has_a_gap_where_there_is_no_value_and_a_dot_for_a_single_one():
+def test_a_line_has_a_gap_without_values_and_dots_single_ones():
     figure = parsed(line_chart("Rate", intervals(5), [Layer("failures", "all", [0.1, 0.2, None, 0.0, None])], "share"))
     line, dot = of_class(figure, "chart-line")
     assert line.attrib["d"] == f"M5 {PLOT_HEIGHT / 2:g}L15 0"

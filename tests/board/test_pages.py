@@ -82,7 +82,7 @@ def fill(database: str) -> None:
 
 
 @pytest.mark.parametrize("part", [0, 1])
-async def test_no_page_has_errors_foreign_requests_accessibility_problems_or_scrolls_sideways_on_a_phone(
+async def test_no_page_has_errors_foreign_requests_or_accessibility_problems(
     database: str, board: str, page: Page, part: int
 ):
     """Each page is loaded once, as on a phone. Only colours differ between light, dark and forced colours."""

@@ -155,7 +155,7 @@ async def test_the_bar_covers_the_life_of_the_run(worker: SqlClient):
     assert drawn.segments[-1].x + drawn.segments[-1].width == pytest.approx(1000, abs=0.1)
 
 
-async def test_a_run_of_a_container_shows_pod_node_phases_and_the_log_command(worker: SqlClient, board: str):
+async def test_a_run_of_a_container_shows_its_pod_and_log_command(worker: SqlClient, board: str):
     logs = "kubectl logs --namespace shop job/report-wb-1 --container main"
     lease = worker.claims(worker.enqueue("job"), types=["job"])
     worker.step(lease, "Job 1", {"job": "report-wb-1", "at": "2026-01-05T08:00:00Z", "logs": logs})
@@ -177,7 +177,7 @@ async def test_an_attempt_whose_worker_was_terminated_shows_cause_and_pod(worker
     assert (event.note, event.error) == ("on worker-a, pod wake-1", "OOMKilled")
 
 
-async def test_a_run_that_waits_for_its_first_attempt_has_a_bar_of_waiting(worker: SqlClient):
+async def test_a_run_before_its_first_attempt_has_a_bar_of_waiting(worker: SqlClient):
     run_id = worker.enqueue()
     worker.sql("update job_runs set created_at = now() - interval '1 minute' where id = %s", run_id)
     history = await history_of(worker, run_id)
@@ -300,9 +300,7 @@ class Stranger:
         pass
 
 
-def test_secrets_are_masked_on_the_page_and_in_downloads_of_viewers_who_may_not_reveal_them(
-    board: str, worker: SqlClient
-):
+def test_secrets_are_masked_for_viewers_who_may_not_reveal_them(board: str, worker: SqlClient):
     run_id = retried_run(worker)
     html = page_of(board, f"/runs/{run_id}")
 

@@ -67,7 +67,7 @@ def test_links_to_the_next_page_keep_the_search(database: str, board: str):
     assert fetched(f"{board}/runs?after=nonsense")[0] == 400
 
 
-def test_runs_are_listed_by_when_they_are_due_and_by_how_long_they_took(database: str, board: str):
+def test_runs_are_listed_by_due_time_and_by_duration(database: str, board: str):
     """Runs 1 to 3 are due in another order than they were enqueued; 4 to 6 have ended."""
     with psycopg.connect(database, autocommit=True) as conn:
         for hours, options in ((2, ""), (1, ", limit_key => 'bank'"), (3, ", priority => 5")):

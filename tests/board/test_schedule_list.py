@@ -256,7 +256,7 @@ async def test_every_page_about_schedules_fits_a_phone(database: str, board: str
 
 
 @pytest.mark.parametrize(("zone", "times"), [("Europe/Lisbon", 0), ("Asia/Tokyo", 1)])
-async def test_the_zone_of_a_next_tick_is_named_to_viewers_in_another_zone(
+async def test_the_zone_of_a_tick_is_named_to_viewers_elsewhere(
     database: str, board: str, browser: Browser, zone: str, times: int
 ):
     with schedules_in(database) as schedules:

@@ -127,7 +127,7 @@ def test_secrets_in_the_payload_are_hidden(database: str, board: str):
     assert "1 value of the payload is hidden because of the key." in page.text
 
 
-def test_the_use_of_a_limit_key_is_hidden_from_viewers_of_some_namespaces(database: str):
+def test_the_use_of_a_limit_is_hidden_from_viewers_of_namespaces(database: str):
     with schedules_in(database) as schedules:
         number = schedules.add("job", limit_key="smtp")
         schedules.conn.execute("select wakeboard.set_limit('smtp', 3)")
@@ -139,7 +139,7 @@ def test_the_use_of_a_limit_key_is_hidden_from_viewers_of_some_namespaces(databa
     assert "0 of 3" not in text
 
 
-def test_the_history_pages_through_all_runs_and_says_why_ticks_did_not_run(database: str, board: str):
+def test_the_history_pages_through_all_runs_and_skipped_ticks(database: str, board: str):
     with schedules_in(database) as schedules:
         number = schedules.add("job")
         now = schedules.now()

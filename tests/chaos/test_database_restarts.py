@@ -32,7 +32,7 @@ def server(postgres_folder: Path) -> Iterator[EmbeddedPostgres]:
         yield server
 
 
-def test_a_stop_and_a_crash_of_postgres_under_load_lose_nothing_and_repeat_no_effect(
+def test_stops_and_crashes_of_postgres_lose_nothing_and_repeat_no_effect(
     server: EmbeddedPostgres, tmp_path: Path
 ) -> None:
     with Watcher(server.dsn) as watcher:
@@ -49,9 +49,7 @@ def test_a_stop_and_a_crash_of_postgres_under_load_lose_nothing_and_repeat_no_ef
         assert watcher.ask("select count(distinct id) from wakeboard.job_run_history") == RUNS
 
 
-def test_a_forever_worker_waits_for_a_database_that_is_away_at_its_start(
-    server: EmbeddedPostgres, tmp_path: Path
-) -> None:
+def test_a_forever_worker_waits_for_an_absent_database_at_its_start(server: EmbeddedPostgres, tmp_path: Path) -> None:
     server.stop()
     with Worker(server.dsn, tmp_path, "--forever") as worker:
         wait_until(lambda: "cannot connect" in worker.log, "it logs that there is no database")
@@ -61,9 +59,7 @@ def test_a_forever_worker_waits_for_a_database_that_is_away_at_its_start(
             watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
 
 
-def test_outages_longer_than_a_lease_do_not_count_as_crashes_of_running_runs(
-    server: EmbeddedPostgres, tmp_path: Path
-) -> None:
+def test_outages_longer_than_a_lease_are_no_crashes(server: EmbeddedPostgres, tmp_path: Path) -> None:
     run_again = "select lease_epoch > %s and locked_by <> 0 and crash_count = 0 from wakeboard.job_runs where id = %s"
     with Watcher(server.dsn) as watcher:
         (run,) = watcher.enqueue("sleeps")

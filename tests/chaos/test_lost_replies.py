@@ -47,7 +47,7 @@ def test_a_forever_worker_starts_although_its_first_replies_are_lost(
     assert intercept.matched.is_set()
 
 
-def test_orphaned_leases_of_a_terminating_worker_are_reaped_as_soon_as_those_of_a_dead_one(
+def test_orphaned_leases_of_a_terminating_worker_are_reaped_soon(
     database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
 ) -> None:
     with Worker(database, tmp_path, "--forever", queues="elsewhere"):  # it reaps now, and again in a minute

@@ -34,7 +34,7 @@ def mounts(pod: Mapping[str, Any]) -> dict[str, str]:
     return {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
 
 
-def test_the_file_in_the_config_map_is_valid_and_says_what_the_values_say(tmp_path: Path):
+def test_the_mounted_alert_rules_are_valid_and_those_of_the_values(tmp_path: Path):
     documents = rendered({"alerts": ALERTS})
     file = tmp_path / "alerts.yaml"
     file.write_text(named(documents, "ConfigMap", "wakeboard-alerts")["data"]["alerts.yaml"])
@@ -56,7 +56,7 @@ def test_without_rules_there_is_no_file():
         assert volume(pod, "alerts") is None
 
 
-def test_the_operator_and_the_workers_of_the_queue_get_the_file_and_the_secrets():
+def test_the_operator_and_the_workers_get_the_file_and_the_secrets():
     pools = {"default": {"secretName": "jobs"}, "plain": {"queues": ["default"]}, "mail": {"queues": ["mail"]}}
     pods = dict(pod_specs(rendered({"alerts": {**ALERTS, "secretName": "alert-secrets"}, "pools": pools})))
     for name in (OPERATOR, "CronJob/wakeboard-wake-default", "CronJob/wakeboard-wake-plain"):

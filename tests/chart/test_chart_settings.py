@@ -188,7 +188,7 @@ def test_the_boards_roles_and_their_page_name_every_permission() -> None:
     assert set(re.findall(r"\| `(jobschedules/\w+)` \|", page)) == asked
 
 
-def test_a_board_that_others_can_reach_needs_a_login_even_without_the_schema() -> None:
+def test_an_open_board_needs_a_login_even_without_the_schema() -> None:
     for part in ("service", "ingress", "httpRoute"):
         with pytest.raises(NotRendered, match=r"so it needs a login: set board\.login to tokens, kubernetes or proxy"):
             rendered({"board": {"enabled": True, part: {"enabled": True}}}, "--skip-schema-validation")

@@ -19,7 +19,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-def test_the_file_in_the_config_map_is_valid_and_says_what_the_values_say(tmp_path: Path):
+def test_the_mounted_limits_are_valid_and_those_of_the_values(tmp_path: Path):
     documents = rendered({"limits": LIMITS})
     file = tmp_path / "limits.yaml"
     file.write_text(named(documents, "ConfigMap", "wakeboard-limits")["data"]["limits.yaml"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LIMIT = Finding("kube-score", "cpu-limit", "default", "Deployment/wakeboard-operator", "CPU limit is not set")
 
 
-def test_a_finding_without_a_reason_is_reported_once_with_its_object_its_rule_and_where() -> None:
+def test_a_finding_without_a_reason_is_reported_once_with_its_place() -> None:
     elsewhere = replace(LIMIT, rendering="pools")
     reported = "Deployment/wakeboard-operator: CPU limit is not set (cpu-limit) in default, pools"
     assert unexcused([elsewhere, LIMIT, LIMIT], []) == [reported]
@@ -48,7 +48,7 @@ FINE: dict[str, Any] = {"name": "rich", "version": "15.0", "vulns": []}
 UNKNOWN = {"name": "kopf", "skip_reason": "Dependency not found"}
 
 
-def test_an_advisory_is_named_with_the_release_that_fixes_it_and_fails_the_audit():
+def test_an_advisory_is_named_with_its_fix_and_fails_the_audit():
     audited = python_packages({"dependencies": [VULNERABLE, FINE, UNKNOWN]}, "worker.txt")
     lines, code = summary([audited])
     assert code == 1

@@ -174,7 +174,7 @@ limits:
 """
 
 
-def test_the_limits_of_a_folder_are_declared_and_a_difference_is_shown_until_it_is_restored(cli: Cli, folder: Path):
+def test_declared_limits_are_shown_as_different_until_they_are_restored(cli: Cli, folder: Path):
     (folder / "limits.yaml").write_text(LIMITS)
     assert "limit would be set: openai-api" in cli("apply", "schedules", "--dry-run").lines
     assert "limit set: openai-api" in cli("apply", "schedules").lines

@@ -26,11 +26,7 @@ CLAIMABLE = (
 
 def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Explain):
     run = served.enqueue()
-    assert explain(run) == [
-        f"run {run} of ping is queued.",
-        "It became due ….",
-        CLAIMABLE,
-    ]
+    assert explain(run) == [f"run {run} of ping is queued.", "It became due ….", CLAIMABLE]
 
 
 def test_a_run_that_is_not_due_says_when_it_is(served: SampleStore, explain: Explain):
@@ -103,7 +99,7 @@ def test_a_limit_that_a_handler_paused_says_so(served: SampleStore, explain: Exp
     assert explain(run)[1] == "The limit key mail is paused by a handler; the next run starts in 60 min."
 
 
-def test_a_run_whose_schedule_runs_one_at_a_time_names_the_run_before(served: SampleStore, explain: Explain):
+def test_a_run_of_a_busy_schedule_names_the_run_before(served: SampleStore, explain: Explain):
     definition = served.add_schedule("report", concurrency_policy="Queue")
     first = served.run_now(definition)
     served.claim(first)
@@ -159,7 +155,7 @@ def test_a_run_does_not_wait_behind_runs_that_its_workers_cannot_claim(served: S
     assert "waits behind" not in str(explain(run))
 
 
-def test_a_number_of_runs_before_it_is_a_lower_bound_if_not_all_are_read(served: SampleStore, explain: Explain):
+def test_the_runs_before_it_are_a_lower_bound_if_some_are_unread(served: SampleStore, explain: Explain):
     served.enqueue(priority=5)
     served.sql("insert into wakeboard.job_runs (job_type, priority) select 'unknown', 5 from generate_series(1, 1100)")
     assert explain(served.enqueue())[1] == "It waits behind 1+ runs of higher priority of its queue."

@@ -33,10 +33,7 @@ def test_a_run_that_waits_for_others_names_them(served: SampleStore, explain: Ex
     ship = served.enqueue(after=[pay])
     assert "due after other runs" in cli("runs").out
     assert "2999" not in cli("run", str(ship)).out
-    assert explain(ship) == [
-        f"run {ship} of ping is queued.",
-        f"It waits for run {pay} of ping, which is queued.",
-    ]
+    assert explain(ship) == [f"run {ship} of ping is queued.", f"It waits for run {pay} of ping, which is queued."]
     served.sql("update wakeboard.job_runs set status = 'dead', dead_at = now() where id = %s", pay)
     assert explain(ship)[1:] == [
         f"It waits for run {pay} of ping, which is dead; `wakeboard retry {pay}` continues it."

@@ -81,7 +81,7 @@ def test_the_report_says_what_maps_and_what_changes(bare_cli: Cli, manifests: Pa
     assert {path.name for path in manifests.parent.iterdir()} == {"manifests"}
 
 
-def test_the_files_are_the_suspended_cron_job_and_a_schedule_that_the_loader_accepts(bare_cli: Cli, manifests: Path):
+def test_the_import_is_the_suspended_cron_job_and_a_valid_schedule(bare_cli: Cli, manifests: Path):
     result = bare_cli("import", "manifests", "--output", "jobs")
 
     folder = manifests.parent / "jobs" / "shop"
@@ -114,9 +114,7 @@ def test_a_repeat_writes_nothing_and_no_file_is_replaced_without_force(bare_cli:
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_a_folder_is_not_said_to_be_complete_if_a_file_could_not_be_read(
-    bare_cli: Cli, manifests: Path, is_alone: bool
-):
+def test_an_unreadable_file_makes_its_folder_incomplete(bare_cli: Cli, manifests: Path, is_alone: bool):
     (manifests / "torn.yaml").write_text("kind: CronJob\n  metadata: [\n")
     if is_alone:
         (manifests / "report.yaml").unlink()
@@ -263,7 +261,7 @@ def test_a_folder_of_crontabs_is_read_as_cron_reads_it(bare_cli: Cli, tmp_path: 
     ]
 
 
-def test_a_column_of_users_is_not_imported_as_a_part_of_the_commands(bare_cli: Cli, tmp_path: Path):
+def test_a_column_of_users_is_no_part_of_the_commands(bare_cli: Cli, tmp_path: Path):
     (tmp_path / "crontab").write_text("0 1 * * * root one x\n0 2 * * * www-data two x\n")
     result = bare_cli("import", "crontab", "--crontab")
     assert (

@@ -75,7 +75,7 @@ def test_a_long_payload_is_truncated_except_in_json(cli: Cli, sample: SampleStor
     assert json.loads(cli("run", str(run), "--json").out)["payload"] == payload
 
 
-def test_a_beginning_of_a_uuid_that_is_a_number_is_one_if_no_run_has_this_id(cli: Cli, sample: SampleStore):
+def test_a_number_may_begin_a_uuid_if_no_run_has_this_id(cli: Cli, sample: SampleStore):
     run, past = sample.enqueue(), sample.enqueue()
     sample.succeed(past)
     sample.sql("update wakeboard.job_runs set uuid = '51076088-0000-4000-8000-000000000000'")
@@ -162,7 +162,7 @@ def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sam
     assert timeline() == [*before, *timeline()[6:8], "attempt 2 started on worker-a", "succeeded"]
 
 
-def test_the_limit_of_a_concurrency_policy_is_shown_with_the_name_of_the_schedule(cli: Cli, sample: SampleStore):
+def test_the_limit_of_a_policy_is_shown_with_the_schedules_name(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report", concurrency_policy="Forbid")
     run, other = sample.run_now(weekly), sample.enqueue(limit_key="smtp")
 

@@ -34,9 +34,7 @@ of_each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda exampl
 
 
 @of_each_example
-def test_a_rule_refuses_what_is_wrong_says_what_to_write_and_lets_the_rest_pass(
-    control_plane: Cluster, example: dict[str, Any]
-):
+def test_a_rule_refuses_what_is_wrong_and_says_what_to_write(control_plane: Cluster, example: dict[str, Any]):
     assert refusals(control_plane, job_schedule(**example["admitted"])) == []
     (only,) = refusals(control_plane, job_schedule(**example["refused"]))
     assert only.startswith(f"{example['field']}: Invalid value: ")

@@ -204,7 +204,7 @@ def test_the_longest_names_are_cut_and_stay_apart(user: HelmClient) -> None:
 # -- several releases --------------------------------------------------------------------------------------------------
 
 
-def test_a_second_release_is_refused_with_what_to_type_and_then_works_next_to_the_first(user: HelmClient) -> None:
+def test_a_second_release_is_refused_until_it_has_its_own_names(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     second = HelmClient(user.cluster, "team-b")
     with pytest.raises(Refused) as refused:
@@ -221,7 +221,7 @@ def test_a_second_release_is_refused_with_what_to_type_and_then_works_next_to_th
     assert not second.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "team-b")
 
 
-def test_a_reinstall_under_another_name_works_after_what_the_refusal_says_to_type(user: HelmClient) -> None:
+def test_a_reinstall_under_another_name_works_as_the_refusal_says(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     have_schedule(user)
     user.uninstall("wakeboard")
@@ -265,9 +265,7 @@ OPERATOR_MAY_NOT = [
 ]
 
 
-def test_an_operator_may_do_everywhere_what_it_needs_and_helm_test_in_its_namespace_and_nothing_else(
-    user: HelmClient,
-) -> None:
+def test_an_operator_has_the_rights_that_it_needs_and_no_others(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     for verb, resource in OPERATOR_MAY:
         assert user.may("wakeboard-operator", verb, resource, "default"), (verb, resource)
@@ -296,7 +294,7 @@ def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmC
     user.cluster.kubectl("delete", "namespace", "shop", "--wait=false")
 
 
-def test_viewers_see_and_editors_write_schedules_and_runs_only_if_a_value_allows_it(user: HelmClient) -> None:
+def test_viewers_and_editors_get_rights_only_if_a_value_allows_it(user: HelmClient) -> None:
     board = {"enabled": True, "login": "kubernetes"}
     user.install("wakeboard", database=URL, board=board)
     for name in ("view", "edit"):
@@ -315,7 +313,7 @@ def test_viewers_see_and_editors_write_schedules_and_runs_only_if_a_value_allows
     user.kubectl("delete", "serviceaccount/view", "serviceaccount/edit", "rolebinding/view", "rolebinding/edit")
 
 
-def test_a_board_has_no_rights_of_its_own_but_to_ask_about_those_of_a_proxys_users(user: HelmClient) -> None:
+def test_a_board_may_only_review_the_rights_of_a_proxys_users(user: HelmClient) -> None:
     asks = "subjectaccessreviews.authorization.k8s.io"
     user.install("wakeboard", database=URL, board={"enabled": True, "login": "kubernetes"})
     assert not user.may("wakeboard-board", "create", asks, "jobs")

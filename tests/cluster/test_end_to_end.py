@@ -98,7 +98,7 @@ def succeeded(status: dict[str, Any]) -> bool:
     return status.get("lastRun", {}).get("result") == "succeeded"
 
 
-def test_helm_installs_it_into_a_restricted_namespace_and_says_what_to_do_next(release: Release) -> None:
+def test_helm_installs_it_into_a_restricted_namespace(release: Release) -> None:
     output = release.install(VALUES)
     assert "get jobschedules" in output
     assert release.asked("runs") == []

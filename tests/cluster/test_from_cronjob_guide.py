@@ -139,7 +139,7 @@ def test_three_imported_cron_jobs_are_accepted_by_the_api_server(reader: Reader)
         reader.cluster.kubectl(*strict, "--filename", str(folder))
 
 
-def test_the_steps_of_the_guide_leave_one_of_both_due_and_never_two(reader: Reader, environment: Environment) -> None:
+def test_the_steps_of_the_guide_leave_one_of_both_due(reader: Reader, environment: Environment) -> None:
     for example in examples():
         reader.create(example)
 

@@ -98,9 +98,7 @@ def shop(real_node: Node) -> Iterator[Shop]:
     real_node.kubectl("delete", "namespace", release.namespace, SHOP, "--wait=false")
 
 
-def test_runs_survive_a_killed_pod_of_the_pool_an_edit_and_a_restart_of_the_api_server(
-    shop: Shop, real_node: Node
-) -> None:
+def test_runs_survive_the_pools_pod_an_edit_and_the_api_server(shop: Shop, real_node: Node) -> None:
     shop.define("steady", "until [ -e /tmp/end ]; do sleep 1; done; echo done")
     shop.define("fails-once", "echo no disk; exit 1")
     shop.define("too-long", "trap '' TERM; while :; do sleep 1; done")

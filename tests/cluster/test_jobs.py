@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 START_S = 8  # more than the tests need to start a pod
 
 
-async def test_a_run_starts_the_job_of_its_cron_job_and_returns_its_termination_message(pool: Pool) -> None:
+async def test_a_run_starts_its_job_and_returns_its_termination_message(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     run = pool.run(scheduled_for=FakeRun().scheduled_for)
     attempt = pool.start(run)
@@ -162,7 +162,7 @@ async def test_a_recorded_job_that_was_deleted_meanwhile_is_not_created_again(po
     assert await pool.pods.jobs() == []
 
 
-async def test_the_next_attempt_has_a_job_of_its_own_made_from_the_edited_cron_job(pool: Pool) -> None:
+async def test_the_next_attempt_has_a_job_of_the_edited_cron_job(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     run = pool.run()
     attempt = pool.start(run)
@@ -193,7 +193,7 @@ async def test_a_run_that_a_user_retries_starts_again_with_a_new_job(pool: Pool)
     assert run.steps["Job 1"]["job"] != run.steps["Job 2"]["job"]
 
 
-async def test_the_job_of_an_earlier_attempt_is_gone_before_the_next_one_is_created(pool: Pool) -> None:
+async def test_the_former_job_is_gone_before_the_next_is_created(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     run = pool.run()
     first = pool.start(run)
@@ -293,7 +293,7 @@ async def test_an_image_that_cannot_be_pulled_fails_with_the_kubelets_message(
 
 
 @pytest.mark.parametrize("delay", ["disruption", "suspension"])
-async def test_a_pod_has_the_whole_time_to_start_however_late_its_job_gets_it(pool: Pool, delay: str) -> None:
+async def test_a_pod_has_its_whole_time_to_start_whenever_it_comes(pool: Pool, delay: str) -> None:
     is_suspended = delay == "suspension"
     await pool.pods.apply_cron_job(suspend=is_suspended)
     attempt = pool.start(run := pool.run(), pool.process(jobs_start_seconds=START_S))
@@ -315,7 +315,7 @@ async def test_a_pod_has_the_whole_time_to_start_however_late_its_job_gets_it(po
     assert (await attempt).result == 1
 
 
-async def test_the_result_is_that_of_the_pod_that_replaced_one_whose_failure_is_ignored(pool: Pool) -> None:
+async def test_the_result_is_that_of_the_replacing_pod(pool: Pool) -> None:
     is_busy = {"containerName": "main", "operator": "In", "values": [75]}
     rules = [{"action": "Ignore", "onExitCodes": is_busy}]
     await pool.pods.apply_cron_job("report", {"restartPolicy": "Never"}, podFailurePolicy={"rules": rules})
@@ -338,7 +338,7 @@ async def test_a_failure_for_which_the_policy_fails_the_job_is_not_retried(pool:
 # -- the order of reports ----------------------------------------------------------------------------------------------
 
 
-async def test_a_pod_reported_before_the_answer_to_the_creation_of_its_job_is_known(
+async def test_a_pod_may_be_reported_before_its_jobs_creation_is_answered(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await pool.pods.apply_cron_job()
@@ -357,9 +357,7 @@ async def test_a_pod_reported_before_the_answer_to_the_creation_of_its_job_is_kn
     assert len(pods_read) == 1  # before the Job is deleted
 
 
-async def test_a_job_that_ends_before_the_answer_to_its_creation_ends_the_attempt(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_job_may_end_before_its_creation_is_answered(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     await pool.pods.apply_cron_job()
     answer = _hold_answers(monkeypatch, "POST")
     attempt = pool.start(run := pool.run())
@@ -390,7 +388,7 @@ async def test_a_job_that_ends_while_it_is_adopted_ends_the_attempt(
     assert (await second).result == 1
 
 
-async def test_a_pod_that_has_started_is_not_ended_because_a_watch_is_late(pool: Pool) -> None:
+async def test_a_started_pod_is_not_ended_because_a_watch_is_late(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     handler = pool.process(jobs_start_seconds=START_S)
     attempt = pool.start(run := pool.run(), handler)

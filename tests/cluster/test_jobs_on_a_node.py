@@ -99,7 +99,7 @@ async def test_a_cancelled_run_ends_after_the_container_that_ignores_sigterm(poo
     assert not [pod for pod in await pool.pods.pods() if pod["metadata"]["name"].startswith("stubborn-wb-")]
 
 
-async def test_a_run_is_adopted_while_its_pod_runs_and_the_api_server_restarts(pool: Pool, real_node: Node) -> None:
+async def test_a_run_is_adopted_while_the_api_server_restarts(pool: Pool, real_node: Node) -> None:
     await defined(pool, "steady", "for i in 1 2 3 4 5 6 7 8; do sleep 1; done; echo done")
     first = pool.start(run := pool.run({"cronJob": "steady"}))
     await pool.recorded(run, "Job 1 started")

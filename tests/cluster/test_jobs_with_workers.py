@@ -76,7 +76,7 @@ async def test_the_job_of_a_worker_that_is_killed_is_adopted(workers: Workers) -
     assert len(await workers.pool.pods.jobs()) == 1
 
 
-async def test_a_worker_that_stops_leaves_its_job_to_the_next_one_at_no_cost(workers: Workers) -> None:
+async def test_a_stopping_worker_leaves_its_job_to_the_next_one(workers: Workers) -> None:
     run = workers.enqueue()
     with workers.worker() as first:
         pod = await workers.pool.pods.start()
@@ -117,7 +117,7 @@ async def test_a_cancelled_run_holds_its_slot_until_its_pod_is_gone(workers: Wor
         await workers.is_now(second, "succeeded")
 
 
-async def test_the_job_of_a_run_that_was_cancelled_between_two_workers_is_deleted(workers: Workers) -> None:
+async def test_the_job_of_a_run_cancelled_between_two_workers_is_deleted(workers: Workers) -> None:
     run = workers.enqueue()
     with workers.worker() as first:
         await workers.pool.pods.start()
@@ -138,7 +138,7 @@ async def test_the_job_of_a_run_that_was_cancelled_between_two_workers_is_delete
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-async def test_a_job_that_a_worker_without_the_lease_creates_late_stays_only_if_it_can_be_adopted(
+async def test_a_job_created_late_without_the_lease_stays_only_if_adoptable(
     workers: Workers, monkeypatch: pytest.MonkeyPatch, is_cancelled: bool
 ) -> None:
     run = workers.enqueue()

@@ -128,9 +128,7 @@ async def test_a_job_whose_end_cannot_be_seen_is_not_stopped_but_adopted(
     await _succeeds(pool, attempt)
 
 
-async def test_an_attempt_that_waited_long_is_released_so_that_its_job_has_the_whole_timeout(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_attempt_that_waited_long_is_released(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     await pool.pods.apply_cron_job()
     monkeypatch.setattr(attempt_module, "AWAY_AFTER_S", 0.0)
     answers = iter([ApiUnavailable("away", 503)])
@@ -143,9 +141,7 @@ async def test_an_attempt_that_waited_long_is_released_so_that_its_job_has_the_w
     assert len(await pool.pods.jobs()) == 1
 
 
-async def test_an_attempt_whose_turn_came_late_is_released_so_that_its_job_has_the_whole_timeout(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_attempt_whose_turn_came_late_is_released(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     await pool.pods.apply_cron_job()
     monkeypatch.setattr(attempt_module, "QUEUED_SHARE", 1 / testing.TIMEOUT_S)
     handler = pool.process(jobs_per_second=0.25)  # so the second turn comes late on a busy machine, too
@@ -161,9 +157,7 @@ async def test_an_attempt_whose_turn_came_late_is_released_so_that_its_job_has_t
     assert [(await each).result for each in attempts] == [1, 1]
 
 
-async def test_an_attempt_whose_turn_does_not_come_within_its_timeout_is_released_without_a_job(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_attempt_without_a_turn_is_released_without_a_job(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     await pool.pods.apply_cron_job()
     handler = pool.process(jobs_per_second=0.001)
     first = pool.start(run := pool.run(), handler)
@@ -185,7 +179,7 @@ async def test_two_requests_that_change_a_quota_at_once_fail_no_attempt(
     await _succeeds(pool, attempt)
 
 
-async def test_a_server_that_is_ready_but_cannot_create_a_job_fails_the_attempt_with_its_message(
+async def test_a_ready_server_that_creates_no_job_fails_the_attempt(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await pool.pods.apply_cron_job()

@@ -106,7 +106,7 @@ async def test_the_source_of_a_whole_cluster_is_its_uid(control_plane: TestClust
     assert await Cluster(api).source() == f"k8s:{uid}"
 
 
-async def test_a_wake_whose_pod_cannot_start_is_found_and_deleted_with_its_pod(
+async def test_a_wake_whose_pod_cannot_start_is_deleted(
     control_plane: TestCluster, cluster: Cluster, namespace: str
 ) -> None:
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"

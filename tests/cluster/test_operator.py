@@ -233,9 +233,7 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(env: Environment
             assert env.sql("select term from leadership") == terms > [(former,)]
 
 
-def test_when_no_worker_lives_one_of_two_operators_delivers_the_alert_until_a_worker_is_back(
-    env: Environment, tmp_path: Path
-) -> None:
+def test_an_operator_delivers_alerts_until_a_worker_is_back(env: Environment, tmp_path: Path) -> None:
     file = tmp_path / "alerts.yaml"
     bodies: list[dict[str, Any]] = []
     with webhook(bodies) as url:

@@ -22,7 +22,7 @@ async def test_a_missing_cron_job_is_a_failed_attempt_that_names_it(pool: Pool) 
     assert (outcome.status, str(outcome.error)) == ("failed", f"the namespace {pool.namespace} has no CronJob report")
 
 
-async def test_a_job_that_a_quota_refuses_is_a_failed_attempt_that_names_the_quota(pool: Pool) -> None:
+async def test_a_job_that_a_quota_refuses_names_the_quota(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     await _quota(pool, {"count/jobs.batch": "0"})
     outcome = await pool.start(pool.run())
@@ -30,7 +30,7 @@ async def test_a_job_that_a_quota_refuses_is_a_failed_attempt_that_names_the_quo
     assert "exceeded quota: small" in str(outcome.error)
 
 
-async def test_pods_that_a_quota_refuses_are_a_failed_attempt_that_names_the_quota(pool: Pool) -> None:
+async def test_pods_that_a_quota_refuses_name_the_quota(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     await _quota(pool, {"pods": "0"})
     outcome = await pool.start(pool.run())
@@ -59,7 +59,7 @@ async def test_missing_rights_are_a_failed_attempt_that_names_them(pool: Pool) -
     assert 'cannot get resource "cronjobs"' in str(error)
 
 
-async def test_a_job_of_another_client_under_its_name_fails_the_attempt_and_stays(pool: Pool) -> None:
+async def test_a_job_of_another_client_fails_the_attempt_and_stays(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     run = pool.run()
     name = job_name("report", run.uuid, run.run_at)

@@ -191,9 +191,7 @@ async def test_a_conflict_is_recomputed_for_the_newer_version(leader: WriterHarn
     leader.edit({"metadata": {"finalizers": None}})
 
 
-async def test_an_edit_after_a_conflict_is_synced_when_the_watch_delivers_it(
-    leader: WriterHarness,
-) -> None:
+async def test_an_edit_after_a_conflict_is_synced_when_the_watch_delivers_it(leader: WriterHarness) -> None:
     leader.edit({"spec": {"priority": 5}})
     assert await leader.write() == 0
     assert leader.conflicts() == 1
@@ -203,9 +201,7 @@ async def test_an_edit_after_a_conflict_is_synced_when_the_watch_delivers_it(
     assert leader.seen()["status"]["observedGeneration"] == 2
 
 
-async def test_an_action_after_a_conflict_is_done_when_the_watch_delivers_it(
-    leader: WriterHarness,
-) -> None:
+async def test_an_action_after_a_conflict_is_done_when_the_watch_delivers_it(leader: WriterHarness) -> None:
     leader.edit({"metadata": {"annotations": {"wakeboard.dev/run-now": "one"}}})
     assert await leader.write() == 0
     await leader.stream()
@@ -213,7 +209,7 @@ async def test_an_action_after_a_conflict_is_done_when_the_watch_delivers_it(
     assert leader.seen()["status"]["lastAction"]["token"] == "one"
 
 
-async def test_an_edit_that_is_taken_in_between_computing_and_writing_is_a_conflict(leader: WriterHarness) -> None:
+async def test_an_edit_between_computing_and_writing_is_a_conflict(leader: WriterHarness) -> None:
     def edited_at_the_last_moment() -> bool:
         leader.edit({"spec": {"priority": 5}})
         leader.harness.reconciler.cache.observe(resource(leader.seen()), None)

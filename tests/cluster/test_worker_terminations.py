@@ -185,7 +185,7 @@ def there(real_node: Node, crds_on_node: None, database: str, tmp_path: Path) ->
 # -- an API server without a kubelet -----------------------------------------------------------------------------------
 
 
-def test_what_ended_before_the_operator_began_is_reported_and_what_ends_later_too(shared: Namespace) -> None:
+def test_what_ended_before_the_operator_began_is_reported_too(shared: Namespace) -> None:
     shared.worker(7001)
     shared.worker(7002)
     for pod in ("before", "later"):
@@ -215,7 +215,7 @@ def test_a_pod_of_someone_else_is_not_watched(shared: Namespace) -> None:
         assert shared.running() == {7001: 2}
 
 
-def test_an_operator_that_may_not_watch_pods_says_so_once_and_does_everything_else(shared: Namespace) -> None:
+def test_an_operator_that_may_not_watch_pods_does_everything_else(shared: Namespace) -> None:
     shared.kubectl("delete", "rolebinding", "wakeboard-operator")
     with shared.operator() as operator:
         operator.wait_until_leading()
@@ -240,9 +240,7 @@ def taken_within(namespace: Namespace, reports: Reports, pod: str, worker: int) 
 
 
 @pytest.mark.timeout(300)
-def test_a_worker_that_is_oom_killed_has_its_runs_claimed_by_others_long_before_its_lease_expires(
-    there: Namespace,
-) -> None:
+def test_runs_of_an_oom_killed_worker_are_claimed_long_before_leases_expire(there: Namespace) -> None:
     there.start("greedy", EXHAUSTS, **MEMORY)
     reports = Reports(there)
     there.worker(7001, runs=20)

@@ -41,7 +41,7 @@ def test_it_reports_which_promises_were_kept():
     assert "0 of 1 scenarios held." in answer.stdout
 
 
-def test_a_program_or_a_scenario_that_does_not_exist_is_refused_before_anything_starts():
+def test_an_unknown_program_or_scenario_is_refused_at_once():
     missing = conformance("--", os.devnull + "/worker")
     assert missing.returncode == 1
     assert "there is no program" in missing.stderr

@@ -87,9 +87,7 @@ def test_a_snooze_of_no_time_lasts_a_tenth_of_a_second(language: str, suite: Sui
 
 
 @pytest.mark.parametrize("language", OUTCOMES)
-def test_the_log_names_a_run_whose_outcome_is_locked_when_the_worker_ends(
-    language: str, suite: Suite, server_dsn: str
-) -> None:
+def test_the_log_names_the_run_whose_outcome_stays_locked(language: str, suite: Suite, server_dsn: str) -> None:
     found: list[re.Match[str] | None] = []
 
     def end_while_locked(harness: Harness) -> None:

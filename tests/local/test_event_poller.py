@@ -50,7 +50,7 @@ def cancelled_runs(db: psycopg.Connection, count: int) -> None:
     db.execute("select cancel(%s)", [ids])
 
 
-async def test_a_run_that_ends_between_two_polls_is_printed_however_far_apart_they_are(
+async def test_a_run_that_ends_between_two_polls_is_printed(
     poller: EventPoller, lines: list[str], db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_poller, "OVERLAP", timedelta(microseconds=1))  # any pause is longer
@@ -74,7 +74,7 @@ async def test_a_long_run_is_announced_once(
     assert [line.split(" for ")[0] for line in lines] == ["greet has been running"]
 
 
-async def test_all_runs_that_ended_are_counted_also_those_that_were_too_many_to_print(
+async def test_ended_runs_are_counted_also_if_too_many_to_print(
     poller: EventPoller, lines: list[str], db: psycopg.Connection
 ) -> None:
     assert await poller.counts() == {}
@@ -93,7 +93,7 @@ async def test_all_runs_that_ended_are_counted_also_those_that_were_too_many_to_
     assert await poller.counts() == {"cancelled": MAX_EVENTS + 100, "dead": 3, "failed": 1}
 
 
-async def test_runs_without_a_handler_are_a_problem_only_if_a_later_poll_finds_them_too(
+async def test_runs_without_a_handler_are_a_problem_at_a_second_poll(
     poller: EventPoller, lines: list[str], db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_poller, "UNSERVED_FOR", timedelta(microseconds=1))

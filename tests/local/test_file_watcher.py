@@ -26,7 +26,7 @@ def test_created_changed_and_deleted_files_are_reported_once(tmp_path: Path) -> 
     assert watcher.changes() == [file]
 
 
-def test_a_file_replaced_by_one_of_the_same_size_and_time_is_reported(tmp_path: Path) -> None:
+def test_a_file_replaced_by_a_similar_one_is_reported(tmp_path: Path) -> None:
     file, draft = tmp_path / "a.py", tmp_path / "draft"
     file.write_text("1")
     watcher = FileWatcher(tmp_path)
@@ -89,7 +89,7 @@ def test_deleted_files_are_described_apart_from_changed_ones(tmp_path: Path) -> 
     assert describe_changes(changes, tmp_path) == "a.yaml, handlers.py, sub/handlers.py changed; gone.yaml was deleted."
 
 
-def test_a_file_that_returns_while_the_files_to_watch_are_replaced_is_a_change(tmp_path: Path) -> None:
+def test_a_file_that_returns_meanwhile_is_a_change(tmp_path: Path) -> None:
     handlers = tmp_path / "handlers.py"
     handlers.write_text("")
     watcher = FileWatcher(tmp_path)

@@ -178,7 +178,7 @@ def test_tokens_of_a_cancelled_stream_are_taken_from_the_budget(shop: Shop) -> N
 
 
 @of("ai-generation")
-def test_a_section_is_generated_once_if_the_worker_crashes_before_its_step_is_recorded(shop: Shop) -> None:
+def test_a_section_is_generated_once_in_spite_of_a_crash(shop: Shop) -> None:
     shop.order("ada")
     (run,) = shop.watcher.enqueue("write_article", payload='{"article": 1}')
     asked = list[str]()

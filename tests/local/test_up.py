@@ -66,9 +66,7 @@ def test_a_killed_up_leaves_no_process_and_can_be_started_again(postgres_folder:
         up.wait_for("run 2     default/greeting succeeded")
 
 
-def test_a_run_on_up_schedule_runs_at_the_start_and_with_a_dsn_no_postgres_is_created(
-    postgres_folder: Path, database: str
-) -> None:
+def test_a_run_on_up_schedule_runs_at_the_start(postgres_folder: Path, database: str) -> None:
     up = Up(postgres_folder, dsn=database)
     up.declare("greeting", "greet", run_on_up=True)
     with up:
@@ -94,7 +92,7 @@ def test_changed_schedules_are_synced(postgres_folder: Path, database: str) -> N
         up.wait_for("2 schedules, 1 updated")
 
 
-def test_changed_handlers_are_loaded_by_the_next_worker_which_a_run_that_becomes_due_spawns(up: Up) -> None:
+def test_changed_handlers_are_loaded_by_the_next_worker(up: Up) -> None:
     with up:
         up.wait_for("default/greeting succeeded")
         up.write("handlers.py", HANDLERS.replace('"greet"', '"welcome"'))
@@ -143,7 +141,7 @@ def test_an_invalid_schedule_hides_no_other_and_is_not_removed(up: Up) -> None:
         assert "broken.yaml:7" in up.wait_for("resolved: ")
 
 
-def test_changed_alert_rules_are_counted_and_a_mistake_in_them_is_a_problem(up: Up) -> None:
+def test_changed_alert_rules_are_counted_and_mistakes_are_problems(up: Up) -> None:
     rules = "apiVersion: wakeboard.dev/v1alpha1\nkind: AlertRules\nspec:\n  rules:\n    - {name: dead, dead: %s}\n"
     file = up.folder / "jobs" / "alerts.yaml"
     file.write_text(rules % 1)
@@ -170,7 +168,7 @@ def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Pat
         up.wait_for("run 1     default/fragile succeeded")  # long before the next wake
 
 
-def test_a_run_without_a_handler_is_a_problem_and_spawns_only_one_worker(postgres_folder: Path, database: str) -> None:
+def test_a_run_without_a_handler_spawns_only_one_worker(postgres_folder: Path, database: str) -> None:
     with Up(postgres_folder, dsn=database) as up:
         up.wait_for("worker finished")
         up.enqueue("unknown")
@@ -184,9 +182,7 @@ def test_a_worker_is_spawned_at_each_wake(postgres_folder: Path, database: str) 
         up.wait_until(lambda: up.output.count("worker finished") >= 3, "three wakes")
 
 
-def test_a_run_that_is_enqueued_after_the_last_claim_of_a_worker_starts_when_this_worker_has_exited(
-    postgres_folder: Path, database: str
-) -> None:
+def test_a_run_after_a_workers_last_claim_starts_when_it_exits(postgres_folder: Path, database: str) -> None:
     up = Up(postgres_folder, dsn=database, WAKEBOARD_GRACE_SECONDS="600")
     up.declare("long", "hang", run_on_up=True)
     hanging = postgres_folder / "hanging"
@@ -234,9 +230,7 @@ def _enqueue_if_available(up: Up) -> int | None:
         return None
 
 
-def test_up_prints_the_address_of_the_web_board_and_takes_another_port_if_it_is_in_use(
-    postgres_folder: Path, database: str
-) -> None:
+def test_up_prints_the_boards_address_and_takes_another_port(postgres_folder: Path, database: str) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as other,
         Up(postgres_folder, dsn=database, board_port=other.getsockname()[1]) as up,

@@ -108,7 +108,7 @@ async def test_deliveries_of_alerts_count_only_for_rules_that_name_them(store: M
         assert await value_of(store, **condition, where={"jobType": "wakeboard.alert"}) > 0
 
 
-async def test_a_run_is_late_that_no_worker_claims_but_not_in_a_paused_queue(store: MaintenanceStore):
+async def test_a_run_that_no_worker_claims_is_late_unless_paused(store: MaintenanceStore):
     await enqueue(store)
     assert await value_of(store, late="5m") == 0
     await set_due(store, "10 minutes")
@@ -154,7 +154,7 @@ async def test_a_tick_is_late_that_no_process_enqueues(store: MaintenanceStore):
     assert measured.examples == ("team/a is not scheduled (1)",)
 
 
-async def test_a_schedule_is_silent_that_had_no_success_unless_it_is_new_suspended_or_paused(store: MaintenanceStore):
+async def test_a_schedule_without_success_is_silent_unless_it_may_be(store: MaintenanceStore):
     silence: dict[str, Any] = {"noSuccessFor": "26h", "where": {"schedule": "team/*"}}
     await put(store, declared("good"), declared("silent"), declared("off", suspend=True), declared("new"))
     await rows(store, "update job_definitions set created_at = now() - interval '3 days' where name <> 'new'")
@@ -176,7 +176,7 @@ async def test_a_schedule_is_silent_that_had_no_success_unless_it_is_new_suspend
     assert await value_of(store, **silence) == 0
 
 
-async def test_a_success_is_found_in_the_history_and_in_the_days_that_were_counted(store: MaintenanceStore):
+async def test_a_success_is_found_in_the_history_and_counted_days(store: MaintenanceStore):
     silence: dict[str, Any] = {"noSuccessFor": "6d", "where": {"schedule": "team/*"}}
     await put(store, declared("a"))
     await rows(store, "update job_definitions set created_at = now() - interval '40 days'")
@@ -280,9 +280,7 @@ async def test_an_outage_opens_one_alert_that_is_renewed_and_resolves(store: Mai
     assert resolved.resolution == "recovered"
 
 
-async def test_a_rule_is_evaluated_once_in_its_interval_by_any_number_of_processes(
-    store: MaintenanceStore, database: str
-):
+async def test_a_rule_is_evaluated_once_in_its_interval(store: MaintenanceStore, database: str):
     rules = [rule_of(dead=1), rule_of(name="slow", durationOver="3 x p95")]
     async with connected(database) as second, connected(database) as third:
         counts = await asyncio.gather(*(evaluate_alerts(each, rules) for each in (store, second, third)))

@@ -23,9 +23,7 @@ pytestmark = pytest.mark.anyio
 FILE = "{apiVersion: wakeboard.dev/v1alpha1, kind: Limits, limits: {api: {rate: %s}}}"
 
 
-async def test_a_changed_file_changes_the_limit_and_a_bad_or_missing_one_does_not(
-    store: MaintenanceStore, tmp_path: Path
-):
+async def test_only_a_valid_changed_file_changes_the_limit(store: MaintenanceStore, tmp_path: Path):
     path, problems = tmp_path / "limits.yaml", list[str]()
     file = ReloadedFile(path, load_limit_file, problems.extend)
     loop = MaintenanceLoop(

@@ -79,7 +79,7 @@ async def insert_ticks(store: MaintenanceStore, name: str, ticks: Sequence[datet
         )
 
 
-async def test_a_tick_flows_from_a_cron_expression_to_the_end_of_a_pipeline(store: MaintenanceStore) -> None:
+async def test_a_tick_flows_through_a_whole_pipeline(store: MaintenanceStore) -> None:
     await put(
         store, declared("extract"), following("transform", "extract"), following("report", "transform", "extract")
     )
@@ -123,7 +123,7 @@ async def die(store: MaintenanceStore, name: str) -> None:
     ],
     ids=["the entry is removed", "any end of it counts", "removed, and the other one edited"],
 )
-async def test_a_tick_that_waited_for_a_dead_run_continues_when_after_does_not_name_it_any_more(
+async def test_a_tick_waits_no_longer_for_what_after_does_not_name(
     store: MaintenanceStore, entries: list[str | dict[str, str]]
 ) -> None:
     extract, rates = declared("extract"), declared("rates")
@@ -154,7 +154,7 @@ async def test_a_schedule_that_had_a_cron_expression_does_not_repeat_its_ticks(s
     assert await ticks_of(store, "transform") == [tick]
 
 
-async def test_the_removal_and_the_return_of_a_parent_change_the_status_of_its_child(store: MaintenanceStore) -> None:
+async def test_a_parents_removal_and_return_change_its_childs_status(store: MaintenanceStore) -> None:
     both = declared("extract"), following("transform", "extract")
     await put(store, *both)
     child = (await rows(store, "select id from job_definitions where name = 'transform'"))[0]
@@ -249,9 +249,7 @@ async def test_ticks_to_check_of_a_locked_schedule_hold_up_no_other_one(store: M
 
 
 @pytest.mark.parametrize("paused", [False, True])
-async def test_a_tick_of_a_backfill_gets_no_second_run_when_the_schedule_runs_after_another(
-    store: MaintenanceStore, paused: bool
-) -> None:
+async def test_a_tick_of_a_backfill_gets_no_second_run(store: MaintenanceStore, paused: bool) -> None:
     await put(store, declared("extract"), declared("transform"))
     number = await definition(store, "transform", "id")
     if paused:

@@ -179,7 +179,7 @@ async def test_a_clock_that_was_ahead_does_not_count_as_a_measurement(store: Mai
         await require_measured(store, [rule])
 
 
-async def test_a_rule_counts_as_measured_while_its_first_evaluation_after_a_pause_runs(store: MaintenanceStore):
+async def test_a_rule_is_measured_while_its_evaluation_runs(store: MaintenanceStore):
     """Where only workers evaluate rules and each wakes once in five minutes, two may wake at once."""
     rule = rule_of(dead=1)
     await evaluate(store, rule)

@@ -24,7 +24,7 @@ def maintenance() -> MaintenanceLoop:
     return MaintenanceLoop(misfire_grace=MISFIRE_GRACE, retention=Retention.from_settings(read_settings()))
 
 
-async def test_the_first_pass_does_what_is_urgent_the_second_the_rest_and_the_next_only_ticks(store: MaintenanceStore):
+async def test_the_first_pass_does_what_is_urgent(store: MaintenanceStore):
     ours = maintenance()
     assert ours.due_tasks(1000.0) == FIRST
     assert not (await ours.run_due(store, 1000.0)).failures
@@ -76,9 +76,7 @@ async def test_a_failed_maintenance_task_stops_no_other_and_is_retried(store: Ma
     assert ours.failing == {}
 
 
-async def test_a_lost_connection_is_logged_for_each_task_and_the_next_pass_works(
-    store: MaintenanceStore, database: str
-):
+async def test_a_lost_connection_is_logged_for_each_task(store: MaintenanceStore, database: str):
     ours = maintenance()
     async with connected(database) as lost:
         (pid,) = (await rows(lost, "select pg_backend_pid()"))[0]

@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.schedules import (
-    MISFIRE_GRACE,
-    SOURCE,
-    connected,
-    declared,
-    definition,
-    put,
-    rows,
-)
+from tests.maintenance.schedules import MISFIRE_GRACE, SOURCE, connected, declared, definition, put, rows
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.schedules.prune import needs_confirmation
 from wakeboard.schedules.sync import sync

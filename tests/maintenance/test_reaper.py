@@ -32,7 +32,7 @@ async def test_a_full_reap_continues_to_its_end(store: MaintenanceStore):
     assert set(await runs(store)) == {"queued"}
 
 
-async def test_what_did_not_begin_in_time_is_skipped_and_what_did_is_not(store: MaintenanceStore):
+async def test_only_what_did_not_begin_in_time_is_skipped(store: MaintenanceStore):
     await enqueue(store, 2500)
     await rows(store, "update job_runs set start_before = now() - interval '1 s'")
     await rows(

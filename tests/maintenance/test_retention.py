@@ -81,7 +81,7 @@ async def left(store: MaintenanceStore, table: str) -> int:
     return (await rows(store, f"select count(*) from {table}"))[0][0]
 
 
-async def test_there_are_partitions_for_the_coming_weeks_and_making_them_again_is_cheap(store: MaintenanceStore):
+async def test_partitions_for_the_coming_weeks_are_made_cheaply(store: MaintenanceStore):
     made = await partitions(store)
     assert len(made) == 7  # with last week's, which is the tests' own
     await rows(store, f"drop table {made[1]}, {made[-1]}")
@@ -115,7 +115,7 @@ async def test_what_fails_for_another_reason_than_a_missing_partition_fails(stor
         await with_partition(store, lambda: store.set_retention(timedelta(days=1), timedelta(days=2), None))
 
 
-async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(store: MaintenanceStore):
+async def test_only_traces_of_runs_that_are_gone_go(store: MaintenanceStore):
     await attempts(store, 10, "31 days")
     await rows(store, "select enqueue('ping')")
     await rows(
@@ -149,7 +149,7 @@ async def test_changes_that_no_operator_takes_do_not_pile_up(store: MaintenanceS
     assert await left(store, "definition_changes") == 1
 
 
-async def test_keys_guard_for_their_time_and_dead_runs_stay_unless_a_setting_says_otherwise(store: MaintenanceStore):
+async def test_keys_and_dead_runs_stay_for_their_time(store: MaintenanceStore):
     await rows(store, "select enqueue('ping', idempotency_key => 'live'), enqueue('ping', idempotency_key => 'gone')")
     await rows(store, "update job_keys set created_at = now() - interval '8 days'")
     await rows(store, "delete from job_runs where idempotency_key = 'gone'")

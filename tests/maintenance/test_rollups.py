@@ -103,7 +103,7 @@ async def test_what_has_not_been_rolled_up_yet_is_counted_from_the_history(store
         assert series.until > hour
 
 
-async def test_a_series_ends_where_the_counting_is_if_too_much_has_finished_since(
+async def test_a_series_ends_at_the_counting_if_that_is_far_behind(
     store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch
 ):
     await generate(store, days=3, runs=3000)

@@ -120,14 +120,14 @@ async def test_each_source_keeps_to_its_own(store: MaintenanceStore):
     ]
 
 
-async def test_an_object_of_a_cluster_keeps_its_own_generation_and_never_goes_back(store: MaintenanceStore):
+async def test_an_objects_generation_never_goes_back(store: MaintenanceStore):
     await put(store, declared("a", uid="u", generation=5, queue="five"))
     report = await put(store, declared("a", uid="u", generation=4, queue="four"))
     assert report.stale == ["team/a"]
     assert await definition(store, "a", "generation, queue::text") == (5, "five")
 
 
-async def test_other_labels_are_stored_and_make_neither_a_generation_nor_another_next_tick(store: MaintenanceStore):
+async def test_other_labels_make_no_generation_and_no_other_tick(store: MaintenanceStore):
     await put(store, declared("a", uid="u1", generation=3))
     before = await rows(store, "select next_run_at, generation, spec_hash from job_definitions")
     labelled = declared("a", uid="u1", generation=3, origin="Argo CD application shop", labels={"team": "billing"})
@@ -235,9 +235,7 @@ async def test_a_sync_that_waits_for_another_sees_what_that_one_did(store: Maint
     assert await definition(store, "a", "generation") == 2
 
 
-async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_again(
-    store: MaintenanceStore, database: str
-):
+async def test_a_schedule_that_another_sync_creates_is_asked_for_again(store: MaintenanceStore, database: str):
     async with connected(database) as other:
         (pid,) = (await rows(other, "select pg_backend_pid()"))[0]
         async with store.conn.transaction():

@@ -49,7 +49,7 @@ def test_another_document_is_refused(tmp_path: Path, text: str, sentence: str):
     assert sentence in str(refused.value)
 
 
-def test_the_last_valid_rules_stay_in_force_and_each_problem_is_reported_once(tmp_path: Path):
+def test_the_last_valid_rules_stay_and_problems_are_reported_once(tmp_path: Path):
     reports: list[Sequence[str]] = []
     path = tmp_path / "alerts.yaml"
     file = AlertFile(path, reports.append)

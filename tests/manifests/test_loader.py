@@ -139,7 +139,7 @@ def test_a_missing_field_is_reported_at_the_line_of_its_parent(tmp_path: Path):
     assert only_problem(tmp_path).startswith("a.yaml:4: spec.jobType is missing")
 
 
-def test_the_name_of_an_invalid_schedule_is_listed_so_that_it_is_not_pruned(tmp_path: Path):
+def test_an_invalid_schedule_is_listed_and_not_pruned(tmp_path: Path):
     write(tmp_path, "a.yaml", manifest("bad", "priority: 9", namespace="billing"))
     found = load_folder(tmp_path)
     assert found.invalid == {("billing", "bad")}

@@ -87,7 +87,7 @@ async def test_without_a_worker_the_leader_delivers(
     assert await rows(store, DELIVERIES) == [("succeeded", {"by": "operator", "sent": True})]
 
 
-async def test_two_leaders_of_two_clusters_share_a_database_and_deliver_each_notification_once(
+async def test_leaders_of_two_clusters_deliver_each_notification_once(
     store: MaintenanceStore, database: str, receiver: Receiver, tmp_path: Path
 ):
     many = [{"name": f"dead{n}", "dead": 1, "receivers": ["team"]} for n in range(30)]
@@ -161,7 +161,7 @@ async def test_only_deliveries_to_known_receivers_are_claimed(store: Maintenance
         await operator.finish_alert_delivery(8, delivery._replace(run_id=ping), "sent")
 
 
-async def test_a_test_message_and_a_heartbeat_are_delivered_and_a_failed_delivery_is_retried(
+async def test_test_messages_and_heartbeats_are_delivered_and_retried(
     store: MaintenanceStore, database: str, receiver: Receiver, tmp_path: Path
 ):
     await rows(store, "select discard(array(select id from job_runs))")

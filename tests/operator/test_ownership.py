@@ -8,7 +8,7 @@ from wakeboard_operator.ownership import RECHECK_S, REPAIR_TIMEOUT_S, OtherInsta
 A, B = ("billing", "a"), ("billing", "b")
 
 
-def test_one_schedule_of_another_installation_is_asked_and_the_others_wait_for_the_answer() -> None:
+def test_one_schedule_of_another_installation_is_asked_for_all() -> None:
     others = OtherInstallations()
     assert others.probe_wait_s("x", A, 100.0) == 0
     assert others.probe_wait_s("x", B, 101.0) == REPAIR_TIMEOUT_S - 1
@@ -45,7 +45,7 @@ def test_installations_are_asked_apart() -> None:
     assert others.probe_wait_s("y", B, 102.0) == 0
 
 
-def test_an_object_has_a_burst_of_events_and_then_one_every_five_minutes() -> None:
+def test_an_object_has_few_events_after_a_burst() -> None:
     budget = EventBudget(0.0)
     assert sum(budget.spend(1.0) for _ in range(221)) == BURST
     assert not budget.spend(100.0)

@@ -107,7 +107,7 @@ async def test_a_list_creates_edits_and_removes(harness: ReconcilerHarness) -> N
     assert harness.reconciler.cache.get(("billing", "b")) is None
 
 
-async def test_a_change_of_labels_only_is_synced_and_not_taken_for_a_status(harness: ReconcilerHarness) -> None:
+async def test_a_change_of_labels_is_synced(harness: ReconcilerHarness) -> None:
     await harness.list(named("a"))
     labelled = named("a", 2, labels={"team": "billing"}, origin="Helm release prod/shop")
 
@@ -126,7 +126,7 @@ async def test_a_resource_has_the_origin_and_the_labels_of_its_object() -> None:
     assert (found.origin, found.labels) == ("Argo CD application shop", {"team": "x"})
 
 
-async def test_a_batch_of_changes_removes_nothing_and_a_deletion_asks_for_a_list(harness: ReconcilerHarness) -> None:
+async def test_a_batch_of_changes_removes_nothing(harness: ReconcilerHarness) -> None:
     await harness.list(named("a"), named("b"))
     assert await harness.change(named("a", 2)) is False
     assert await harness.reconciler.apply_changes(harness.store, {("billing", "b"): Deleted("uid of b")}) is True

@@ -255,7 +255,7 @@ def test_whatever_an_error_says_the_document_stays_small() -> None:
         (LONG_AGO, None, NOW + MINUTE),
     ],
 )
-def test_a_run_that_waits_for_a_worker_is_checked_when_one_is_overdue(
+def test_a_waiting_run_is_checked_when_a_worker_is_overdue(
     due_at: datetime, known_at: datetime | None, earliest: datetime
 ) -> None:
     waiting = facts(queued=1, oldest_due_at=due_at, type_known_at=known_at)
@@ -290,7 +290,7 @@ def test_a_skipped_tick_is_named_with_its_reason_and_the_last_success() -> None:
 SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql://app:hunter2@db/shop\n\x1b[31mred"}
 
 
-def test_neither_a_status_nor_an_event_shows_a_credential_or_steers_a_terminal() -> None:
+def test_no_status_or_event_shows_a_credential_or_steers_a_terminal() -> None:
     made = status(facts(**WENT_WELL, **SECRETIVE, failed=1, dead=1))
     retrying = status(facts(**WENT_WELL, **SECRETIVE, failed=1))
     texts = [made.model_dump_json(), retrying.model_dump_json(), *(each.message for each in events_between(None, made))]

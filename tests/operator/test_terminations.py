@@ -157,9 +157,7 @@ def test_a_process_whose_container_has_ended_is_certainly_dead(found: dict[str, 
 
 
 @pytest.mark.parametrize(("found", "cause", "detail"), WHOLE_POD.values(), ids=WHOLE_POD)
-def test_every_process_of_a_pod_that_the_kubelet_has_stopped_is_certainly_dead(
-    found: dict[str, Any], cause: str, detail: str
-) -> None:
+def test_every_process_of_a_stopped_pod_is_certainly_dead(found: dict[str, Any], cause: str, detail: str) -> None:
     assert terminations(found) == [Termination(None, cause, detail, POD, UID)]
 
 
@@ -180,7 +178,7 @@ def test_one_container_may_have_several_processes_and_no_more_than_a_hundred() -
     )
 
 
-def test_a_message_of_the_kubelet_is_one_line_of_bounded_length_without_secrets() -> None:
+def test_a_message_of_the_kubelet_is_one_short_line_without_secrets() -> None:
     message = "low on memory:\n\tpostgresql://me:hunter2@db/x \x1b[31m" + "x" * 5000
     (found,) = terminations(pod(lost("terminated"), phase="Failed", why=("Evicted", message)))
     assert "hunter2" not in found.detail

@@ -54,7 +54,7 @@ async def test_a_watch_that_begins_again_may_have_missed_deletions() -> None:
     assert not changes.take_gap()
 
 
-async def test_a_stream_that_takes_the_place_of_another_may_have_missed_the_deletion_of_all() -> None:
+async def test_a_replacing_stream_may_have_missed_every_deletion() -> None:
     changes = PendingChanges(asyncio.get_running_loop())
     changes.begin_again()
     changes.put(("billing", "report"), resource(), listed=True)

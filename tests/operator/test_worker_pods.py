@@ -181,7 +181,7 @@ async def test_each_process_is_reported_once_however_often_its_pod_changes() -> 
     assert store.reported == [2, 3]
 
 
-async def test_a_pod_that_names_a_worker_of_another_pod_does_not_end_it_nor_hides_its_end() -> None:
+async def test_a_pod_that_names_a_foreign_worker_does_not_end_it() -> None:
     stranger = pod(7, "3")
     stranger["metadata"]["uid"] = "uid-8"
     store = Store()

@@ -47,7 +47,7 @@ def test_a_hostile_summary_is_one_line_of_a_mail_header():
     assert mail["Bcc"] is None
 
 
-def test_a_link_is_in_each_form_and_only_if_the_board_has_an_address():
+def test_a_link_is_in_each_form_if_the_board_has_an_address():
     linked = replace(message(), link="https://jobs.example.com/runs?q=status%3Adead&a=1")
     assert linked.text.splitlines()[-1] == linked.link
     assert slack_body(linked)["text"].endswith("/runs?q=status%3Adead&amp;a=1")

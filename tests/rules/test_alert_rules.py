@@ -76,7 +76,7 @@ def test_a_rule_fires_from_its_threshold_on_and_says_what_is_wrong(
         ("X.....", "O   S "),
     ],
 )
-def test_an_alert_opens_once_and_resolves_when_nothing_was_wrong_for_a_minute(history: str, expected: str):
+def test_an_alert_opens_once_and_resolves_after_a_minute(history: str, expected: str):
     """A measurement every 15 s: X fires. O: the alert opens, R: it is renewed, S: it resolves."""
     rule = rule_of(dead=1)
     seen_at: datetime | None = None
@@ -202,7 +202,7 @@ def test_quiet_hours_hold_back_openings_and_repeats_but_not_the_end():
     assert announced(rule, evening, [False] * 4 + [True] * 2 + [False]) == []
 
 
-def test_quiet_hours_do_not_hold_back_critical_rules_unless_they_have_their_own():
+def test_quiet_hours_do_not_hold_back_critical_rules():
     night = datetime(2026, 1, 10, 23, 0, tzinfo=UTC)
     assert announced(team_rule({"severity": "critical"}, quietHours=QUIET), night, [True]) == [(0, "open")]
     assert announced(team_rule({"severity": "critical", "quietHours": QUIET}), night, [True]) == []

@@ -203,7 +203,7 @@ def test_a_job_that_kueue_starts_is_imported():
     assert "Kueue starts the Job" in "\n".join(import_cron_job(found, OPTIONS).changes)
 
 
-def test_the_suspended_cron_job_is_the_same_without_what_the_api_server_sets():
+def test_the_suspended_cron_job_lacks_what_the_api_server_sets():
     of_server: dict[str, Any] = {
         "uid": "1",
         "resourceVersion": "7",

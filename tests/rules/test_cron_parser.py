@@ -165,7 +165,7 @@ def test_h_spreads_names_over_the_whole_day():
     assert len({(field.minutes, field.hours) for field in fields}) > 1200  # of 1,440; chance leaves some out
 
 
-def test_h_as_a_day_of_the_month_is_one_that_every_month_has():
+def test_h_as_a_day_is_one_that_every_month_has():
     days = {parse_cron("0 0 H * *", name=f"team/report-{n}").days for n in range(1000)}
     assert days == {1 << day for day in range(1, 29)}
 

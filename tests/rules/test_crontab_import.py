@@ -34,7 +34,7 @@ def refusal(text: str) -> str:
     return str(refused.value)
 
 
-def test_comments_and_settings_are_no_entries_and_settings_apply_to_the_lines_below_them():
+def test_settings_apply_to_the_lines_below_them():
     found = lines('# a\n\nA = 1\n0 1 * * * one\nA=\'2\'\n"B" = "x y" \n  0 2 * * *  two  \n')
     assert [(line.number, line.command, dict(line.settings)) for line in found] == [
         (4, "one", {"A": "1"}),

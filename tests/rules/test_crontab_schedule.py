@@ -126,7 +126,7 @@ def test_two_spellings_that_cron_reads_alike_are_equal(written: str, equal: str)
     ("written", "both_days"),
     [("0 0 1 * *", True), ("0 0 */2 * 1", True), ("0 0 *,5 * 1", True), ("0 0 1 * */2", True), ("0 0 1-31 * 1", False)],
 )
-def test_a_day_field_that_begins_with_a_star_makes_cron_want_both_days(written: str, both_days: bool):
+def test_a_day_field_that_begins_with_a_star_wants_both_days(written: str, both_days: bool):
     assert parse_crontab_schedule(written).both_days == both_days
 
 

@@ -256,7 +256,7 @@ def test_missed_ticks_end_with_the_moment_itself():
 
 
 @pytest.mark.parametrize(("hours", "count"), [("1", 3), ("2", 3), ("1,2", 5)])
-def test_a_tick_that_stands_for_one_in_the_gap_before_it_is_counted_once(hours: str, count: int):
+def test_a_tick_that_stands_for_one_in_a_gap_counts_once(hours: str, count: int):
     """Lisbon, 2024-03-31: the tick of 01:00 falls on the instant of 02:00."""
     daily = tick_schedule(f"0 {hours} * * *", "Europe/Lisbon")
     after, until = utc("2024-03-29 12:00"), utc("2024-04-01 12:00")

@@ -60,7 +60,7 @@ def test_every_field_can_be_written():
     assert loaded.spec.model_dump(by_alias=True) == FULL_SPEC | {"after": None}  # it excludes schedule
 
 
-def test_only_the_job_type_is_required_and_the_rest_has_the_documented_defaults():
+def test_only_the_job_type_is_required():
     assert load().model_dump(by_alias=True) == {
         "jobType": "ping",
         "schedule": None,
@@ -110,7 +110,7 @@ def test_null_is_absent():
 
 
 @pytest.mark.parametrize("bad", BAD_SPECS, ids=lambda bad: json.dumps(bad["spec"], default=str))
-def test_a_bad_field_is_refused_naming_it_its_value_and_what_to_write(bad: dict[str, Any]):
+def test_a_bad_field_is_named_with_its_value_and_a_remedy(bad: dict[str, Any]):
     assert problem(**bad["spec"]) == f"jobs.yaml: {bad['says']}"
 
 
@@ -126,7 +126,7 @@ def test_a_payload_that_is_nested_without_end_is_refused():
     assert "spec.priority is {'a': {'a': " in problem(priority=nested)
 
 
-def test_a_few_lines_that_stand_for_billions_of_values_are_refused_at_once():
+def test_a_few_lines_that_stand_for_billions_are_refused():
     """YAML's aliases make one value of many: here of 10^9."""
     bomb: list[Any] = ["ha"]
     for _ in range(9):
@@ -141,7 +141,7 @@ def test_each_problem_of_a_document_gets_a_sentence(bad: dict[str, Any]):
 
 
 @pytest.mark.parametrize("written", [None, "apiVersion", ["apiVersion"], 5])
-def test_the_error_for_a_document_that_is_not_a_mapping_says_how_to_begin(written: object):
+def test_a_document_that_is_no_mapping_gets_a_beginning(written: object):
     assert problems(written) == (
         'jobs.yaml: this is not a JobSchedule; begin with "apiVersion: wakeboard.dev/v1alpha1"',
     )

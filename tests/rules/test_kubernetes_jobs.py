@@ -44,7 +44,7 @@ def test_phases_that_were_not_reached_are_left_out():
     assert (job.pod, job.node, job.exit_code) == (None, None, None)
 
 
-def test_a_pod_that_the_cluster_replaced_gives_way_to_the_one_that_ended():
+def test_a_replaced_pod_gives_way_to_the_one_that_ended():
     steps = [
         ("Job 1", AT, _record()),
         ("Job 1 started", AT, {"pod": "first", "node": "node-1"}),
@@ -58,7 +58,7 @@ def test_a_pod_that_the_cluster_replaced_gives_way_to_the_one_that_ended():
     "record",
     [None, [], "x", {}, {"logs": 1}, _record(logs="kubectl logs --namespace shop job/a --container b; reboot")],
 )
-def test_a_step_of_another_handler_is_no_job_and_no_command_to_copy(record: Any):
+def test_a_step_of_another_handler_is_no_job(record: Any):
     assert kubernetes_jobs("job", [("Job 1", AT, record)]) == []
 
 

@@ -42,11 +42,7 @@ def test_a_number_has_its_noun_in_the_right_form(number: int, noun: str, words: 
 
 @pytest.mark.parametrize(
     ("ids", "words"),
-    [
-        ([7], "run 7"),
-        ([8, 7], "runs 7, 8"),
-        (range(1, 14), "runs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 3 more"),
-    ],
+    [([7], "run 7"), ([8, 7], "runs 7, 8"), (range(1, 14), "runs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 3 more")],
 )
 def test_at_most_ten_runs_are_named(ids: Iterable[int], words: str):
     assert named_runs(ids) == words

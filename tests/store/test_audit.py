@@ -68,7 +68,7 @@ def replay_finished(admin: SqlClient, worker: SqlClient) -> tuple[int, dict[str,
 
 
 @pytest.mark.parametrize("act", [cancel_queued, cancel_running, retry_dead, discard_dead, replay_finished])
-def test_an_action_on_a_run_says_who_did_it_when_why_and_from_where(
+def test_an_action_says_who_did_it_when_why_and_from_where(
     admin: SqlClient, worker: SqlClient, act: Callable[[SqlClient, SqlClient], tuple[int, dict[str, Any]]]
 ) -> None:
     run, detail = act(admin, worker)
@@ -274,7 +274,7 @@ def test_an_actor_without_a_printable_name_and_an_unknown_source_are_refused(adm
 # -- payloads ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_payload_that_no_run_may_have_is_refused_and_nothing_is_created(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_payload_that_no_run_may_have_creates_nothing(admin: SqlClient, worker: SqlClient) -> None:
     run, schedule = finished(admin, worker), admin.define()
     for payload, problem in (("3", "neither an object nor a list"), ('{"n": 9007199254740993}', "beyond 2^53")):
         for call in (f"replay(array[{run}::bigint], %s)", f"run_now({schedule}, %s)"):

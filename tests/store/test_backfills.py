@@ -87,9 +87,7 @@ def test_two_declarers_at_once_run_each_tick_once(
     assert ticks_of_runs(admin) == days(80)
 
 
-def test_a_tick_whose_run_the_history_has_no_longer_is_known_from_its_backfill(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_a_tick_without_history_is_known_from_its_backfill(admin: SqlClient, worker: SqlClient) -> None:
     schedule = admin.define(**DAILY)
     declare(admin, schedule, days(3), at_once=3)
     admin.cancel(max(admin.column("select id from job_runs")))
@@ -269,7 +267,7 @@ async def test_a_run_of_a_paused_backfill_is_explained(database: str, admin: Sql
 # -- what it costs
 
 
-def test_the_cost_of_many_backfills_of_a_schedule_grows_with_their_runs_only(admin: SqlClient) -> None:
+def test_the_cost_of_many_backfills_grows_with_their_runs_only(admin: SqlClient) -> None:
     """Not with the number of backfills times the runs of all, for which maintenance once stopped."""
     schedule = admin.define(**DAILY)
     ticks = minutes(6000)

@@ -77,9 +77,7 @@ def test_runs_that_wait_for_a_slot_count_up_to_the_free_slots(admin: SqlClient, 
     assert backlog(admin) == (3, 0, 0)  # two execute, and one may start
 
 
-def test_runs_that_wait_for_a_rate_limit_count_up_to_the_units_of_the_lead_time(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_runs_behind_a_rate_count_up_to_the_free_units(admin: SqlClient, worker: SqlClient) -> None:
     """An autoscaler does not start a worker for each run of a key that starts one each hour."""
     for _ in range(9):
         admin.enqueue(limit_key="api")

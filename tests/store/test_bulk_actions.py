@@ -59,7 +59,7 @@ def counts(admin: SqlClient) -> dict[str, int]:
     )
 
 
-async def test_all_runs_of_a_filter_are_retried_and_each_says_by_which_bulk_action(
+async def test_all_runs_of_a_filter_are_retried_by_a_bulk_action(
     store: AdminStore, admin: SqlClient, dead_runs: Callable[[int], list[int]]
 ) -> None:
     dead_runs(2345)

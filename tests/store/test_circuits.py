@@ -199,9 +199,7 @@ def edit(admin: SqlClient, suspend_after_dead: int | None, generation: int) -> N
     admin.sql("update job_definitions set generation = 1")
 
 
-def test_an_edit_of_the_spec_keeps_it_open_and_removing_the_setting_closes_it(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_an_edit_keeps_it_open_unless_it_removes_the_setting(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     dead_runs(admin, worker, definition, 3)
     assert tick(admin, definition) == "CircuitOpen"

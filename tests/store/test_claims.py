@@ -30,17 +30,13 @@ def test_a_lease_is_never_longer_than_the_runs_timeout_and_ten_seconds(admin: Sq
     assert (row.locked_until - row.started_at).total_seconds() == 15
 
 
-def test_a_claim_takes_no_run_that_is_limited_or_has_a_longer_timeout_than_the_worker(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_a_claim_takes_no_limited_or_too_long_run(admin: SqlClient, worker: SqlClient) -> None:
     admin.enqueue(timeout_s=601)
     admin.enqueue(limit_key="one-at-a-time")
     assert worker.claim(max_timeout_s=600) == []
 
 
-def test_a_claim_scans_a_bounded_number_of_rows_and_advance_scan_moves_its_position(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_a_claim_scans_a_bounded_number_of_rows(admin: SqlClient, worker: SqlClient) -> None:
     admin.sql("select enqueue_many(array_fill('unknown'::text, '{25}'), array_fill('{}'::jsonb, '{25}'))")
     wanted = admin.enqueue()
     mark, looks = ("-infinity", 0), 0
@@ -135,9 +131,7 @@ def test_claim_oldest_scans_nothing_before_its_positions(admin: SqlClient, worke
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_one_start_in_twenty_of_a_limit_key_goes_to_its_oldest_run(
-    admin: SqlClient, worker: SqlClient, slots: int
-) -> None:
+def test_one_start_in_twenty_goes_to_a_keys_oldest_run(admin: SqlClient, worker: SqlClient, slots: int) -> None:
     """Runs of priority 5 never end. One in twenty: 30 of 600, and chance has its part."""
     worker.sql("select set_limit('k', %s)", slots)
     worker.sql("select setseed(0.5)")

@@ -251,9 +251,7 @@ async def _fail(conn: psycopg.AsyncConnection[Any]) -> None:
         await read(conn, dict_row, "select 1 / 0")
 
 
-def test_a_database_that_quotes_all_identifiers_accepts_the_inserts_of_the_functions(
-    empty_database: str,
-) -> None:
+def test_a_database_that_quotes_all_identifiers_accepts_the_inserts_of_the_functions(empty_database: str) -> None:
     with psycopg.connect(empty_database, autocommit=True) as conn:
         conn.execute(f"alter database {conn.info.dbname} set quote_all_identifiers = on".encode())
     asyncio.run(migrate(empty_database))

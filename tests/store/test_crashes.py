@@ -106,7 +106,7 @@ def test_a_run_missing_from_a_later_heartbeat_has_crashed(admin: SqlClient, work
     assert admin.reap() == (1, 0, 0, 0)
 
 
-def test_a_short_run_past_its_lease_in_a_live_worker_has_timed_out(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_short_run_past_its_lease_has_timed_out(admin: SqlClient, worker: SqlClient) -> None:
     """The heartbeat that names it comes after the lease lapsed, and is refused."""
     run = admin.enqueue(timeout_s=1)
     worker.register(lease_s=LEASE_S)

@@ -68,7 +68,7 @@ def test_a_key_that_is_no_longer_declared_gets_the_default(admin: SqlClient) -> 
     assert in_force(admin, "printer") == (2, None, None, None)
 
 
-def test_a_key_that_an_administrator_changed_keeps_its_limit_when_it_is_no_longer_declared(admin: SqlClient) -> None:
+def test_an_administrators_limit_stays_when_its_declaration_goes(admin: SqlClient) -> None:
     declare(admin, API)
     admin.sql("select set_rate_limit('api', 5, 60, 1)")
     assert declare(admin) == {"api": "kept"}
@@ -85,7 +85,7 @@ def test_the_newest_declaration_of_several_sources_counts(admin: SqlClient) -> N
     assert in_force(admin, "api") == (None, 60, 60, 10)
 
 
-def test_a_change_of_the_number_at_once_does_not_end_the_pause_of_a_handler(admin: SqlClient) -> None:
+def test_another_number_at_once_does_not_end_a_handlers_pause(admin: SqlClient) -> None:
     declare(admin, API)
     admin.sql("update job_limits set paused_until = now() + interval '1 h' where key = 'api'")
     declare(admin, {**API, "max_running": 4})

@@ -56,9 +56,7 @@ def test_once_in_python_sync_and_async(worker: SqlClient, lease: Lease) -> None:
 # -- the effects table in another database -----------------------------------------------------------------------------
 
 
-def test_in_a_database_of_its_own_an_application_gets_one_effect_per_run(
-    empty_database: str, worker: SqlClient, lease: Lease
-) -> None:
+def test_an_application_database_gets_one_effect_per_run(empty_database: str, worker: SqlClient, lease: Lease) -> None:
     named = effects.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
     for _ in range(2):
         anyio.run(effects.install_effects_table, empty_database)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_task_that_fails_has_a_line_at_once_one_a_minute_and_one_at_its_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_task_has_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     failures = FailureLog(logging.getLogger("test"), clock=lambda: now)
     caplog.set_level("INFO", "test")
@@ -36,7 +36,4 @@ def test_a_task_that_fails_now_and_then_has_two_lines_a_minute(caplog: pytest.Lo
         now = float(second)
         failures.failed("limits", ValueError())
         failures.succeeded("limits")
-    assert caplog.messages == [
-        "the task limits fails: ValueError",
-        "the task limits succeeds again, after 0.0 s",
-    ]
+    assert caplog.messages == ["the task limits fails: ValueError", "the task limits succeeds again, after 0.0 s"]

@@ -73,10 +73,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "resume": ("resume('schedule:' || {schedule_free})",),
     "set_limit": ("set_limit('free', 7)", "select max_running = 7 from job_limits where key = 'free'"),
     "set_rate_limit": ("set_rate_limit('free', 7, 1, 7)", "select rate_burst = 7 from job_limits where key = 'free'"),
-    "declare_limits": (
-        DECLARE.replace("50", "9"),
-        "select max_running = 9 from job_limits where key = 'free'",
-    ),
+    "declare_limits": (DECLARE.replace("50", "9"), "select max_running = 9 from job_limits where key = 'free'"),
     "set_retention": ("set_retention('30 days', '7 days')",),
     "set_audit_retention": ("set_audit_retention('400 days')",),
     "confirm_removal": ("confirm_removal('file:none')",),
@@ -115,10 +112,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "select locked_by = 7 from job_runs where id = {limited_free}",
     ),
     "quarantined_since": ("quarantined_since('{default}', '{ping}')",),
-    "claim_quarantined": (
-        f"claim_quarantined({WORK})",
-        "select count(*) = 1 from job_runs where locked_by = 7",
-    ),
+    "claim_quarantined": (f"claim_quarantined({WORK})", "select count(*) = 1 from job_runs where locked_by = 7"),
     "next_due": ("next_due('{default}', '{ping}', 60)",),
     "trace_contexts": ("trace_contexts({leased})",),
     "alert_delivery": ("alert_delivery({leased_free})",),

@@ -183,9 +183,7 @@ def touched(interleaving: Interleaving, operation: str) -> list[str]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_in_an_open_transaction_and_any_other_end_as_in_sequence(
-    interleaving: Interleaving, operation: str
-) -> None:
+def test_an_operation_and_a_concurrent_one_end_as_in_sequence(interleaving: Interleaving, operation: str) -> None:
     statuses = touched(interleaving, operation)
     assert statuses
     for status in statuses:

@@ -37,7 +37,7 @@ async def figures(admin: SqlClient, run: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("trigger", "waited_s"), [("application", 0), ("tick", 3600)])
-async def test_a_run_is_late_since_it_was_enqueued_and_a_tick_since_its_time(
+async def test_a_run_is_late_since_its_enqueue_a_tick_since_its_time(
     admin: SqlClient, worker: SqlClient, trigger: str, waited_s: int
 ) -> None:
     run = admin.enqueue()

@@ -104,9 +104,7 @@ def test_a_worker_registers_once_with_its_job_types(admin: SqlClient, worker: Sq
 @pytest.mark.parametrize(
     "end", ["select deregister_worker(%s)", "update workers set last_seen = '-infinity' where worker_id = %s"]
 )
-def test_a_worker_that_has_ended_keeps_its_name_as_long_as_history_may_have_its_runs(
-    admin: SqlClient, worker: SqlClient, end: str
-) -> None:
+def test_a_former_worker_keeps_its_name_as_long_as_history(admin: SqlClient, worker: SqlClient, end: str) -> None:
     worker.register(name="ann")
     admin.sql(end, worker.worker_id)
     admin.reap()

@@ -121,7 +121,7 @@ def test_run_now_of_replace_names_the_locked_run(admin: SqlClient, holder: SqlCl
 
 
 @pytest.mark.parametrize(("action", "word"), [("retry-dead", "queued"), ("discard-dead", "discarded")])
-def test_an_action_on_dead_runs_of_which_one_is_locked_changes_none_and_does_not_use_up_its_token(
+def test_an_action_that_meets_a_locked_dead_run_keeps_its_token(
     admin: SqlClient, holder: SqlClient, action: str, word: str
 ) -> None:
     schedule = definition(admin, "s", "Allow")
@@ -204,7 +204,7 @@ def test_an_uncommitted_partition_drop_delays_a_read_by_two_seconds(
 
 
 @pytest.mark.anyio
-async def test_a_read_of_a_table_that_is_being_altered_ends_with_a_sentence(
+async def test_a_read_of_an_altered_table_ends_with_a_sentence(
     database: str, holder: SqlClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(statements, "_BOUND_LOCK_WAITS", b"set local lock_timeout = '50ms'")

@@ -54,7 +54,7 @@ def claim_all(worker: SqlClient) -> list[Lease]:
     return [*worker.claim(), *worker.claim_limited(), *worker.claim_quarantined()]
 
 
-def test_an_edit_waits_for_no_lock_and_is_made_when_the_runs_can_get_the_new_keys(
+def test_an_edit_waits_for_no_lock_and_is_made_later(
     database: str, admin: SqlClient, other: SqlClient, worker: SqlClient
 ) -> None:
     schedule(database)
@@ -148,7 +148,7 @@ class Shop:
         return looks, broken
 
 
-def test_workers_never_break_a_policy_or_a_limit_whatever_is_done_to_the_schedules(
+def test_workers_never_break_a_policy_or_a_limit(
     database: str, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
     shop = Shop(database, open_client)

@@ -32,7 +32,7 @@ def outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> Outages:
     return Outages(logging.getLogger("test"), clock)
 
 
-def test_an_outage_is_logged_at_its_start_each_minute_and_at_its_end(
+def test_an_outage_is_logged_at_its_start_and_its_end(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(150):

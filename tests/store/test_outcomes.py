@@ -132,7 +132,7 @@ def test_a_run_named_twice_in_a_batch_fails_once(admin: SqlClient, worker: SqlCl
         ("fixed", 7200, 3600, 1, 3600),
     ],
 )
-def test_the_backoff_doubles_up_to_its_cap_and_half_of_it_is_random(
+def test_the_backoff_doubles_to_its_cap_and_half_is_random(
     admin: SqlClient, strategy: str, base_s: int, cap_s: int, attempts: int, longest_s: float
 ) -> None:
     query = "select extract(epoch from backoff(%s::backoff_strategy, %s, %s, %s))::float from generate_series(1, 200)"

@@ -24,7 +24,7 @@ def limited(admin: SqlClient, runs: int, **values: Any) -> None:
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(400, 1), (150, 40)])
-def test_retries_other_queues_and_schedules_of_their_own_keys_count_among_the_starts(
+def test_retries_and_other_queues_count_among_the_starts(
     admin: SqlClient, open_client: Callable[[int], SqlClient], rate: int, burst: int
 ) -> None:
     """Five workers claim by the shared key and by the key of a schedule, and end each run in a random way."""
@@ -98,7 +98,7 @@ def test_a_handler_pauses_the_key_for_all_workers(admin: SqlClient, worker: SqlC
     assert len(other.claim_limited("api", count=9)) == 2
 
 
-def test_a_clock_that_was_set_back_stops_a_key_for_two_hours_at_most(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_clock_set_back_stops_a_key_for_two_hours(admin: SqlClient, worker: SqlClient) -> None:
     limited(admin, 4)
     admin.sql("select set_rate_limit('api', 1, 1, 1)")
     set_back = "update job_limits set next_unit_at = now() + %s::interval, paused_until = now() + %s::interval"
@@ -111,7 +111,7 @@ def test_a_clock_that_was_set_back_stops_a_key_for_two_hours_at_most(admin: SqlC
     assert worker.claim_limited("api", count=4) == []
 
 
-def test_a_clock_that_was_set_back_by_minutes_frees_no_unit_of_a_slow_rate(admin: SqlClient, worker: SqlClient) -> None:
+def test_a_clock_set_back_frees_no_unit_of_a_slow_rate(admin: SqlClient, worker: SqlClient) -> None:
     limited(admin, 2)
     admin.sql("select set_rate_limit('api', 1, 2678400, 1)")
     assert len(worker.claim_limited("api", count=2)) == 1

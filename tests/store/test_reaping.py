@@ -43,9 +43,7 @@ def seconds_pass(admin: SqlClient, seconds: float) -> None:
 # -- crashes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
+def test_a_run_whose_worker_died_is_claimable_at_once(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     run = admin.enqueue()
     worker.register(name="ann")
     (lease,) = worker.claim()
@@ -99,9 +97,7 @@ def test_a_lost_lease_of_a_container_is_a_release_and_no_crash(
 # -- timeouts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_took_too_long_in_a_worker_that_lives_is_a_failed_attempt(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_a_run_that_took_too_long_is_a_failed_attempt(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(timeout_s=20, backoff_base_s=100)
     worker.register()
     worker.claim()

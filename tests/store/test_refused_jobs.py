@@ -86,7 +86,7 @@ def test_a_job_that_only_the_database_refuses_is_named(
         assert refusal(conn, Job("pong"), Job("pong", [1]), wrong).startswith(sentence)
 
 
-def test_a_job_that_finds_an_earlier_run_is_not_named_for_its_parents(application: Connection) -> None:
+def test_a_job_that_finds_an_earlier_run_is_not_named(application: Connection) -> None:
     kept, missing = Job("kept", idempotency_key="k"), [2**40]
     wakeboard.enqueue_many(application, [kept])
     jobs = [Job("kept", idempotency_key="k", after=missing), Job("ping", after=missing)]

@@ -136,9 +136,7 @@ def test_a_session_of_a_client_compiles_no_planted_type(role_database: RoleDatab
 
 
 @pytest.mark.parametrize("role", [*ROLES, STRANGER])
-def test_only_the_viewer_and_the_operator_read_tables_and_no_role_writes_them(
-    role_database: RoleDatabase, role: str
-) -> None:
+def test_only_viewer_and_operator_read_tables_and_none_writes(role_database: RoleDatabase, role: str) -> None:
     """But for the six columns that an application may insert."""
     with psycopg.connect(role_database.superuser) as conn:
         rights = conn.execute(
@@ -178,7 +176,7 @@ def test_an_application_may_insert_six_columns_and_read_nothing(role_database: R
         assert role_database.refused("client", plain.format(f"job_type, {column}", ", default")), column
 
 
-def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(role_database: RoleDatabase) -> None:
+def test_an_application_sees_and_cancels_only_its_own_run(role_database: RoleDatabase) -> None:
     client, worker = SqlClient(role_database.dsn("client")), SqlClient(role_database.dsn("worker"), 71)
     ((mine, uuid),) = client.sql("select id, uuid from enqueue('ping')")
     ((other, another_uuid),) = client.sql("select id, uuid from enqueue('ping')")
@@ -306,7 +304,7 @@ def test_a_role_that_is_not_named_keeps_its_rights(role_database: RoleDatabase) 
     assert not role_database.refused("viewer", "select from wakeboard.job_runs")
 
 
-def test_a_role_that_keeps_its_rights_gets_the_functions_of_a_newer_release(role_database: RoleDatabase) -> None:
+def test_a_role_that_keeps_its_rights_gets_newer_functions(role_database: RoleDatabase) -> None:
     call = "select wakeboard.due_limit_keys('{}')"
     role_database.do(
         f"revoke execute on function wakeboard.due_limit_keys from {role_database.names['worker']}",

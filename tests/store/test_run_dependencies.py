@@ -37,7 +37,7 @@ def test_each_run_of_enqueue_many_waits_for_its_own_parents(admin: SqlClient, wo
     ]
 
 
-def test_a_run_of_enqueue_many_that_exists_already_is_left_as_it_is(admin: SqlClient):
+def test_an_existing_run_of_enqueue_many_is_left_alone(admin: SqlClient):
     jobs = [Job("ping", idempotency_key="a"), Job("ping", idempotency_key="b")]
     first, parent = enqueue_many(admin.conn, jobs)
     again = enqueue_many(admin.conn, [Job("ping", idempotency_key="a", after=[parent]), Job("ping", after=[first])])
@@ -66,7 +66,7 @@ def test_a_parent_that_ends_while_its_child_is_enqueued_frees_it(
     assert [each.id for each in lease(worker, ship)] == [ship]
 
 
-def test_a_replay_reads_the_results_of_the_runs_that_the_first_one_waited_for(admin: SqlClient, worker: SqlClient):
+def test_a_replay_reads_the_results_of_the_first_ones_parents(admin: SqlClient, worker: SqlClient):
     pay = admin.enqueue()
     ship = admin.enqueue(after=[pay])
     succeed(worker, pay, result="7")

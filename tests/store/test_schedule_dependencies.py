@@ -92,9 +92,7 @@ def test_ticks_that_wait_for_a_locked_schedule_stop_no_other_ones(
 
 
 @pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace", "Queue"])
-def test_of_several_ready_ticks_of_an_open_circuit_the_newest_is_the_probe(
-    admin: SqlClient, worker: SqlClient, policy: str
-):
+def test_of_several_ready_ticks_the_newest_is_the_probe(admin: SqlClient, worker: SqlClient, policy: str):
     extract, transform = admin.define("extract"), admin.define("transform", policy, suspend_after_dead=1)
     after(admin, transform, "extract")
     waiting = admin.value("select id from run_now(%s)", transform) if policy == "Replace" else None

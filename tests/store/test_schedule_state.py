@@ -61,7 +61,7 @@ def test_live_runs_are_counted_by_status(admin: SqlClient, worker: SqlClient) ->
     assert found.last_failure_run_id in runs[:2]
 
 
-def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(admin: SqlClient, worker: SqlClient) -> None:
+def test_last_run_last_success_and_last_failure_may_be_three(admin: SqlClient, worker: SqlClient) -> None:
     definition = admin.define()
     well, badly = run_of(admin, definition), run_of(admin, definition)
     leases = {lease.id: lease for lease in worker.claim(2)}
@@ -88,7 +88,7 @@ def test_a_run_that_was_too_late_to_start_says_so(admin: SqlClient) -> None:
     assert (found.last_run_id, found.last_result, found.last_reason) == (late, "skipped", "TooLate")
 
 
-def test_a_job_type_is_known_for_a_month_and_an_unknown_one_gets_a_suggestion(admin: SqlClient) -> None:
+def test_an_unknown_job_type_gets_a_suggestion_for_a_month(admin: SqlClient) -> None:
     admin.sql(
         "insert into worker_types (job_type, queue, pool, last_known_at) values"
         " ('send_mail', 'default', 'default', now()), ('monthly', 'reports', 'reports', now() - interval '31 days')"

@@ -43,9 +43,7 @@ def test_no_column_defaults_to_the_start_of_the_transaction(admin: SqlClient) ->
     assert [row for row in rows if OTHER_CLOCKS.search(row.given)] == []
 
 
-def test_in_a_transaction_that_began_long_ago_a_run_is_due_when_it_was_enqueued(
-    admin: SqlClient, worker: SqlClient
-) -> None:
+def test_a_run_is_due_when_it_was_enqueued_in_an_old_transaction(admin: SqlClient, worker: SqlClient) -> None:
     with admin.conn.transaction():
         admin.sql("select")
         run = admin.enqueue()

@@ -81,7 +81,7 @@ def test_a_paused_schedule_gets_its_runs_after_the_retention(admin: SqlClient, w
     assert days(admin, child) == ["Mon"]
 
 
-def test_a_run_that_was_dead_for_longer_than_the_retention_continues_its_tick(admin: SqlClient, worker: SqlClient):
+def test_a_run_dead_beyond_the_retention_continues_its_tick(admin: SqlClient, worker: SqlClient):
     extract, rates, transform = admin.define("extract"), admin.define("rates"), admin.define("transform")
     after(admin, transform, "extract", "rates")
     dead = tick(admin, extract)

@@ -73,7 +73,7 @@ def test_two_that_replace_a_run_do_so_one_after_the_other(
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
-def test_a_run_that_a_worker_is_claiming_is_replaced_only_if_the_claim_fails(
+def test_a_run_is_replaced_only_if_its_claim_fails(
     application: Connection, admin: SqlClient, worker: SqlClient, meanwhile: ThreadPoolExecutor, ends: str
 ) -> None:
     wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
@@ -86,7 +86,7 @@ def test_a_run_that_a_worker_is_claiming_is_replaced_only_if_the_claim_fails(
     assert admin.column("select (payload ->> 'at')::integer from job_runs") == [1 if ends == "commit" else 2]
 
 
-def test_a_caller_that_began_within_the_window_replaces_the_run_after_its_end(
+def test_a_caller_within_the_window_replaces_after_its_end(
     application: Connection,
     other_application: Connection,
     admin: SqlClient,
@@ -147,7 +147,7 @@ def test_two_callers_that_enqueue_many_in_opposite_orders_both_end(
     assert {run.id for run in down.result(30)} == {run.id for run in up.result(30)}
 
 
-def test_a_caller_that_comes_while_another_one_waits_for_a_key_does_not_deadlock_with_it(
+def test_two_callers_that_wait_for_keys_do_not_deadlock(
     application: Connection,
     other_application: Connection,
     admin: SqlClient,

@@ -149,7 +149,7 @@ def test_many_are_answered_in_their_order_and_created_once(application: Connecti
 
 
 @pytest.mark.parametrize(("window", "kept"), [(HOUR, 1), (REPLACE, 3)], ids=["keep", "replace"])
-def test_of_several_in_one_call_the_first_is_kept_or_the_last_replaces_it(
+def test_of_several_in_one_call_one_is_kept(
     application: Connection, admin: SqlClient, window: dict[str, Any], kept: int
 ) -> None:
     jobs = [Job("ping", {"customer": 7, "at": at}) for at in (1, 2, 3)]

@@ -37,7 +37,7 @@ def old_week(admin: SqlClient, weeks: int) -> str:
 
 
 @pytest.mark.parametrize("retention", SHORT)
-def test_history_keys_dead_runs_and_steps_are_kept_for_the_retention_of_the_installation(
+def test_history_keys_and_dead_runs_are_kept_for_their_retention(
     admin: SqlClient, worker: SqlClient, retention: str
 ) -> None:
     young, old = old_week(admin, 3), old_week(admin, 9)
@@ -92,7 +92,7 @@ def test_no_lease_holds_for_more_than_an_hour(admin: SqlClient, worker: SqlClien
     assert admin.value(within, run)
 
 
-def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
+def test_a_lease_of_a_clock_that_was_ahead_holds_from_now(
     admin: SqlClient, open_client: Callable[[int], SqlClient]
 ) -> None:
     """The clock of the database was an hour ahead and is set back."""
@@ -193,9 +193,7 @@ def test_a_due_schedule_that_stalls_keeps_its_next_tick(admin: SqlClient, worker
 
 
 @pytest.mark.parametrize("age", ["1e11", "'infinity'", "-1e30", "-5"])
-def test_a_run_started_lately_and_has_done_a_part_whatever_its_heartbeat_says(
-    admin: SqlClient, worker: SqlClient, age: str
-) -> None:
+def test_a_runs_start_and_progress_are_bounded(admin: SqlClient, worker: SqlClient, age: str) -> None:
     worker.register()
     run = admin.enqueue(timeout_s=86_400)
     (lease,) = worker.claim(1)

@@ -36,7 +36,7 @@ def _registered(worker: SqlClient, other: SqlClient) -> None:
 @pytest.mark.parametrize(
     ("cause", "detail", "error"), [("OOMKilled", "", "OOMKilled"), ("Error", "exit code 1", "Error, exit code 1")]
 )
-def test_the_runs_of_a_crashed_process_are_claimable_at_once_and_have_one_crash_more(
+def test_runs_of_a_crashed_process_are_claimable_and_count_a_crash(
     admin: SqlClient, worker: SqlClient, other: SqlClient, cause: str, detail: str, error: str
 ) -> None:
     run = admin.enqueue()
@@ -55,7 +55,7 @@ def test_the_runs_of_a_crashed_process_are_claimable_at_once_and_have_one_crash_
 @pytest.mark.parametrize(
     ("job_type", "cause"), [*(("ping", cause) for cause in DISRUPTIONS), ("job", "OOMKilled"), ("job", "Error")]
 )
-def test_an_end_that_is_not_the_runs_fault_gives_the_attempt_back_and_counts_no_crash(
+def test_an_end_that_is_no_fault_counts_no_crash(
     admin: SqlClient, worker: SqlClient, other: SqlClient, job_type: str, cause: str
 ) -> None:
     run = admin.enqueue(job_type)

@@ -46,9 +46,7 @@ def test_the_backlog_is_that_of_the_queues_of_the_worker(system: System, collect
     assert collector.total("wakeboard.backlog", **{"messaging.destination.name": "default"}) == 7
 
 
-def test_a_collector_that_does_not_answer_delays_no_run_and_ends_with_the_worker(
-    system: System, collector: Collector
-) -> None:
+def test_a_silent_collector_delays_no_run(system: System, collector: Collector) -> None:
     run = system.enqueue("ping")
     collector.status = 503  # the exporter would retry for a minute
     with system.worker("--forever") as worker:

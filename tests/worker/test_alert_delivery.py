@@ -309,9 +309,7 @@ async def test_an_outage_is_announced_repeated_and_resolved_by_runs_of_a_worker(
     assert json.loads(receiver.bodies[2])["resolved_at"]
 
 
-async def test_a_receiver_that_fails_for_an_hour_gets_one_opening_when_it_works_again(
-    store: Store, receiver: Receiver, tmp_path: Path
-):
+async def test_a_receiver_that_failed_for_an_hour_gets_one_opening(store: Store, receiver: Receiver, tmp_path: Path):
     failing = alerts_file(tmp_path, webhook={"url": receiver.url("/503")})
     async with connected(store.dsn) as database:
         store.enqueue("x")
@@ -331,7 +329,7 @@ async def test_a_receiver_that_fails_for_an_hour_gets_one_opening_when_it_works_
     assert notifications(receiver) == ["open"]
 
 
-async def test_an_alert_that_resolves_before_its_opening_was_sent_is_announced_as_resolved_only(
+async def test_an_alert_resolved_before_its_opening_is_announced_as_resolved(
     store: Store, receiver: Receiver, tmp_path: Path
 ):
     file = alerts_file(tmp_path, webhook={"url": receiver.url("/hook")})

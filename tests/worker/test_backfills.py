@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 TICKS = 1300
 
 
-def test_one_wake_runs_a_backfill_of_several_batches_and_what_runs_after_it(store: Store) -> None:
+def test_one_wake_runs_a_backfill_and_what_runs_after_it(store: Store) -> None:
     store.watcher.do(
         "insert into wakeboard.job_definitions"
         " (source, namespace, name, spec_hash, job_type, payload, schedule, cron_fields)"

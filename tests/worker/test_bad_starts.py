@@ -38,7 +38,7 @@ def test_a_database_without_the_schema_is_reported_in_one_sentence(empty_databas
     assert "Traceback" not in worker.log
 
 
-def test_a_draining_worker_tries_to_connect_for_ten_seconds_and_never_prints_the_password(tmp_path: Path) -> None:
+def test_a_draining_worker_tries_for_ten_seconds_without_the_password(tmp_path: Path) -> None:
     with Worker("postgresql://me:hush@127.0.0.1:9/none", tmp_path) as worker:
         assert worker.exit_code() == 1
     assert "cannot connect to database none on 127.0.0.1:9 as me" in worker.log

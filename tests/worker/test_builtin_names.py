@@ -26,6 +26,6 @@ def test_the_built_in_names_are_those_of_the_built_in_handlers() -> None:
 
 
 @pytest.mark.parametrize("job_type", BUILT_IN)
-def test_a_handler_cannot_take_a_built_in_name_even_if_it_is_off(job_type: str) -> None:
+def test_a_handler_cannot_take_a_built_in_name(job_type: str) -> None:
     with pytest.raises(BrokenHandlers, match="which is built in; choose another name"):
         wakeboard.handler(job_type)(ping)

@@ -38,9 +38,7 @@ async def claimed(store: WorkerStore) -> list[ClaimedRow]:
     return await store.claim(ScanPositions(["default"]), text_array(["returns"]), 10)
 
 
-async def test_a_result_that_is_being_reported_is_not_dropped_when_the_lease_validity_window_ends(
-    database: str,
-) -> None:
+async def test_a_result_in_report_is_not_dropped_with_the_lease(database: str) -> None:
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     connection, blocked_connection = (

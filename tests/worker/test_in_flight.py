@@ -66,7 +66,7 @@ def test_limited_runs_are_not_prefetched_while_they_occupy_slots(store: Store) -
     assert most <= 4  # two run, and the outcomes of two others may not be reported yet
 
 
-def test_an_urgent_run_is_found_behind_runs_of_other_job_types_while_there_is_a_backlog(store: Store) -> None:
+def test_an_urgent_run_is_found_behind_foreign_ones(store: Store) -> None:
     _many(store, "of-another-image", 5_000, priority=5, age="1 hour")
     (urgent,) = store.enqueue("does-nothing", priority=5)
     _many(store, "does-nothing", 30_000)
@@ -132,7 +132,7 @@ create trigger slowly before update on wakeboard.job_runs for each row execute f
 
 
 @pytest.mark.parametrize("kind", ["any", "limited", "quarantined"])
-def test_runs_of_a_claim_whose_reply_came_late_are_released_before_they_start(store: Store, kind: str) -> None:
+def test_runs_of_a_late_claim_reply_are_released(store: Store, kind: str) -> None:
     (run,) = store.enqueue("answers")
     if kind == "limited":
         store.watcher.do("update wakeboard.job_runs set limit_key = 'one'")

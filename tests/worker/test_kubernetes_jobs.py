@@ -48,9 +48,7 @@ def job(labels: dict[str, str] | None = None, *, suspend: bool = False, **status
         ({"wakeboard.dev/run": "9" * 63}, 0),
     ],
 )
-def test_a_job_that_another_client_has_labelled_names_no_run_or_a_possible_one(
-    labels: dict[str, str] | None, run_id: int
-) -> None:
+def test_a_foreign_job_names_no_run_or_a_possible_one(labels: dict[str, str] | None, run_id: int) -> None:
     assert job(labels).run_id == run_id
 
 
@@ -92,7 +90,7 @@ async def test_a_caller_that_is_cancelled_takes_no_turn_of_the_creation_rate() -
     assert 0.5 <= time.monotonic() - began < 20  # the second turn, not the fiftieth
 
 
-async def test_the_age_of_a_job_is_measured_by_the_clock_of_the_api_server() -> None:
+async def test_the_age_of_a_job_is_by_the_api_servers_clock() -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({}, headers={"Date": format_datetime(datetime.now(UTC) + timedelta(hours=1))})
 

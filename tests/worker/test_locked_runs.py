@@ -28,7 +28,7 @@ def begins(store: Store, run: int) -> None:
     store.watcher.wait("select exists (select from calls where name like %s)", f"began {run} %")
 
 
-def test_a_handler_that_hangs_behind_once_delays_no_other_run_and_times_out(store: Store) -> None:
+def test_a_handler_that_hangs_behind_once_delays_no_other_run(store: Store) -> None:
     with store.worker("--forever", **HANDLERS | {"lease_seconds": 60}):
         (hung,) = store.enqueue("hang_behind_once", timeout_s=2, max_attempts=1)
         begins(store, hung)
@@ -43,7 +43,7 @@ def test_a_handler_that_hangs_behind_once_delays_no_other_run_and_times_out(stor
     assert store.run(hung)["error_type"] == "Timeout"
 
 
-def test_the_timeout_ends_a_plain_handler_that_waits_in_once_for_another_transaction(store: Store) -> None:
+def test_the_timeout_ends_a_plain_handler_that_waits_in_once(store: Store) -> None:
     """The backend waits for a lock, so it does not notice that its client has gone."""
     (waits,) = store.enqueue("wait_in_once", timeout_s=2, max_attempts=1, run_at="2900-01-01Z")
     settings = HANDLERS | {"lease_seconds": 60}
@@ -58,7 +58,7 @@ def test_the_timeout_ends_a_plain_handler_that_waits_in_once_for_another_transac
     assert store.run(waits)["error_type"] == "Timeout"
 
 
-def test_a_worker_exits_if_its_handler_keeps_a_run_locked_for_a_lease(store: Store) -> None:
+def test_a_worker_exits_if_its_handler_locks_a_run_too_long(store: Store) -> None:
     settings = HANDLERS | {"lease_seconds": 3, "grace_seconds": 1}
     with store.worker("--forever", **settings) as worker:
         (hung,) = store.enqueue("hang_behind_its_own_lock", timeout_s=2, max_attempts=1)
@@ -88,7 +88,7 @@ def test_sigterm_ends_a_worker_whose_outcome_is_blocked(store: Store) -> None:
     assert "1 succeeded, 1 lost" in worker.log
 
 
-def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delays_no_other(store: Store) -> None:
+def test_the_outcome_of_a_locked_run_is_kept(store: Store) -> None:
     with store.worker("--forever", **HANDLERS), psycopg.connect(store.dsn) as administrator:
         (locked,) = store.enqueue("linger")
         begins(store, locked)
@@ -102,7 +102,7 @@ def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delay
     assert (store.run(locked)["crash_count"], store.run(locked)["result"]) == (0, "lingered")
 
 
-def test_a_lock_of_another_session_that_allows_renewals_does_not_end_the_worker(store: Store) -> None:
+def test_a_foreign_lock_that_allows_renewals_ends_no_worker(store: Store) -> None:
     """As a foreign key to the run takes it."""
     with store.worker("--forever", **HANDLERS | {"lease_seconds": 3}) as worker, psycopg.connect(store.dsn) as other:
         (locked,) = store.enqueue("linger")
@@ -123,9 +123,7 @@ def test_a_lock_of_another_session_that_allows_renewals_does_not_end_the_worker(
         ("linger", "lost: another transaction kept the outcome of run {} from being stored for a lease"),
     ],
 )
-def test_a_worker_names_the_run_whose_row_another_transaction_kept_locked_for_a_lease(
-    store: Store, job_type: str, warning: str
-) -> None:
+def test_a_worker_names_a_run_that_stayed_locked_for_a_lease(store: Store, job_type: str, warning: str) -> None:
     with store.worker("--forever", **HANDLERS | {"lease_seconds": 3}) as worker, psycopg.connect(store.dsn) as other:
         (locked,) = store.enqueue(job_type)
         begins(store, locked)
@@ -150,7 +148,7 @@ def begin_limited(store: Store, job_type: str, count: int) -> None:
     store.watcher.wait("select count(*) = %s from calls where name like 'began %%'", count)
 
 
-def test_retry_after_pauses_a_locked_limit_key_once_it_is_free_and_delays_no_other_run(store: Store) -> None:
+def test_retry_after_pauses_a_locked_key_once_it_is_free(store: Store) -> None:
     settings = HANDLERS | {"lease_seconds": 60}
     with store.worker("--forever", **settings), psycopg.connect(store.dsn) as administrator:
         begin_limited(store, "limited", 5)
@@ -174,7 +172,7 @@ def test_retry_after_waits_for_a_locked_limit_key_with_a_bound(store: Store) -> 
     assert "its failure is reported without the pause" in worker.log
 
 
-def test_handlers_that_consume_units_of_a_locked_limit_key_delay_no_step_of_other_runs(store: Store) -> None:
+def test_handlers_at_a_locked_limit_delay_no_other_step(store: Store) -> None:
     with store.worker("--forever", **HANDLERS, concurrency=50), psycopg.connect(store.dsn) as administrator:
         begin_limited(store, "consume", 20)
         administrator.execute("select from wakeboard.job_limits for update")

@@ -82,7 +82,7 @@ def test_a_cancelled_handler_that_never_stops_counts_as_cancelled(store: Store) 
     assert "1 claimed, 1 cancelled" in worker.log
 
 
-def test_a_handler_that_blocks_for_ever_ends_its_worker_and_others_run_elsewhere(store: Store) -> None:
+def test_a_handler_that_blocks_for_ever_ends_its_worker(store: Store) -> None:
     (stuck,) = store.enqueue("never-comes-back", timeout_s=1, max_attempts=1)
     (neighbour,) = store.enqueue("naps", '{"seconds": 1}')
     with store.worker("--forever", handlers=PLAIN):  # it runs the maintenance, and knows neither job type
@@ -123,7 +123,7 @@ def test_a_plain_handler_that_raises_during_shutdown_is_released(store: Store) -
     assert (seen["status"], seen["attempts"], seen["release_count"]) == ("queued", 0, 1)
 
 
-def test_context_variables_do_not_pass_from_one_run_in_a_thread_to_the_next(store: Store) -> None:
+def test_context_variables_do_not_pass_between_runs_in_a_thread(store: Store) -> None:
     store.enqueue("leaves-something", count=20)
     store.wake(handlers=PLAIN, threads=1)
     assert store.watcher.rows("select distinct result from wakeboard.job_run_history") == [(0,)]

@@ -51,7 +51,7 @@ OUTCOMES = {
 }
 
 
-def test_what_a_handler_raises_or_returns_decides_the_outcome_of_its_run_alone(store: Store) -> None:
+def test_what_a_handler_does_decides_the_outcome_of_its_run_alone(store: Store) -> None:
     runs = {what: store.enqueue("raises", f'{{"what": "{what}"}}')[0] for what in OUTCOMES}
     (last,) = store.enqueue("raises", '{"what": "error"}', max_attempts=1)
     (neighbour,) = store.enqueue("answers")
@@ -182,7 +182,7 @@ def test_a_credential_that_is_cut_in_two_is_masked_all_the_same() -> None:
         ("\ud800", "?"),
     ],
 )
-def test_a_part_that_json_cannot_express_becomes_text_and_the_rest_is_unchanged(part: Any, stored: Any) -> None:
+def test_a_part_that_json_cannot_express_becomes_text(part: Any, stored: Any) -> None:
     assert json.loads(result_json({"sent": 3, "at": part, "list": [part, 1]})) == {
         "sent": 3,
         "at": stored,

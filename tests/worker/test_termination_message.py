@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LONGEST = 2**63 - 1
 
 
-def test_each_process_of_a_container_adds_its_line_and_the_operator_reads_them(tmp_path: Path) -> None:
+def test_each_process_of_a_container_adds_its_line(tmp_path: Path) -> None:
     message = tmp_path / "termination-log"
     message.touch()
     for worker in (7, LONGEST):

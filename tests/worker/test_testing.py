@@ -431,7 +431,7 @@ async def test_progress_and_log_messages_are_recorded(caplog: pytest.LogCaptureF
     assert "careful" in caplog.messages
 
 
-def test_a_worker_repeats_no_step_and_no_effect_and_a_fake_run_gives_the_same_result(store: Store) -> None:
+def test_a_worker_repeats_nothing_and_agrees_with_a_fake_run(store: Store) -> None:
     import tests.worker.shared_handlers as handlers
 
     job_types = ("shared/steps", "shared/steps-plainly", "shared/effects", "shared/effects-plainly")

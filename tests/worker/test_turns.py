@@ -35,7 +35,7 @@ def test_workers_with_few_claims_together_claim_the_same_share_by_age(starts: in
     assert by_age_total == pytest.approx(3_000, rel=0.15)
 
 
-def test_a_claim_of_all_due_runs_does_not_change_the_share_by_age() -> None:
+def test_a_claim_of_all_due_runs_keeps_the_share_by_age() -> None:
     oldest = OldestFirst(SCAN, ["a"])
     before = oldest.share(20)
     for _ in range(100):
@@ -43,7 +43,7 @@ def test_a_claim_of_all_due_runs_does_not_change_the_share_by_age() -> None:
     assert oldest.share(20) == before
 
 
-def test_a_worker_yields_to_a_quarantined_run_for_half_of_its_time_at_most() -> None:
+def test_a_worker_yields_half_of_its_time_to_quarantine() -> None:
     """The quarantined run waits, and the runs in flight never end."""
     turns, now, without_claims = QuarantineTurns(), 0.0, 0
     for second in range(10_000):
@@ -65,7 +65,7 @@ def test_a_busy_worker_yields_to_a_quarantined_run_for_longer_each_time() -> Non
     assert longest > 10 * YIELD_S
 
 
-def test_after_a_quarantined_run_other_runs_are_claimed_for_as_long_as_it_took() -> None:
+def test_after_a_quarantined_run_others_have_as_long() -> None:
     turns = QuarantineTurns()
     assert turns.query_due(0)
     turns.answered(WAIT_FOR_IDLE_S + 1, 0)

@@ -117,10 +117,7 @@ class HostileCalls(StoreMachine):
         calls: dict[str, tuple[str, tuple[Any, ...]]] = {
             "run_now": ("select run_now(1)", ()),
             "claim_limited": ("select claim_limited(1, 60, %s, %s, '{k}', 10)", (list(QUEUES[1]), list(TYPES[1]))),
-            "enqueue_due_ticks": (
-                f"select enqueue_due_ticks({', '.join([EMPTY] * 13)})",
-                (),
-            ),
+            "enqueue_due_ticks": (f"select enqueue_due_ticks({', '.join([EMPTY] * 13)})", ()),
         }
         query, values = calls.get(name, (f"select {name}(array[%s])", (max(self.model.runs, default=1),)))
         client = self.harness.workers[1]
