@@ -20,8 +20,6 @@ from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from wakeboard.alerts.queries.alerts import AlertRow
     from wakeboard.alerts.rules.alert_rules import AlertRule
     from wakeboard.engine.maintenance_api import MaintenanceStore
@@ -32,18 +30,6 @@ FAILURES = """
 insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, locked_by, started_at, ended_at)
 select run.id, n, n, 'failed', 'Timeout', 7, now(), now() - %s::interval
   from job_runs as run, generate_series(1, %s) as n
-"""
-
-# The rules of part a are those of a process that inserts and claims them between the snapshot and the insert.
-INSERTED_MEANWHILE = """
-create function insert_first() returns trigger language plpgsql as $$
-begin
-  insert into alert_rules (name, severity, definition, evaluated_at)
-  values (new.name, new.severity, new.definition, now());
-  return new;
-end $$;
-create trigger insert_first before insert on alert_rules for each row
-  when (new.name < 'rule-b' and pg_trigger_depth() = 0) execute function insert_first();
 """
 
 
@@ -384,52 +370,6 @@ async def test_a_file_without_rules_removes_those_of_the_former_one(store: Maint
     await rows(store, "update alert_rules set evaluated_at = now() - interval '61 minutes'")
     assert await evaluate_alerts(store, []) == 0
     assert [row.resolution for row in await alerts(store)] == ["rule removed"]
-
-
-async def test_each_evaluation_has_another_order(store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch):
-    """Else locked alerts, or a process that claims the last rules meanwhile, would stop the same rules each time."""
-    rules = [rule_of(name=f"rule-{number}", late=f"{number + 1}m") for number in range(CLAIMED_AT_ONCE)]
-    measured: list[timedelta | None] = []
-    measure_alert = store.measure_alert
-
-    async def recorded(condition: str, span: timedelta | None, *args: Any) -> tuple[float, list[str]]:
-        measured.append(span)
-        return await measure_alert(condition, span, *args)
-
-    monkeypatch.setattr(store, "measure_alert", recorded)
-    for _ in range(20):
-        await evaluate(store, *rules)
-    assert len(measured) == 20 * len(rules)
-    assert len(set(measured[:: len(rules)])) > 1
-
-
-async def test_rules_that_were_claimed_longest_ago_are_claimed_first(store: MaintenanceStore):
-    rule: dict[str, Any] = {"severity": "info", "interval_s": 15, "definition": {}}
-    given = [{**rule, "name": f"rule-{number}"} for number in range(30)]
-
-    async def claimed() -> set[str]:
-        return {each.name for each in await store.claim_alert_rules(given, 10)}
-
-    assert await store.claim_alert_rules(given, 0) == []
-    first = await claimed()
-    assert {name for (name,) in await rows(store, "select name from alert_rules")} == first  # others could be removed
-    later = [await claimed() for _ in range(3)]
-    assert [len(names) for names in later] == [10, 10, 0]
-    assert len(first.union(*later)) == 30
-    await rows(store, "update alert_rules set evaluated_at = evaluated_at - interval '20 s'")
-    assert await claimed() == first
-    ahead = next(iter(first))
-    await rows(store, "update alert_rules set evaluated_at = evaluated_at + interval '1 day' where name = %s", ahead)
-    assert ahead in await claimed()  # its claim came from a clock that was ahead
-
-
-async def test_processes_that_begin_together_claim_all_new_rules(store: MaintenanceStore):
-    """A process claims the next rules if another inserts the first ones, else their absence would be an error."""
-    rule: dict[str, Any] = {"severity": "info", "interval_s": 15, "definition": {}}
-    given = [{**rule, "name": f"rule-{part}{number}"} for part in "ab" for number in range(10)]
-    await rows(store, INSERTED_MEANWHILE)
-    claimed = await store.claim_alert_rules(given, 10)
-    assert [each.name for each in claimed] == [f"rule-b{number}" for number in range(10)]
 
 
 async def test_times_of_a_claim_are_in_utc(store: MaintenanceStore):

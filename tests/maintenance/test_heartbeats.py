@@ -147,17 +147,6 @@ async def test_a_rule_whose_result_always_comes_too_late_is_not_measured(
     assert await rows(store, "select resolved_at is not null from alerts") == [(is_over,)]
 
 
-async def test_a_claim_of_the_former_release_which_reports_nothing_is_no_failure(store: MaintenanceStore):
-    rule = rule_of(dead=1)
-    former = [{key: value for key, value in ROW[0].items() if key != "reports"}]
-    await store.claim_alert_rules(former)
-    assert await rows(store, "select unmeasured_since from alert_rules") == [(None,)]
-    await store.claim_alert_rules(ROW)
-    await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")
-    await store.claim_alert_rules(former)
-    await require_measured(store, [rule])
-
-
 async def test_many_rules_are_claimed_in_parts(store: MaintenanceStore):
     rules = [rule_of(name=f"r{number}", dead=1) for number in range(2 * CLAIMED_AT_ONCE + 1)]
     assert await evaluate(store, *rules) == len(rules)
@@ -165,30 +154,6 @@ async def test_many_rules_are_claimed_in_parts(store: MaintenanceStore):
         store, "select count(distinct evaluated_at), count(unmeasured_since) from alert_rules"
     )
     assert (claims, unmeasured) == (3, 0)
-
-
-async def test_a_clock_that_was_ahead_does_not_count_as_a_measurement(store: MaintenanceStore):
-    rule = rule_of(dead=1)
-    await evaluate(store, rule)
-    for column in ("evaluated_at", "unmeasured_since"):
-        await rows(store, f"update alert_rules set {column} = now() + interval '1 day'")
-        with pytest.raises(WakeboardError, match="cannot be measured"):
-            await require_measured(store, [rule])
-        await rows(store, "update alert_rules set evaluated_at = least(evaluated_at, now())")
-        await evaluate(store, rule)
-        await require_measured(store, [rule])
-
-
-async def test_a_rule_is_measured_while_its_evaluation_runs(store: MaintenanceStore):
-    """Where only workers evaluate rules and each wakes once in five minutes, two may wake at once."""
-    rule = rule_of(dead=1)
-    await evaluate(store, rule)
-    await rows(store, "update alert_rules set evaluated_at = now() - interval '5 minutes'")
-    (claimed,) = await store.claim_alert_rules(
-        [{"name": "rule", "severity": "info", "interval_s": 15, "definition": {"dead": 1}, "reports": True}]
-    )
-    assert claimed.name == "rule"
-    await require_measured(store, [rule])
 
 
 async def test_a_heartbeat_that_died_moves_to_history_when_the_next_is_due(store: MaintenanceStore, database: str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
@@ -20,7 +19,7 @@ from tests.maintenance.rollup_history import (
     roll_up_all,
     stored,
 )
-from tests.maintenance.schedules import HOUR, MINUTE, connected, rows, until
+from tests.maintenance.schedules import HOUR, MINUTE, connected, rows
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.views.queries import rollups
@@ -160,37 +159,6 @@ async def test_a_crash_at_any_point_loses_nothing_and_counts_nothing_twice(store
     await check_everything(store)
 
 
-async def test_several_maintainers_count_everything_once(store: MaintenanceStore, database: str):
-    await generate(store, days=5, runs=5000)
-
-    async def maintain() -> None:
-        async with connected(database) as one:
-            while (await rows(one, "select is_behind from rollup_progress"))[0][0]:
-                await one.roll_up(timedelta())
-
-    await asyncio.gather(*(maintain() for _ in range(4)))
-    await roll_up_all(store)
-    await check_everything(store)
-
-
-async def test_a_call_that_began_before_another_one_counts_nothing_again(store: MaintenanceStore, database: str):
-    """Its statement waits until the other call has counted everything and committed."""
-    await generate(store, days=3, runs=3000)
-    async with connected(database) as delayed, connected(database) as holder:
-        await rows(holder, "select pg_advisory_lock(1)")
-        waiting = "select pg_advisory_lock(1), roll_up('1 hour')"
-        call = asyncio.create_task(rows(delayed, waiting))
-        await until(
-            store, "select 1 from pg_stat_activity where datname = current_database() and wait_event = 'advisory'"
-        )
-        await roll_up_all(store)
-        counted = await stored(store), await rows(store, "select * from rollup_progress")
-        await rows(holder, "select pg_advisory_unlock(1)")
-        assert (await call)[0][1] is False
-    assert (await stored(store), await rows(store, "select * from rollup_progress")) == counted
-    await check_everything(store)
-
-
 @pytest.mark.parametrize(("back", "position"), [(2, "checked_until"), (23, "verified_until"), (30, "verified_until")])
 async def test_what_commits_late_is_counted_in_the_end(store: MaintenanceStore, back: int, position: str):
     """The rows appear after their hour was counted; then the time of the check comes."""
@@ -226,17 +194,6 @@ async def test_a_recount_in_many_slices_is_invisible_until_it_is_complete(store:
     await rows(store, "alter table run_rollups drop constraint run_rollups_check")
     await roll_up_all(store)
     await check_everything(store)
-
-
-async def test_times_of_a_clock_that_was_ahead_are_corrected(store: MaintenanceStore):
-    await generate(store, days=3, runs=3000)
-    await roll_up_all(store)
-    await rows(store, "update rollup_progress set counted_until = now() + interval '1 year'")
-    await rows(store, "update rollup_progress set checked_until = counted_until, verified_until = counted_until")
-    await roll_up_all(store)
-    now = await database_now(store)
-    (series,) = await read_series(store.conn, "hour", now)
-    check(series, await facts(store))
 
 
 async def test_rows_are_kept_for_their_time(store: MaintenanceStore):

@@ -111,14 +111,6 @@ def test_a_clock_set_back_stops_a_key_for_two_hours(admin: SqlClient, worker: Sq
     assert worker.claim_limited("api", count=4) == []
 
 
-def test_a_clock_set_back_frees_no_unit_of_a_slow_rate(admin: SqlClient, worker: SqlClient) -> None:
-    limited(admin, 2)
-    admin.sql("select set_rate_limit('api', 1, 2678400, 1)")
-    assert len(worker.claim_limited("api", count=2)) == 1
-    admin.sql("update job_limits set next_unit_at = next_unit_at + interval '5 minutes'")
-    assert worker.claim_limited("api", count=2) == []
-
-
 def test_the_largest_rate_and_burst_are_within_the_range_of_times(admin: SqlClient, worker: SqlClient) -> None:
     limited(admin, 2)
     admin.sql("select set_rate_limit('api', 1, 2678400, 1000000)")
