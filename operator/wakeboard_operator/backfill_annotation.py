@@ -1,4 +1,4 @@
-"""The annotation wakeboard.dev/backfill: computes the ticks that its value means, and declares the backfill."""
+"""The annotation wakeboard.dev/backfill: computes the ticks that its value means."""
 
 from __future__ import annotations
 
@@ -14,23 +14,6 @@ if TYPE_CHECKING:
 
     from wakeboard.backfills.rules import BackfillRange, BackfillWords
     from wakeboard.schedules.desired_schedule import DesiredSchedule
-    from wakeboard.schedules.leader_api import ActionResult, LeaderStore
-
-
-async def run_backfill_annotation(
-    store: LeaderStore, definition_id: int, desired: DesiredSchedule, token: str, *, record_only: bool
-) -> ActionResult:
-    """Declares the backfill that the annotation's value means, once for each value.
-
-    A value that means none is refused with a sentence. Raises Locked if it should be called again.
-    """
-    try:
-        words, wanted = wanted_backfill(desired, token, await store.now())
-    except InvalidValue as error:
-        return await store.refuse_backfill_annotation(definition_id, token, f"{error}", record_only=record_only)
-    return await store.run_backfill_annotation(
-        definition_id, token, wanted, at_once=words.at_once, again=words.again, record_only=record_only
-    )
 
 
 def wanted_backfill(desired: DesiredSchedule, token: str, now: datetime) -> tuple[BackfillWords, BackfillRange]:

@@ -313,21 +313,18 @@ class Reconciler:
     async def _run_action(
         self, store: LeaderStore, definition_id: int, found: Resource, action: str, token: str, *, record_only: bool
     ) -> ActionResult:
-        if action != BACKFILL:
-            return await store.run_annotation_action(
-                definition_id,
-                action,
-                token,
-                record_only=record_only,
-                traceparent=found.annotations.get("traceparent"),
-            )
-        from wakeboard_operator.backfill_annotation import run_backfill_annotation
+        what: dict[str, Any] = {"traceparent": found.annotations.get("traceparent")}
+        if action == BACKFILL:
+            from wakeboard_operator.backfill_annotation import wanted_backfill
 
-        desired, problem = self._read(found)
-        if desired is None:
-            why = problem.message if problem else "the schedule is not valid"
-            return await store.refuse_backfill_annotation(definition_id, token, why, record_only=record_only)
-        return await run_backfill_annotation(store, definition_id, desired, token, record_only=record_only)
+            desired, problem = self._read(found)
+            try:
+                what = {"backfill": wanted_backfill(desired, token, await store.now())} if desired else {}
+            except InvalidValue as error:
+                what = {"refusal": str(error)}
+            if desired is None:
+                what = {"refusal": problem.message if problem else "the schedule is not valid"}
+        return await store.run_annotation_action(definition_id, action, token, record_only=record_only, **what)
 
 
 def _known_fields(written: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

@@ -336,7 +336,10 @@ REFUSED: Final = (
     ("set_retention(null, '7 days')", "history is null; write an interval, such as 30 days"),
     ("replay(null)", "ids is null; write an array of"),
     ("sync_definitions('file:t', '{}')", "rows is {}; write an array of objects, one for each schedule"),
-    ("run_annotation_action(1, 'explode', 'a')", 'action is "explode"; write run-now, retry-dead or discard-dead'),
+    (
+        "run_annotation_action(1, 'explode', 'a')",
+        'action is "explode"; write run-now, retry-dead, discard-dead or backfill',
+    ),
 )
 
 

@@ -193,7 +193,6 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "pop_changed_definitions": ("pop_changed_definitions()",),
     "run_annotation_action": ("run_annotation_action({schedule_free}, 'run-now', 't')",),
-    "run_backfill_annotation": (f"run_backfill_annotation({{other_free}}, 't', {RANGE})",),
     "acquire_leadership": ("acquire_leadership('k8s:one', 'me', '1', 15)",),
     "release_leadership": ("release_leadership('k8s:one', 1)",),
     "register_leader_session": ("register_leader_session('k8s:one', 1, 1)",),

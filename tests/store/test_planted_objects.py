@@ -24,7 +24,7 @@ from wakeboard.alerts.queries.alerts import read_alerts
 from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.alerts.rules.alert_rules import CONDITIONS
 from wakeboard.backfills.queries import backfill, backfilled_ticks, backfills, history_begins
-from wakeboard.backfills.rules import BackfillRange
+from wakeboard.backfills.rules import BackfillRange, BackfillWords
 from wakeboard.engine.effects import Lease, once
 from wakeboard.engine.enqueue import Job, enqueue, enqueue_many
 from wakeboard.engine.maintenance_api import JoinedTick, MaintenanceStore, Notification
@@ -297,8 +297,9 @@ async def act_as_operator(dsn: str) -> None:
         await leader_store.finish_alert_delivery(7, delivery, "failed", error=("E", "why"), delay_s=1)
         await store.run_annotation_action(99, "run-now", "t", record_only=False)
         day = BackfillRange(NOW - DAY, NOW, [NOW - DAY])
-        await store.run_backfill_annotation(99, "t", day, at_once=1, again=False, record_only=False)
-        await store.refuse_backfill_annotation(99, "t", "why", record_only=False)
+        await store.run_annotation_action(
+            99, "backfill", "t", record_only=False, backfill=(BackfillWords("2026-01-01", "2026-01-01"), day)
+        )
         await leader_store.report_worker_terminated(99, "Error", "exit code 1", "pod")
         assert await leader_store.workers_of_pod("none") == []
         await store.release_leadership("s", led.term)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from wakeboard.backfills.rules import BackfillRange
+    from wakeboard.backfills.rules import BackfillRange, BackfillWords
 
 
 class LeadershipState(NamedTuple):
@@ -126,36 +126,31 @@ class OperatorStore(MaintenanceStore):
         return total
 
     async def run_annotation_action(
-        self, definition_id: int, action: str, token: str, *, record_only: bool, traceparent: str | None = None
-    ) -> ActionResult:
-        """Executes the action of an annotation, once for each token. `traceparent`: the trace context of run-now."""
-        query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s, %s)"
-        return ActionResult(*(await self._rows(query, definition_id, action, token, record_only, traceparent))[0])
-
-    async def run_backfill_annotation(
         self,
         definition_id: int,
+        action: str,
         token: str,
-        wanted: BackfillRange,
         *,
-        at_once: int,
-        again: bool,
         record_only: bool,
+        refusal: str | None = None,
+        traceparent: str | None = None,
+        backfill: tuple[BackfillWords, BackfillRange] | None = None,
     ) -> ActionResult:
-        """Declares the backfill that an annotation requests, once for each token."""
-        query = (
-            "select result, new from wakeboard.run_backfill_annotation("
-            "%s, %s, %s::pg_catalog.timestamptz[], %s, %s, %s, %s, record_only => %s)"
-        )
-        values = (moment_array(wanted.ticks), wanted.begin, wanted.end, at_once, again, record_only)
-        return ActionResult(*(await self._rows(query, definition_id, token, *values))[0])
+        """Executes the action of an annotation, once for each token.
 
-    async def refuse_backfill_annotation(
-        self, definition_id: int, token: str, refusal: str, *, record_only: bool
-    ) -> ActionResult:
-        """Stores why the value of an annotation declares no backfill, once for each token."""
-        query = "select result, new from wakeboard.run_backfill_annotation(%s, %s, refusal => %s, record_only => %s)"
-        return ActionResult(*(await self._rows(query, definition_id, token, refusal, record_only))[0])
+        `refusal`: why the token means no action. `traceparent`: the trace context of run-now. `backfill`: how the
+        action backfill runs which ticks.
+        """
+        query = (
+            "select result, new from wakeboard.run_annotation_action("
+            "%s, %s, %s, %s, %s, %s, %s::pg_catalog.timestamptz[], %s, %s, %s, %s)"
+        )
+        ticks: tuple[Any, ...] = ("{}", None, None, 1, False)
+        if backfill is not None:
+            words, wanted = backfill
+            ticks = (moment_array(wanted.ticks), wanted.begin, wanted.end, words.at_once, words.again)
+        values = (definition_id, action, token, record_only, refusal, traceparent, *ticks)
+        return ActionResult(*(await self._rows(query, *values))[0])
 
     async def claim_alert_delivery(self, worker: int, queue: str, receivers: Sequence[str]) -> ClaimedDelivery | None:
         """Leases a due delivery to one of these receivers, if no worker delivers those of this queue."""

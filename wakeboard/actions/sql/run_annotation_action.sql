@@ -1,13 +1,16 @@
 -- for: operator
--- Executes the action of an annotation once for each token: run-now, retry-dead (all dead runs of the schedule) or discard-dead. The action
--- and its token are stored in one transaction. `record_only`: store the token without executing the action, because the annotation was
--- there when the schedule was first synced. Returns the result, when it was executed, and whether by this call (new). The audit rows of the
--- runs have the source 'kubectl', and the annotation as their reason. `traceparent`: the trace context (W3C) of run-now, as in `enqueue`.
--- Raises 55P03 if another transaction has locked a run: nothing was done, try again.
+-- Executes the action of an annotation once for each token: run-now, retry-dead (all dead runs of the schedule), discard-dead, or backfill of
+-- `ticks` (see `create_backfill`). The action and its token are stored in one transaction. `record_only`: store the token without executing
+-- the action, because the annotation was there when the schedule was first synced. `refusal`: why the token means no action, for users.
+-- Returns the result, when it was executed, and whether by this call (new). The audit rows have the source 'kubectl', and the annotation as
+-- their reason. `traceparent`: the trace context (W3C) of run-now, as in `enqueue`.
+-- Raises 55P03 if another transaction has locked the schedule or a run: nothing was done, try again.
 
 create or replace function wakeboard.run_annotation_action(
   definition wakeboard.definition_number, action wakeboard.annotation_action, token wakeboard.annotation_token,
-  record_only wakeboard.switch default false, traceparent text default null)
+  record_only wakeboard.switch default false, refusal text default null, traceparent text default null,
+  ticks wakeboard.backfill_tick_array default '{}', range_begin timestamptz default null, range_end timestamptz default null,
+  at_once wakeboard.backfill_limit default 1, again wakeboard.switch default false)
 returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
 set lock_timeout = '2s'
 as $$
@@ -36,6 +39,13 @@ begin
   end if;
   if record_only then
     outcome := 'not done: the annotation existed before the schedule was first synced';
+  elsif refusal is not null then
+    outcome := 'refused: ' || left(refusal, 500);
+  elsif run_annotation_action.action = 'backfill' then
+    select case when made.id is null then 'refused: no tick is left to run: each has run or will run; add the word again to run them once more'
+                else format('declared backfill %s: %s', made.id, made.total) || case made.total when 1 then ' run' else ' runs' end end
+      into outcome
+      from create_backfill(def.id, ticks, range_begin, range_end, at_once, again, why, source => 'kubectl') as made;
   elsif run_annotation_action.action = 'run-now' then
     select case when answer = 'queued' then 'queued run ' || made.id else answer end, made.id into outcome, made_id
       from run_now(def.id, reason => why, source => 'kubectl') as made;
@@ -60,5 +70,10 @@ begin
           coalesce(outcome, 'refused: unknown action'));
   insert into definition_changes (definition_id) values (def.id);
   return query select outcome, statement_timestamp(), true;
+exception when lock_not_available then
+  if sqlerrm = locked then
+    raise;
+  end if;
+  perform refuse_locked();
 end
 $$;

@@ -71,7 +71,8 @@ create domain acting_program as text check (
 create domain bulk_action_name as text check (
   value in ('cancel', 'retry', 'discard', 'replay') or refuse_argument('action', value, 'cancel, retry, discard or replay'));
 create domain annotation_action as text check (
-  value in ('run-now', 'retry-dead', 'discard-dead') or refuse_argument('action', value, 'run-now, retry-dead or discard-dead'));
+  value in ('run-now', 'retry-dead', 'discard-dead', 'backfill')
+  or refuse_argument('action', value, 'run-now, retry-dead, discard-dead or backfill'));
 create domain annotation_token as text check (
   char_length(value) between 1 and 253 or refuse_argument('token', value, '1 to 253 characters'));
 create domain termination_cause as text check (
