@@ -49,7 +49,7 @@ class PgBouncer:
         ini.write_text(
             f"[databases]\n{self.database} = {target}{f' user={user}' if user else ''}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
-            f"pool_mode = {mode}\n{options or 'auth_type = any'}\n"
+            f"pool_mode = {mode}\nserver_login_retry = 1\n{options or 'auth_type = any'}\n"
         )
         account = ["--user", "nobody"] if os.geteuid() == 0 else []
         self._command = ends_with_parent([program, "--quiet", *account, str(ini)])

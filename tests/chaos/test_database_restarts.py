@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 from tests.chaos.processes import EVENT_TABLES, Watcher, Worker, wait_until
+from tests.postgres_servers import running_pooler
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -27,7 +29,7 @@ WAITING = "from pg_stat_activity where starts_with(application_name, 'wakeboard 
 @pytest.fixture
 def server(postgres_folder: Path) -> Iterator[EmbeddedPostgres]:
     """A running, migrated server of the test's own."""
-    with EmbeddedPostgres(postgres_folder / "server", settings={"max_connections": "100"}) as server:
+    with EmbeddedPostgres(postgres_folder / "server", settings={"max_connections": "100"}, trusting=True) as server:
         asyncio.run(migrate(server.dsn))
         yield server
 
@@ -75,8 +77,15 @@ def test_outages_longer_than_a_lease_are_no_crashes(server: EmbeddedPostgres, tm
                 watcher.wait(run_again, epoch, run)
 
 
-def test_a_worker_logs_the_start_and_the_end_of_an_outage_once(server: EmbeddedPostgres, tmp_path: Path) -> None:
-    with Worker(server.dsn, tmp_path, "--forever", lease_seconds=10, poll_seconds=0.2) as worker:
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_worker_logs_the_start_and_the_end_of_an_outage_once(
+    server: EmbeddedPostgres, postgres_folder: Path, tmp_path: Path, pooled: bool
+) -> None:
+    """PgBouncer accepts connections in the outage, and lets their statements fail."""
+    with (
+        running_pooler(server.dsn, postgres_folder, "transaction") if pooled else nullcontext(server.dsn) as dsn,
+        Worker(dsn, tmp_path, "--forever", lease_seconds=10, poll_seconds=0.2) as worker,
+    ):
         with Watcher(server.dsn) as watcher:
             watcher.enqueue("ping")
             watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")

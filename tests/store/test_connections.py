@@ -57,6 +57,28 @@ ODD = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("dsn", "sentence"),
+    [
+        (
+            "postgresql://u@127.0.0.1:1,127.0.0.1:2/d",
+            "cannot connect to database d on 127.0.0.1:1 or 127.0.0.1:2 as u: Connection refused.",
+        ),
+        (
+            "host=/nowhere,127.0.0.1 port=1 user=u dbname=d",
+            (
+                "cannot connect to database d on /nowhere:1 or 127.0.0.1:1 as u: /nowhere: No such file or directory;"
+                " 127.0.0.1: Connection refused."
+            ),
+        ),
+    ],
+)
+async def test_one_sentence_says_why_no_host_answers(dsn: str, sentence: str) -> None:
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await connect(dsn)
+    assert str(caught.value) == sentence
+
+
 @pytest.mark.parametrize("dsn", [*MALFORMED, *ODD])
 async def test_no_part_of_a_password_is_repeated(dsn: str) -> None:
     """Not in the sentence, not in a traceback, not in the name of the place."""

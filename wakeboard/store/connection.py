@@ -212,11 +212,13 @@ def describe_dsn(dsn: str) -> str:
         return "the database"
     if dsn.count("@") > 1 or any("@" in value for key, value in parts.items() if key != "password"):
         return "the database"
-    host = f"{parts.get('host') or parts.get('hostaddr') or 'the local socket'}"
-    port = f":{parts['port']}" if parts.get("port") else ""
+    hosts = (parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
+    ports = parts.get("port", "").split(",")
+    ports *= len(hosts) if len(ports) == 1 else 1  # one port is that of every host
+    where = " or ".join(f"{host}:{port}" if port else host for host, port in zip(hosts, ports, strict=False))
     user = parts.get("user")
     name = parts.get("dbname") or user
-    return f"{f'database {name}' if name else 'the default database'} on {host}{port} as {user or 'the system user'}"
+    return f"{f'database {name}' if name else 'the default database'} on {where} as {user or 'the system user'}"
 
 
 def _parts(dsn: str) -> dict[str, str]:
@@ -236,10 +238,19 @@ def _parts(dsn: str) -> dict[str, str]:
 
 def connection_error(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
     """The error for a connection that could not be made; LoginRefused if waiting does not help."""
-    text = " ".join(str(exc).split()).split(" Is the server running", 1)[0]
-    text = without_quotes(text.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
+    first, *of_hosts = " ".join(str(exc).split()).split(" - host: ")  # psycopg appends the failure of each host
+    reasons = dict.fromkeys(map(_reason, of_hosts or [first]))
+    target, text = describe_dsn(dsn), "; ".join(reasons)
+    if len(reasons) > 1 and target != "the database":
+        text = "; ".join(f"{failure.split(',', 1)[0].strip(chr(39))}: {_reason(failure)}" for failure in of_hosts)
     kind = LoginRefused if _LOGIN_REFUSED.search(text) else DatabaseUnavailable
-    return kind(f"cannot connect to {describe_dsn(dsn)}: {text}.")
+    return kind(f"cannot connect to {target}: {text}.")
+
+
+def _reason(failure: str) -> str:
+    """Why libpq could not connect to one host, without what it repeats."""
+    text = failure.split(" Is the server running", 1)[0]
+    return without_quotes(text.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
 
 
 async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
 
 MIN_BACKOFF_S: Final = 0.05
-MAX_BACKOFF_S: Final = 1.0
+MAX_BACKOFF_S: Final = 4.0  # after an outage of some seconds; a process has several connections
 STEADY_S: Final = 5.0  # a connection that was open for so long has worked; a pooler accepts them in an outage, too
 REPLY_S: Final = 120.0  # longer than any statement takes
 
@@ -73,7 +73,7 @@ class ReconnectingConnection(Generic[StoreT]):
             return self._store
 
     async def pause(self) -> None:
-        """Closes the connection and sleeps, from 50 ms to 1 s with jitter, longer after short connections."""
+        """Closes the connection and sleeps, from 50 ms to 4 s with jitter, longer after short connections."""
         if self._store is not None and time.monotonic() - self._opened_at > STEADY_S:
             self._backoff_s = MIN_BACKOFF_S
         await self.close()

@@ -140,9 +140,6 @@ class Fetcher:
         # Even while every slot is busy, because due ticks and expired leases must not wait for a free slot.
         at_once, self._maintain_at_once = self._maintain_at_once, False
         await self._log_failures_of(self._maintain(store.conn, at_once), store, "maintenance")
-        if store.conn.closed:
-            await self._connection.pause()
-            return True
         claimed, all_free = 0, in_flight.empty  # before any query: a run that ends meanwhile may queue its run again
         full = not any(self._rows_wanted(executor) > 0 for executor in in_flight.executors)
         if self._heartbeat.leases_valid() and not await self._yields_to_quarantine(store):

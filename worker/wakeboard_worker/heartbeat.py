@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 RENEWALS_PER_LEASE = 4
 VALID_SHARE = 0.75  # the lease validity window, as a share of a lease
 BUSY_RETRY_S = 0.5  # before leases whose row was locked are renewed again
-FAILURE_RETRY_S = 0.5
+FAILURE_RETRY_S = 0.5  # or a sixth of the interval between renewals, if that is longer
 STOP_S = 1.0  # how long the end of the worker waits for the reply to a renewal
 LOOP_BLOCKED_S = 1.0  # without a check of the event loop, which makes two a second
 LOOP_GRACE_S = 15.0  # how much longer than its handlers' longest timeout the event loop may be blocked
@@ -93,7 +93,7 @@ class Heartbeat:
                 pause_s = self._renew_due()
                 outages.recovered("heartbeat")
             except Exception as error:  # noqa: BLE001 - continues even if memory or descriptors run out
-                pause_s = min(FAILURE_RETRY_S, self._interval_s)
+                pause_s = min(max(FAILURE_RETRY_S, self._interval_s / 6), self._interval_s)
                 with suppress(Exception):
                     if isinstance(error, DatabaseUnavailable):
                         outages.lost("heartbeat", error)

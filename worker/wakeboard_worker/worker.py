@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 CONNECT_WITHIN_S = 10.0  # for a draining worker; others try until the database is available
 CHECK_EVERY_S = 0.5
 MAINTAIN_EVERY_S = 1.0
+LISTEN_AGAIN_S = 3.0  # without notifications, the worker polls
 ENDED = "ended"  # the payload of a notification
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
 BLOCKED_S = 2.0  # the shutdown waits for blocked outcomes for a lease and this, and then for this again
@@ -417,12 +418,13 @@ class _WorkerTasks:
                     self._in_flight.wakeup.set()
             except WakeboardError as error:
                 log.debug("not listening: %s", error)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(LISTEN_AGAIN_S)
 
     async def _maintain(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
         """Run the maintenance tasks that are due (ticks, expired leases, retention), once a second or `at_once`.
 
-        When runs have ended that others may have waited for, only these others are looked for.
+        When runs have ended that others may have waited for, only these others are looked for. Raises
+        DatabaseUnavailable if the connection was lost.
         """
         from wakeboard.engine.maintenance_api import MaintenanceStore
 
@@ -445,8 +447,7 @@ class _WorkerTasks:
             self._in_flight.wakeup.set()
         if conn.closed:  # repeat it on the next connection
             self._maintain_at = 0.0
-            log.info("the connection was lost during maintenance: %s", next(iter(done.failures.values()), ""))
-            return
+            raise DatabaseUnavailable(str(next(iter(done.failures.values()), "the connection was lost in maintenance")))
         self._failures.update(self._maintenance.failing)
         if all_due:
             await self._reap_orphaned_leases(MaintenanceStore(conn), now)
