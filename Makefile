@@ -76,7 +76,7 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 setup: .venv/dev.ready ## create .venv with everything that the other targets need
 
 clean: ## remove .venv, caches and the demo's database
-	rm -rf .venv .wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	rm -rf .venv .wakeboard examples/*/.wakeboard examples/patterns/*/.wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 bytecode: .venv/dev.ready # compile our modules, as in an installed package, even if PYTHONDONTWRITEBYTECODE is set

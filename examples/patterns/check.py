@@ -55,7 +55,11 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="wakeboard-"))
     folder.chmod(0o755)  # root's Postgres runs as another user
     try:
-        sys.exit(run(PATTERNS / options.pattern, folder, options.dsn, options.kills, options.timeout))
+        pattern = folder / options.pattern
+        ignored = shutil.ignore_patterns(".wakeboard", "out", "__pycache__")
+        shutil.copy(PATTERNS / "demonstration.py", folder)
+        shutil.copytree(PATTERNS / options.pattern, pattern, ignore=ignored)
+        sys.exit(run(pattern, folder, options.dsn, options.kills, options.timeout))
     except KeyboardInterrupt:
         sys.exit(130)
     finally:

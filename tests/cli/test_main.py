@@ -118,7 +118,7 @@ def test_the_stopped_database_of_an_up_is_named(bare_cli: Cli, monkeypatch: pyte
     Path(".wakeboard").mkdir()
     Path(".wakeboard/postgres.log").touch()
 
-    hint = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn.\n"
+    hint = "The database in .wakeboard/ is stopped: start it with `wakeboard up .`, or name another with --dsn.\n"
     assert bare_cli("runs").err.endswith(hint)
     assert hint in bare_cli("check").out
     assert hint not in bare_cli("runs", "--dsn", "host=127.0.0.1 port=1").err
@@ -199,7 +199,7 @@ def test_up_runs_a_folder_and_other_commands_find_it(postgres_folder: Path):
     with running(WAKEBOARD, "up", "schedules", cwd=postgres_folder) as up:
         wait_for_output(up, "Ctrl-C stops everything")
         listed = subprocess.run([WAKEBOARD, "schedules", "--json"], cwd=postgres_folder, stdout=PIPE, check=True)
-        made = subprocess.run([WAKEBOARD, "run-now", "hello"], cwd=postgres_folder, stdout=PIPE, check=True)
+        made = subprocess.run([WAKEBOARD, "run-now", "hello"], cwd=schedules, stdout=PIPE, check=True)
         wait_for_output(up, "default/hello succeeded")
         up.send_signal(signal.SIGINT)
         up.communicate(timeout=60)
@@ -210,8 +210,11 @@ def test_up_runs_a_folder_and_other_commands_find_it(postgres_folder: Path):
 
 
 def test_a_file_in_the_place_of_the_folder_of_up_is_named(tmp_path: Path):
-    (tmp_path / ".wakeboard").touch()
     (tmp_path / "shop").mkdir()
+    (tmp_path / "shop/.wakeboard").touch()
     done = subprocess.run([WAKEBOARD, "up", "shop"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert f"{tmp_path}/.wakeboard cannot be used: File exists. Move what is in the way, then try again." in done.stderr
+    assert (
+        f"{tmp_path}/shop/.wakeboard cannot be used: File exists. Move what is in the way, then try again."
+        in done.stderr
+    )

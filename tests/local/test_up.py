@@ -31,13 +31,14 @@ def test_sigterm_stops_all_processes_and_exits_with_0(postgres_folder: Path) -> 
         up.wait_for("Ctrl-C stops everything")
         assert up.children()
         up.stop(signal.SIGTERM)
-        assert not (postgres_folder / ".wakeboard" / "up.json").exists()
+        assert not (postgres_folder / ".wakeboard").exists()
+        assert not (postgres_folder / "jobs/.wakeboard/up.json").exists()
         assert "Traceback" not in up.output
 
 
 def test_ctrl_c_during_the_start_leaves_no_process(postgres_folder: Path) -> None:
     with Up(postgres_folder) as up:
-        up.wait_until((postgres_folder / ".wakeboard").exists, "the folder")
+        up.wait_until((postgres_folder / "jobs/.wakeboard").exists, "the folder")
         up.send(signal.SIGINT)
         up.exit_code()
         up.wait_for_no_children()
@@ -74,7 +75,7 @@ def test_a_run_on_up_schedule_runs_at_the_start(postgres_folder: Path, database:
         assert up.query("select result #>> '{}' from wakeboard.job_run_history where id = 1") == "hello"
         assert up.query("select source from wakeboard.audit_log where action = 'run_now'") == "up"
         assert up.up_file["dsn"] == database
-        assert not (postgres_folder / ".wakeboard" / "data").exists()
+        assert not (postgres_folder / "jobs/.wakeboard/data").exists()
 
 
 def test_changed_schedules_are_synced(postgres_folder: Path, database: str) -> None:

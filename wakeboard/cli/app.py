@@ -145,8 +145,8 @@ def root(
     """Run scheduled and background jobs. Cron wakes, Postgres decides.
 
     Schedules are YAML, and schedules and runs are stored in Postgres. Without a DSN, commands use the database of a
-    `wakeboard up` that runs in the current folder, or else the one that libpq's PG* variables name. The options below
-    can be written anywhere in the command.
+    `wakeboard up` of the current folder, or started in it, or else the one that libpq's PG* variables name. The
+    options below can be written anywhere in the command.
     """
     if context.invoked_subcommand != WARNS_ITSELF:
         _warn_of_unknown_settings()

@@ -1,6 +1,6 @@
 """`wakeboard up FOLDER`: runs a database, a folder of schedules and their workers on this machine until Ctrl-C.
 
-Start order: lock .wakeboard/, Postgres, migrations, up.json, then the supervisor (companion process, schedules,
+Start order: lock FOLDER/.wakeboard/, Postgres, migrations, up.json, then the supervisor (companion process, schedules,
 workers). SIGINT, SIGTERM and SIGHUP stop everything in reverse order. A second signal does not wait for running runs.
 On Linux, everything also ends when this process is killed. All child processes are started in the main thread, because
 the kernel ends them with the thread that started them.
@@ -16,8 +16,8 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +32,7 @@ from wakeboard.store.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+HOME = ".wakeboard"
 SIGNAL_DELAY_S = 0.05  # Ctrl-C reaches all processes of the terminal: initdb may fail before our handler runs
 
 
@@ -48,9 +49,13 @@ class UpOptions:
     dsn: str = ""
     fresh: bool = False
     board_port: int | None = None
-    home: Path = field(default_factory=lambda: Path(".wakeboard"))
     program: str = ""
     wake_interval_s: float = 60.0
+
+    @property
+    def home(self) -> Path:
+        """The folder of the database, in FOLDER; if that cannot be written, in the current folder."""
+        return (self.folder if os.access(self.folder, os.W_OK) else Path()) / HOME
 
 
 def run_up(options: UpOptions) -> int:
@@ -147,16 +152,35 @@ class Database:
 
 @contextmanager
 def up_file(home: Path, dsn: str, started_at: datetime) -> Generator[None]:
-    """Writes HOME/up.json inside the block, readable by its owner only. Other commands find the database through it."""
-    path, draft = home / "up.json", home / "up.json.new"
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump({"pid": os.getpid(), "dsn": dsn, "started_at": started_at.isoformat(timespec="seconds")}, file)
-    draft.replace(path)
+    """Writes up.json inside the block, readable by its owner only. Other commands find the database through it.
+
+    It is in `home`, and in .wakeboard/ of the current folder. There it is not written if the folder cannot be, and the
+    last `up` that starts in a folder is the one that commands in it find.
+    """
+    text = json.dumps({"pid": os.getpid(), "dsn": dsn, "started_at": started_at.isoformat(timespec="seconds")})
+    _write_privately(home / "up.json", text)
+    here = Path(HOME, "up.json")
+    if is_elsewhere := home.absolute() != here.parent.absolute():
+        with suppress(OSError):
+            here.parent.mkdir(exist_ok=True)
+            _write_privately(here, text)
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        (home / "up.json").unlink(missing_ok=True)
+        if is_elsewhere:
+            with suppress(OSError):
+                if here.read_text("utf-8") == text:
+                    here.unlink()
+                here.parent.rmdir()  # only if it is empty
+
+
+def _write_privately(path: Path, text: str) -> None:
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    draft.replace(path)
 
 
 def program_name() -> str:

@@ -39,11 +39,11 @@ def command(
 ) -> None:
     """Run a folder of schedules on this machine until Ctrl-C.
 
-    The command starts a Postgres server in .wakeboard/ (or uses the database of --dsn), applies the folder and its
+    The command starts a Postgres server in DIR/.wakeboard/ (or uses the database of --dsn), applies the folder and its
     changes, wakes a worker now and every minute, and shows what happens. It also serves the web board and prints its
-    address. Other commands in the current folder find the database; its connection string is in .wakeboard/up.json.
-    Settings for the workers can be in DIR/wakeboard.env. Here a lease is 8 s, the grace period 5 s, and
-    any timeout is allowed, unless they say otherwise.
+    address. Other commands in DIR and in the current folder find the database; its connection string is in
+    .wakeboard/up.json of both. Settings for the workers can be in DIR/wakeboard.env. Here a lease is 8 s, the grace
+    period 5 s, and any timeout is allowed, unless they say otherwise.
     """
     from wakeboard.local.up import UpOptions, run_up
 

@@ -1,7 +1,7 @@
 """The database session of a command: which database, the connection, the queries. The event loop starts here.
 
-The database is the one of `--dsn` or WAKEBOARD_DSN. Without them it is that of a `wakeboard up` that runs in the
-current folder, or else the one that libpq's PG* variables name.
+The database is the one of `--dsn` or WAKEBOARD_DSN. Without them it is that of a `wakeboard up` that runs the current
+folder or was started in it, or else the one that libpq's PG* variables name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, "dsn": …}
 UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
-STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn."
+STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up .`, or name another with --dsn."
 DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
 
 _Result = TypeVar("_Result")
@@ -100,7 +100,7 @@ async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result
 
 
 def _dsn_of_up() -> str | None:
-    """The database of the `wakeboard up` that this user runs in the current folder."""
+    """The database of the `wakeboard up` that this user runs, of the current folder or started in it."""
     try:
         if UP_FILE.stat().st_uid != os.geteuid():
             return None
