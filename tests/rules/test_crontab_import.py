@@ -87,6 +87,11 @@ def test_a_column_of_users_is_recognised_by_a_user_of_each_system(text: str, use
     assert column_of_users(lines(text)) == users
 
 
+def test_a_column_of_users_is_recognised_by_a_user_of_this_machine():
+    entries = list(lines("0 5 * * * deploy run x"))
+    assert (column_of_users(entries, {"deploy"}), column_of_users(entries)) == (["deploy"], [])
+
+
 @pytest.mark.parametrize(
     ("text", "with_users", "says"),
     [
@@ -153,7 +158,9 @@ def test_the_workers_allow_exactly_this_command(text: str, argv: list[str]):
         ("cd /srv/app && ./manage.py clearsessions", "manage"),
         ("FOO=1 nice -n 5 /opt/Clean_Up.py", "clean-up"),
         ("[ -x /x ] && run-parts /etc/cron.daily", "run-parts"),
-        ("/usr/bin/env python3 -m report", "python3"),
+        ("/usr/bin/env python3 -m report", "report"),
+        ("cd /srv && python manage.py clearsessions", "manage-clearsessions"),
+        ("php -q /srv/cron.php --all", "cron"),
         ("§", "command"),
         ("x" * 80, "x" * 50),
     ],

@@ -32,7 +32,8 @@ def main() -> None:
     incomplete = [article for article in ended if article not in cancelled and written.get(article) != SECTIONS]
     streams = [json.loads(line) for line in (out / "streams.jsonl").read_text(encoding="utf-8").splitlines()]
     complete = sum(stream["complete"] for stream in streams)
-    leaked += "confidential" in (out / "up.log").read_text(encoding="utf-8", errors="replace")
+    log = out / "up.log"  # of ../check.py
+    leaked += log.exists() and "confidential" in log.read_text(encoding="utf-8", errors="replace")
     print(f"{len(ended)} articles, {len(cancelled)} cancelled, {len(incomplete)} incomplete;", end=" ")
     print(f"{sum(written.values())} sections of {complete} complete and {len(streams) - complete} broken streams;")
     print(f"{billed} tokens billed of {sum(stream['tokens'] for stream in streams)} sent; {leaked} leaks of prompts")

@@ -141,7 +141,7 @@ DISCARD_AND_REPLAY: Final = RunAction(  # of one run only
     permission=Permission.REPLAY,
     also=Permission.DISCARD,
     takes=("dead",),
-    effect="It is given up and moves to the history, and a new run is created from it, due now. Its steps and effects"
+    effect="It is discarded: it moves to the history. A new run is created from it, due now. Its steps and effects"
     " happen again.",
     done={"queued": "is discarded, and replayed"},
     apply=_discard_and_replay,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pwd
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -196,7 +198,7 @@ def _from_crontab(
     def lines() -> Iterator[tuple[str, CrontabLine]]:
         for name, text in _crontab_texts(path, problems):
             found = list(read_crontab(text, with_users=with_users))
-            if not with_users and (users := column_of_users(found)):
+            if not with_users and (users := column_of_users(found, _users_here())):
                 look = "look" if len(users) > 1 else "looks"
                 listed = quoted_list(users[:SHOWN_NAMES])
                 problems.append(f"{name}: {listed} {look} like a column of users, as in /etc/cron.d: add --with-users")
@@ -204,6 +206,11 @@ def _from_crontab(
                 yield from ((name, line) for line in found)
 
     return crontab_candidates(lines(), namespaces[0] if namespaces else None, options)
+
+
+def _users_here() -> set[str]:
+    """The users of this machine whose names are no programs."""
+    return {user.pw_name for user in pwd.getpwall() if not shutil.which(user.pw_name)}
 
 
 def _crontab_texts(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:

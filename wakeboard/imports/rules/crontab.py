@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.imports.rules.crontab_schedule import sixth_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 MAX_LINES: Final = 20_000
 MAX_SETTINGS: Final = 200  # each entry has a copy of those above it
@@ -114,14 +114,14 @@ def _command_and_input(rest: str) -> tuple[str, str | None]:
     return unescaped, "\n".join(lines) + "\n" if len(command) < len(rest) else None
 
 
-def column_of_users(lines: Iterable[CrontabLine]) -> list[str]:
+def column_of_users(lines: Iterable[CrontabLine], users: Collection[str] = ()) -> list[str]:
     """The first words of the commands if they are users, as in /etc/cron.d, in their order; else none.
 
-    They are if one of them is a user of each system whose name no program has.
+    They are if one of them is a user of each system, or one of these `users`, whose name no program has.
     """
     commands = [line.command.split(None, 1) for line in lines if not line.problem]
     first = dict.fromkeys(words[0] for words in commands if len(words) > 1 and _USER.fullmatch(words[0]))
-    return list(first) if first.keys() & _SURELY_USERS else []
+    return list(first) if first.keys() & {*_SURELY_USERS, *users} else []
 
 
 def _unquoted(text: str) -> str:

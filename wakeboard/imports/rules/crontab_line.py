@@ -31,9 +31,8 @@ _RANDOM: Final = re.compile(r"([0-9]*)~([0-9]*)")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=\S*")
 _SUFFIX: Final = re.compile(r"\.(sh|bash|py|pl|rb|php)$")
 _NOT_RUN: Final = frozenset({"cd", "test", "[", "set", "export", "umask", "sleep", ".", "source"})
-_PREFIXES: Final = frozenset(
-    {"env", "exec", "ionice", "nice", "nohup", "sudo", "timeout", "flock", "sh", "bash", "python3"}
-)
+_PREFIXES: Final = frozenset({"env", "exec", "ionice", "nice", "nohup", "sudo", "timeout", "flock", "sh", "bash"})
+_INTERPRETERS: Final = re.compile(r"(?:python|perl|php|ruby|node)[0-9.]*")  # the script and its subcommand say more
 _END_OF_INPUT: Final = "END_OF_STANDARD_INPUT"
 
 _WORKER = (
@@ -199,9 +198,10 @@ def _name_of(command: str) -> str:
         programs = [name for word in words if (name := _SUFFIX.sub("", word.rpartition("/")[2]))]
         if not programs or programs[0] in _NOT_RUN:
             continue
-        of_prefix = programs[0] in _PREFIXES
-        candidates = [name for name in programs[1:] if name[0].isalpha()] if of_prefix else programs[:1]
-        if candidates and (slug := _slug(candidates[0])):
+        while programs[0] in _PREFIXES and (behind := [name for name in programs[1:] if name[0].isalpha()]):
+            programs = behind
+        words = [name for name in programs[1:] if name[0].isalpha()] if _INTERPRETERS.fullmatch(programs[0]) else []
+        if slug := _slug("-".join(words[:2])) or _slug(programs[0]):
             return slug
     return "command"
 
