@@ -19,8 +19,12 @@ def main(program: str) -> int:
     """Returns the exit code of the companion program."""
     environment = {"PATTERN_OUT": str(Path("out").absolute()), **os.environ}
     with subprocess.Popen([sys.executable, program]) as companion:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: companion.terminate())
+
+        def stop(_number: int, _frame: object) -> None:
+            companion.terminate()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
         over = False
         while True:
             try:

@@ -145,3 +145,12 @@ def test_queues_and_workers_are_listed(cli: Cli, sample: SampleStore):
         ["mail", "0", "0", "0", "default", "paused"],
     ]
     assert cli("workers").cells[1] == "default 1 10 now 0 0.1.0 default, mail"
+
+
+def test_a_list_of_schedules_says_that_it_is_cut(cli: Cli, sample: SampleStore):
+    for name in ("a", "b", "c"):
+        sample.add_schedule(name)
+
+    assert [line.split()[0] for line in cli("schedules", "--limit", "2").lines[1:]] == ["billing/a", "billing/b", "…"]
+    assert "…" not in cli("schedules", "--limit", "3").out
+    assert [row["name"] for row in cli("schedules", "-n", "1", "--json").json] == ["a"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.views.queries.listings import ScheduleRow
 
+SHOWN = 1000
 UTC_NAMES = {"UTC", "Etc/UTC"}
 COLUMNS = (
     Column("SCHEDULE", shrinks=True),
@@ -36,6 +37,12 @@ EXAMPLES = ("wakeboard schedules", "wakeboard schedules --namespace billing", "w
 
 def command(
     namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Only schedules in this namespace.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, help=f"Maximum number of schedules; a table has {SHOWN:,} by default."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List schedules with their next tick and last run.
@@ -45,20 +52,24 @@ def command(
     suspendAfterDead), stalled (its ticks cannot be computed), blocked (it waits for a dead run, a missing schedule or
     itself), or on demand (it has neither a cron expression nor `after`; use `wakeboard run-now`).
     """
+    count = limit or (None if as_json else SHOWN)
 
     async def query(session: Session) -> list[ScheduleRow]:
         from wakeboard.dependencies.queries import read_blocking_reasons
 
-        rows = await session.listings.schedules(namespace)
+        rows = await session.listings.schedules(namespace, None if count is None else count + 1)
         blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])
         return [replace(row, blocked=blocked.get(row.id)) for row in rows]
 
     rows, now = query_store(query)
+    more, rows = len(rows) > len(rows[:count]), rows[:count]
     if as_json:
         print_json(rows)
     elif rows:
         print_table(COLUMNS, [_cells(row, now) for row in rows])
         print_lines(_errors(rows))
+        if more:
+            print_message(f"… and more: --limit shows more than {len(rows):,}, --namespace only some.")
     elif namespace:
         print_message(f"there are no schedules in namespace {namespace!r}.")
     else:

@@ -166,13 +166,15 @@ class RemovalRow:
 RUNS_AFTER: LiteralString = """(
          select array_agg(parent_name order by place)
            from wakeboard.schedule_dependencies where definition_id = def.id)"""
-_STATE: LiteralString = f"""
+_STATE: LiteralString = """
        case when def.schedule_error is not null then 'stalled'
             when def.suspended then 'suspended'
             when exists (select from wakeboard.pauses
                           where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
             when def.circuit_opened_at is not null then 'circuit open'
-            when def.schedule is null and {RUNS_AFTER} is null then 'on demand'
+            when def.schedule is null
+                 and not exists (select from wakeboard.schedule_dependencies where definition_id = def.id)
+                 then 'on demand'
             else 'active' end as state
 """
 
@@ -182,16 +184,16 @@ select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queu
        def.schedule_error, def.next_run_at, {RUNS_AFTER} as runs_after,
        nullif(def.last_tick_at, 'epoch') as last_tick_at,
        last.id as last_run_id, last.status as last_status, last.ended_at as last_finished_at,
-       coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
-       coalesce(live.dead, 0) as dead
-  from wakeboard.job_definitions as def
-  left join (
-    select definition_id, count(*) filter (where status = 'queued') as queued,
+       live.queued, live.running, live.failed, live.dead
+  from (select * from wakeboard.job_definitions
+         where removed_at is null and (%(namespace)s::text is null or namespace = %(namespace)s)
+         order by namespace, name, source limit %(count)s) as def
+ cross join lateral (
+    select count(*) filter (where status = 'queued') as queued,
            count(*) filter (where status = 'running') as running, count(*) filter (where status = 'failed') as failed,
            count(*) filter (where status = 'dead') as dead
       from wakeboard.job_runs
-     where definition_id is not null
-     group by definition_id) as live on live.definition_id = def.id
+     where definition_id = def.id) as live
   left join lateral (
     (select id, case status when 'dead' then 'discarded' else status::text end as status, finished_at as ended_at
        from wakeboard.job_run_history
@@ -203,7 +205,6 @@ select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queu
       where definition_id = def.id and dead_at is not null
       order by dead_at desc limit 1)
      order by ended_at desc limit 1) as last on true
- where def.removed_at is null and (%(namespace)s::text is null or def.namespace = %(namespace)s)
  order by def.namespace, def.name, def.source
 """
 
@@ -314,9 +315,9 @@ class Listings:
         """The time of the database's clock."""
         return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
-    async def schedules(self, namespace: str | None = None) -> list[ScheduleRow]:
-        """All schedules, of one namespace if it is given, by name."""
-        return await self._rows(ScheduleRow, _SCHEDULES, namespace=namespace)
+    async def schedules(self, namespace: str | None = None, count: int | None = None) -> list[ScheduleRow]:
+        """The first `count` schedules by name, of one namespace if it is given. None: all."""
+        return await self._rows(ScheduleRow, _SCHEDULES, namespace=namespace, count=count)
 
     async def schedule_names(self, name: str | None = None) -> list[ScheduleName]:
         """The names of all schedules, removed ones too; only those with this `name` if it is given."""

@@ -137,10 +137,9 @@ class FilterChoices:
     labels: tuple[str, ...]
 
 
-_SCHEDULES: LiteralString = f"""
+_SCHEDULES: LiteralString = """
   select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
          def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
-         {RUNS_AFTER} as runs_after,
          coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
          coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
          coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
@@ -148,7 +147,9 @@ _SCHEDULES: LiteralString = f"""
               when def.suspended then 'suspended'
               when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
               when def.circuit_opened_at is not null then 'circuit open'
-              when def.schedule is null and {RUNS_AFTER} is null then 'on demand'
+              when def.schedule is null
+                   and not exists (select from wakeboard.schedule_dependencies where definition_id = def.id)
+                   then 'on demand'
               else 'active' end as state
     from wakeboard.job_definitions as def
     left join wakeboard.pauses as everything on everything.scope = 'all'
@@ -238,18 +239,20 @@ def _list_query(sort: Sort, *, with_health: bool) -> LiteralString:
     direction: LiteralString = "desc" if order.descends else "asc"
     beyond: LiteralString = "<" if order.descends else ">"
     return f"""
-with schedule as ({_SCHEDULES}), {dead} fitting as materialized (
-  select schedule.*, {order.key} as sort_key
+with schedule as not materialized ({_SCHEDULES}), {dead} fitting as materialized (
+  select schedule.id, {order.key} as sort_key
     from schedule {join_dead} {live} {last}
    where (%(state)s::text is null or schedule.state = %(state)s) {fits_health}
 )
-select id, namespace, name, source, job_type, queue, schedule, cron_fields, time_zone, state, schedule_error,
-       pause_scope, pause_reason, paused_at, next_run_at, runs_after, sort_key::text as sort_key,
+select def.id, namespace, name, source, job_type, queue, schedule, cron_fields, time_zone, state, schedule_error,
+       pause_scope, pause_reason, paused_at, next_run_at, {RUNS_AFTER} as runs_after, sort_key::text as sort_key,
        (select count(*) from (select from fitting limit %(counted)s) as counted) as total
-  from fitting
- where %(after_id)s::bigint is null or (sort_key, id) {beyond} (%(after_key)s::{order.type}, %(after_id)s)
- order by fitting.sort_key {direction}, id {direction}
- limit %(count)s
+  from (select * from fitting
+         where %(after_id)s::bigint is null or (sort_key, id) {beyond} (%(after_key)s::{order.type}, %(after_id)s)
+         order by fitting.sort_key {direction}, id {direction}
+         limit %(count)s) as shown
+  join schedule as def using (id)
+ order by shown.sort_key {direction}, id {direction}
 """
 
 
@@ -296,15 +299,16 @@ select wanted.scope, coalesce(of_schedule.actor, of_others.actor)
      order by id desc limit 1) as of_others on true
 """
 _CHOICES: LiteralString = f"""
-with visible as materialized (
+with visible as not materialized (
   select namespace, job_type::text, queue::text, labels
     from wakeboard.job_definitions
    where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s)))
-select array(select distinct namespace from visible order by 1 limit {MAX_CHOICES}),
-       array(select distinct job_type from visible order by 1 limit {MAX_CHOICES}),
-       array(select distinct queue from visible order by 1 limit {MAX_CHOICES}),
+select array(select namespace from visible group by 1 order by 1 limit {MAX_CHOICES}),
+       array(select job_type from visible group by 1 order by 1 limit {MAX_CHOICES}),
+       array(select queue from visible group by 1 order by 1 limit {MAX_CHOICES}),
        array(select distinct label.key || '=' || label.value
-               from visible cross join lateral jsonb_each_text(labels) as label order by 1 limit {MAX_CHOICES})
+               from (select labels from visible group by 1) as each
+              cross join lateral jsonb_each_text(labels) as label order by 1 limit {MAX_CHOICES})
 """
 _RULES: LiteralString = f"""
 with schedule as ({_SCHEDULES})

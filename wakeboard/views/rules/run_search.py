@@ -34,7 +34,7 @@ QUALIFIERS: Final[Mapping[str, str]] = {  # and what each is for
     "type": "job type, type:send_*",
     "schedule": "schedule:billing/*",
     "queue": "queue:default",
-    "priority": "priority:1,2; 1 is first, 5 is last",
+    "priority": "1 to 5, of which 5 goes first; priority:4,5",
     "error": "text of the error, error:timeout",
     "payload": "a value in the payload, payload.customer:42",
     "since": "since:2h or since:2026-11-21",
