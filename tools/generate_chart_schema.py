@@ -54,6 +54,7 @@ BY_NAME: Final[Mapping[str, Schema]] = {  # the last word of a value's path
     "ipFamilyPolicy": {"enum": ["", "SingleStack", "PreferDualStack", "RequireDualStack"]},
     "interval": {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"},
     "podSecurityContext": ANYTHING,
+    "podTemplate": ANYTHING,
     "ports": {"type": "array", "items": PORT, "minItems": 1},
     "pullSecrets": NAMED,
     "resources": {

@@ -27,8 +27,7 @@ OF_HANDLERS: Mapping[str, Any] = {
     "initContainers": [{"name": "of-handlers", "image": "registry.example.com/jobs:1"}],
     "volumes": [{"name": "of-handlers", "secret": {"secretName": "of-handlers"}}],
     "volumeMounts": [{"name": "of-handlers", "mountPath": "/of-handlers"}],
-    "podLabels": {"azure.workload.identity/use": "true"},
-    "podAnnotations": {"vault.hashicorp.com/agent-inject": "true"},
+    "podTemplate": {"metadata": {"labels": {"azure.workload.identity/use": "true"}}},
     "serviceAccountName": "of-handlers",
     "startupProbe": {"exec": {"command": ["python", "-c", "import myapp"]}},
     "livenessProbe": {"exec": {"command": ["python", "-c", "import myapp"]}},
@@ -41,7 +40,7 @@ OF_HANDLERS: Mapping[str, Any] = {
 }
 SHARED = {
     "activeDeadlineSeconds",
-    "affinity",
+    "annotations",
     "drainLookaheadSeconds",
     "failedJobsHistoryLimit",
     "httpMaxBodyBytes",
@@ -50,11 +49,9 @@ SHARED = {
     "leaseSeconds",
     "maxLifetimeSeconds",
     "maxWorkers",
-    "nodeSelector",
     "pdb",
     "podSecurityContext",
     "pollSeconds",
-    "priorityClassName",
     "queues",
     "replicas",
     "resources",
@@ -67,8 +64,6 @@ SHARED = {
     "successfulJobsHistoryLimit",
     "suspend",
     "threads",
-    "tolerations",
-    "topologySpreadConstraints",
     "ttlSecondsAfterFinished",
 }
 ALERTS = {"rules": [{"name": "dead", "dead": 1, "receivers": ["team"]}], "secretName": "of-receivers", "queue": "jobs"}
@@ -99,7 +94,10 @@ def test_a_pool_with_jobs_beside_the_handlers_of_the_readme() -> None:
 
 
 def test_a_pool_with_jobs_has_what_it_sets_itself() -> None:
-    own = {"extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}], "podLabels": {"egress": "proxy"}}
+    own = {
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "podTemplate": {"metadata": {"labels": {"egress": "proxy"}}},
+    }
     documents = rendered({"pools": {"boxes": {**BOXES, **own, "serviceAccountName": "mine"}}})
     template = named(documents, "Deployment", "wakeboard-worker-boxes")["spec"]["template"]
     assert environment(template["spec"]["containers"][0])["HTTPS_PROXY"] == "http://proxy:3128"

@@ -44,7 +44,7 @@ spec: {jobType: ping, cron: ["* * * * *"], shedule: daily}
 
 # This API server has one family of addresses, and Kubernetes' own priority classes.
 POSSIBLE = (
-    "--set=operator.priorityClassName=system-cluster-critical,board.priorityClassName=system-cluster-critical",
+    "--set=operator.podTemplate.spec.priorityClassName=system-cluster-critical,board.podTemplate.spec.priorityClassName=system-cluster-critical",
     '--set-json=operator.service.ipFamilies=["IPv4"]',
     '--set-json=board.service.ipFamilies=["IPv4"]',
 )

@@ -32,10 +32,10 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- include "wakeboard.checkAlerts" . }}
 {{- include "wakeboard.checkJobQueues" . }}
 {{- include "wakeboard.checkLabels" (list "commonLabels" .Values.commonLabels) }}
-{{- include "wakeboard.checkLabels" (list "operator.podLabels" .Values.operator.podLabels) }}
+{{- include "wakeboard.checkLabels" (list "operator.podTemplate" (dig "metadata" "labels" dict .Values.operator.podTemplate)) }}
 {{- range $name, $_ := .Values.pools }}
 {{- $pool := include "wakeboard.pool" (list $ $name) | fromYaml }}
-{{- include "wakeboard.checkLabels" (list (printf "pools.%s.podLabels" $name) $pool.podLabels) }}
+{{- include "wakeboard.checkLabels" (list (printf "pools.%s.podTemplate" $name) (dig "metadata" "labels" dict $pool.podTemplate)) }}
 {{- end }}
 {{- include "wakeboard.checkCrd" . }}
 {{- end }}
@@ -92,7 +92,7 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- if and $board.httpRoute.enabled (not (and $board.httpRoute.parentRefs $board.httpRoute.hostnames)) }}
 {{- fail "board.httpRoute.enabled needs board.httpRoute.parentRefs, the gateways, and board.httpRoute.hostnames, the host names under which browsers reach the board." }}
 {{- end }}
-{{- include "wakeboard.checkLabels" (list "board.podLabels" $board.podLabels) }}
+{{- include "wakeboard.checkLabels" (list "board.podTemplate" (dig "metadata" "labels" dict $board.podTemplate)) }}
 {{- end }}
 
 {{/* Refuses labels that selectors of the chart use: (list "commonLabels" $labels) */}}

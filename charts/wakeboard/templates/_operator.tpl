@@ -66,7 +66,7 @@
 {{- $ := index . 0 -}}
 metadata:
   labels:
-    {{- include "wakeboard.podLabels" (list $ "migrate" dict) | nindent 4 }}
+    {{- include "wakeboard.podLabels" (list $ "migrate") | nindent 4 }}
   {{- with $.Values.commonAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
@@ -77,7 +77,7 @@ spec:
   restartPolicy: Never
   securityContext:
     {{- include "wakeboard.podSecurityContext" (list $ $.Values.operator.podSecurityContext) | nindent 4 }}
-  {{- with include "wakeboard.placement" (list $ (omit $.Values.operator "affinity" "topologySpreadConstraints")) | trim }}
+  {{- with include "wakeboard.placement" $ | trim }}
   {{- nindent 2 . }}
   {{- end }}
   {{- with $.Values.operator.initContainers }}

@@ -150,27 +150,59 @@ The mode is 0440 because libpq refuses a private key with wider permissions.
 {{- if ne .type "RollingUpdate" }}{{ toYaml (omit . "rollingUpdate") }}{{ else }}{{ toYaml . }}{{ end }}
 {{- end }}
 
-{{/* The labels of a pod: (list $ component podLabels) */}}
+{{/* The labels of a pod: (list $ component) */}}
 {{- define "wakeboard.podLabels" -}}
 {{- $ := index . 0 -}}
 {{ include "wakeboard.selectorLabels" . }}
 app.kubernetes.io/part-of: wakeboard
-{{- with merge (dict) (index . 2) $.Values.commonLabels }}
+{{- with $.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
 
-{{/* Scheduling of a pod, and its pull secrets: (list $ component) */}}
-{{- define "wakeboard.placement" -}}
-{{- $ := index . 0 }}{{- $component := index . 1 }}
-{{- with $.Values.image.pullSecrets }}
+{{/* A pod template as YAML with the values' `podTemplate` merged over it: (list template podTemplate) */}}
+{{- define "wakeboard.patched" -}}
+{{- $template := index . 0 | fromYaml }}
+{{- include "wakeboard.patch" (list $template (index . 1)) }}
+{{- toYaml $template }}
+{{- end }}
+
+{{/* Merges the second map into the first, in place. Lists of named things are merged by name, others are replaced: (list base patch) */}}
+{{- define "wakeboard.patch" -}}
+{{- $base := index . 0 }}
+{{- range $key, $value := index . 1 }}
+{{- $old := get $base $key }}
+{{- if and (kindIs "map" $value) (kindIs "map" $old) }}
+{{- include "wakeboard.patch" (list $old $value) }}
+{{- else if and (kindIs "slice" $value) (kindIs "slice" $old) $value (kindIs "map" (first $value)) (hasKey (first $value | default dict) "name") }}
+{{- $merged := list }}{{- $added := list }}
+{{- range $item := $old }}
+{{- range $value }}{{- if eq .name $item.name }}{{- include "wakeboard.patch" (list $item .) }}{{- end }}{{- end }}
+{{- $merged = append $merged $item }}
+{{- end }}
+{{- range $item := $value }}
+{{- $known := false }}{{- range $old }}{{- if eq .name $item.name }}{{- $known = true }}{{- end }}{{- end }}
+{{- if not $known }}{{- $added = append $added $item }}{{- end }}
+{{- end }}
+{{- $_ := set $base $key (concat $merged $added) }}
+{{- else }}
+{{- $_ := set $base $key $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "wakeboard.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" }}
-{{- with get $component $key }}
-{{ $key }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
+
+{{/* Where the short pods of the release run: like the operator's. */}}
+{{- define "wakeboard.placement" -}}
+{{- include "wakeboard.pullSecrets" . }}
+{{- with pick (.Values.operator.podTemplate.spec | default dict) "nodeSelector" "tolerations" "priorityClassName" "runtimeClassName" "schedulerName" "dnsConfig" "dnsPolicy" "hostAliases" }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 

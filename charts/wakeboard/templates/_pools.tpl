@@ -54,8 +54,7 @@ envFrom: []
 initContainers: []
 volumes: []
 volumeMounts: []
-podLabels: {}
-podAnnotations: {}
+podTemplate: {}
 serviceAccountName: ""
 startupProbe: {}
 livenessProbe: {}
@@ -141,14 +140,18 @@ readinessProbe: {}
 
 {{/* A worker's pod template: (list $ name pool args) */}}
 {{- define "wakeboard.workerTemplate" -}}
+{{- include "wakeboard.patched" (list (include "wakeboard.workerPod" .) (index . 2).podTemplate) }}
+{{- end }}
+
+{{- define "wakeboard.workerPod" -}}
 {{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 }}{{- $args := index . 3 }}
 {{- $alerts := include "wakeboard.deliversAlerts" (list $ $pool) }}
 {{- $secrets := list $pool.secretName (ternary $.Values.alerts.secretName "" (eq $alerts "true")) -}}
 metadata:
   labels:
-    {{- include "wakeboard.podLabels" (list $ "worker" $pool.podLabels) | nindent 4 }}
+    {{- include "wakeboard.podLabels" (list $ "worker") | nindent 4 }}
     wakeboard.dev/pool: {{ $name }}
-  {{- with merge (include "wakeboard.secretChecksums" $ | fromYaml) $pool.podAnnotations $.Values.commonAnnotations }}
+  {{- with merge (include "wakeboard.secretChecksums" $ | fromYaml) $.Values.commonAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -162,7 +165,7 @@ spec:
   terminationGracePeriodSeconds: {{ add (int64 $pool.graceSeconds) 10 }}
   securityContext:
     {{- include "wakeboard.podSecurityContext" (list $ $pool.podSecurityContext) | nindent 4 }}
-  {{- with include "wakeboard.placement" (list $ $pool) | trim }}
+  {{- with include "wakeboard.pullSecrets" $ | trim }}
   {{- nindent 2 . }}
   {{- end }}
   {{- with $pool.initContainers }}
