@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client, config
 
 from wakeboard.errors import WakeboardError
+from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.text.redact import redact
 from wakeboard.text.sanitize import one_line
 from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
@@ -108,12 +107,6 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[dict[str, 
         if event["type"] == "ERROR":
             raise _Refused(int(event["object"].get("code") or 0), json.dumps(event["object"]).encode())
         yield event
-
-
-def environment_proxy(server: str) -> str | None:
-    """Returns the proxy for `server` from HTTPS_PROXY and NO_PROXY, or None for a direct connection."""
-    address = urlsplit(server)
-    return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
 
 
 @asynccontextmanager

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import aiohttp
 import kopf
 
+from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.text.humanize import counted
-from wakeboard_operator.kube_client import environment_proxy, in_cluster
+from wakeboard_operator.kube_client import in_cluster
 from wakeboard_operator.resources import GROUP, PLURAL, VERSION, Key, Resource, resource
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wakeboard.errors import InvalidSettings
-from wakeboard_operator.kube_client import environment_proxy
+from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard_operator.settings import read_operator_settings
 from wakeboard_operator.tenancy import Tenant, tenancy_problem
 

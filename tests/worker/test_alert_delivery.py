@@ -73,6 +73,18 @@ async def test_a_webhook_gets_a_signed_document(
     assert request.headers["X-Wakeboard-Signature"] == f"v1={expected}"
 
 
+async def test_an_alert_leaves_through_the_proxy_of_the_environment(
+    deliver: Deliver, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("http_proxy", receiver.url(""))
+    monkeypatch.setenv("no_proxy", "hooks.internal")
+    assert (await deliver(alerts_file(tmp_path, webhook={"url": "http://hooks.invalid/alert"}))).result
+    assert receiver.seen[0].host == "hooks.invalid"
+    direct = await deliver(alerts_file(tmp_path, webhook={"url": "http://hooks.internal/alert"}))
+    assert "Cannot connect to host hooks.internal" in str(direct)
+    assert len(receiver.seen) == 1
+
+
 async def test_a_delivery_without_its_secret_is_retried(deliver: Deliver, receiver: Receiver, tmp_path: Path):
     secret = {"$secret": "not-mounted-yet"}
     beat = {"name": "watchdog", "url": secret}

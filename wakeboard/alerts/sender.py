@@ -6,8 +6,8 @@ called.
 
 The database has only the names of receivers. Their addresses and the names of their secrets are in the file that
 WAKEBOARD_ALERTS_FILE names; secrets are resolved here, and masked in errors. The administrator chooses the receivers,
-not the payload, so there is no list of allowed hosts; redirects and proxies are not followed. Mail goes out by smtplib
-in a thread, with timeouts: it needs no further library.
+not the payload, so there is no list of allowed hosts; redirects are not followed. Requests go through the proxy that
+HTTPS_PROXY and NO_PROXY name. Mail goes out by smtplib in a thread, with timeouts: it needs no further library.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from wakeboard.alerts.rules.messages import (
 )
 from wakeboard.alerts.rules.receivers import Email, Heartbeat, Opsgenie, PagerDuty, Slack, Webhook
 from wakeboard.errors import Discard, InvalidSchedule, LeaseLost, RetryAfter, Snooze
+from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.secrets import Secrets
 from wakeboard.text.retry_after import retry_after_s
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from wakeboard.settings import Settings
 
 JOB_TYPE: Final = "wakeboard.alert"
-SEND_WITHIN_S: Final = 30.0
+SEND_WITHIN_S: Final = 15.0
 WAIT_S: Final = 5.0  # for an earlier notification to the same receiver that is being sent
 LONGEST_WAIT_S: Final = 300.0  # whatever Retry-After says: an alert or a heartbeat must not wait for a day
 SHOWN_BYTES: Final = 1_000  # of a response, in errors
@@ -223,10 +224,13 @@ async def _request(method: str, url: str, body: bytes | None, headers: dict[str,
     """Raises DeliveryFailed or RetryAfter unless the answer is 2xx."""
     import aiohttp
 
+    proxy = environment_proxy(url)  # with trust_env aiohttp would also take a login from ~/.netrc
     everywhere = {"Idempotency-Key": key, "User-Agent": f"wakeboard/{__version__}"}
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as session,
-        session.request(method, url, data=body, headers=everywhere | headers, allow_redirects=False) as response,
+        session.request(
+            method, url, data=body, headers=everywhere | headers, proxy=proxy, allow_redirects=False
+        ) as response,
     ):
         if response.ok and response.status < 300:  # noqa: PLR2004 - a redirect is not followed
             return
