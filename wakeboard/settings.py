@@ -182,7 +182,8 @@ class Settings(BaseSettings):
         3600,
         ge=60,
         le=2_678_400,
-        description="Seconds for which a finished Job stays in the cluster, if its CronJob names no longer time.",
+        description="Seconds for which a finished Job stays in the cluster, if its CronJob names no time. It stays "
+        "for a minute at least.",
     )
     jobs_api_server: str = Field(
         "", description="URL of the API server for `job`. Empty: that of the cluster in which the worker runs."

@@ -23,7 +23,7 @@ START_S = 8  # more than the tests need to start a pod
 
 
 async def test_a_run_starts_its_job_and_returns_its_termination_message(pool: Pool) -> None:
-    await pool.pods.apply_cron_job()
+    await pool.pods.apply_cron_job(ttlSecondsAfterFinished=100)
     run = pool.run(scheduled_for=FakeRun().scheduled_for)
     attempt = pool.start(run)
     pod = await pool.pods.start()
@@ -38,7 +38,7 @@ async def test_a_run_starts_its_job_and_returns_its_termination_message(pool: Po
         "Failed",
         "Never",
     )
-    assert spec["ttlSecondsAfterFinished"] == 3600
+    assert spec["ttlSecondsAfterFinished"] == 100
     assert "ownerReferences" not in job["metadata"]
     assert {each["name"]: each["value"] for each in container["env"]} == {
         "A": "1",

@@ -141,6 +141,28 @@ async def test_an_attempt_that_waited_long_is_released(pool: Pool, monkeypatch: 
     assert len(await pool.pods.jobs()) == 1
 
 
+async def test_waiting_in_a_queue_does_not_count_against_the_timeout(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.pods.apply_cron_job(suspend=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(patient_requests, "release_after_s", _at_once)
+        outcome = await pool.start(run := pool.run())
+    assert (outcome.status, outcome.delay_s, run.attempt) == ("snoozed", 0, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(attempt_module, "QUEUED_SHARE", 0.0)
+        attempt = pool.start(run)
+        await pool.recorded(run, "Job 1")
+        await asyncio.sleep(2)  # the API server's times are whole seconds
+        job = (await pool.pods.one_job())["metadata"]["name"]
+        path = f"/apis/batch/v1 jobs/{job}"
+        await pool.pods.call("PATCH", path, {"spec": {"suspend": False}}, "application/merge-patch+json")
+        outcome = await attempt
+    assert (outcome.status, outcome.delay_s) == ("snoozed", 0)
+    await _succeeds(pool, pool.start(run))
+    assert len(await pool.pods.jobs()) == 1
+
+
 async def test_an_attempt_whose_turn_came_late_is_released(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     await pool.pods.apply_cron_job()
     monkeypatch.setattr(attempt_module, "QUEUED_SHARE", 1 / testing.TIMEOUT_S)

@@ -63,7 +63,8 @@ _ATTEMPTS = (
 )
 _HISTORY = (
     "successfulJobsHistoryLimit and failedJobsHistoryLimit do not apply: the database keeps the history of all runs, "
-    "and a finished Job stays for ttlSecondsAfterFinished, but at least for the time that the pool sets (one hour)."
+    "and a finished Job stays for ttlSecondsAfterFinished, at least a minute; without it for "
+    "the time that the pool sets (one hour)."
 )
 _ONE_DEADLINE = (
     "activeDeadlineSeconds limits one Job with all its retries; timeoutSeconds limits each attempt, so all attempts "

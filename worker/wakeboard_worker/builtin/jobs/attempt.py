@@ -15,8 +15,9 @@ waits until their pods are gone.
 **Who ends a Job.** Cancellation, the timeout and a pod that does not start delete the Job in the foreground, and the
 attempt ends when the API server reports that it is gone, which is after its pods. A worker that lost the lease, or that
 stops, leaves the Job alone: the next worker adopts it. A stop gives the attempt back (Snooze) and is not counted.
-An API server that is away fails no attempt (patient_requests.py). One that has waited for it before it could create the
-Job, or long for its turn, is released, so that the next one follows the Job for a whole timeout.
+An API server that is away fails no attempt (patient_requests.py). An attempt that has waited for it before it could
+create the Job, or long for its turn, is released, so that the next one follows the Job for a whole timeout. So is one
+whose Job was suspended, as a queue of Kueue does: shortly before its timeout, and when the Job has been resumed.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ class JobAttempt:
         self._stop_at = FOREVER
         self._created_at = self._began  # time.monotonic() when the Job was created
         self._stuck_since = FOREVER
+        self._was_suspended = False
 
     async def execute(self) -> Any:
         """Returns the result of the Job. Raises what its end means for the run."""
@@ -272,9 +274,9 @@ class JobAttempt:
         return self._job
 
     def _measure(self, job: ObservedJob) -> None:
-        """Computes when the Job has to be stopped. An adopted one began with its creation."""
+        """Computes when the Job has to be stopped. An adopted one began with its creation, or when it was resumed."""
         self._created_at = self._local_time(job.created_at)
-        begun = min(self._began, self._created_at)
+        begun = min(self._began, self._local_time(job.began_at))
         self._stop_at = begun + stop_after_s(self._run.timeout_s, job.grace_s)
 
     def _local_time(self, at: datetime) -> float:
@@ -327,18 +329,46 @@ class JobAttempt:
             if job.gone:
                 await self._until_pods_are_gone(job)
                 raise self._deleted()
+            if await self._is_suspended(job.job, event):
+                continue
             start_by, _ = self._start_by(job, pod)
             if time.monotonic() >= self._stop_at:
-                await self._confirm(job)  # the watch may be late
-                if job.job.ended or job.gone:
-                    continue
-                raise _StopJob(self._timed_out(await self._log_tail()))
+                await self._check_stop(job)
+                continue
             if time.monotonic() >= start_by:
                 await self._check_start(job)
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(_loop_time(min(self._stop_at, start_by))):
                     await event.wait()
+
+    async def _check_stop(self, job: Followed) -> None:
+        """Raises _StopJob if the Job has not ended. Reads it first: the watch may be late."""
+        await self._confirm(job)
+        if not job.job.ended and not job.gone:
+            raise _StopJob(self._timed_out(await self._log_tail()))
+
+    async def _is_suspended(self, job: ObservedJob, event: asyncio.Event) -> bool:
+        """Waits for a change of a suspended Job. Raises Released shortly before the timeout."""
+        if not job.suspended:
+            if self._was_suspended:
+                self._resume(job)
+            return False
+        self._was_suspended = True
+        try:
+            async with asyncio.timeout(self._server.left_s()):
+                await event.wait()
+        except TimeoutError:
+            raise Released("its Job is suspended, and the timeout begins when it is resumed") from None
+        return True
+
+    def _resume(self, job: ObservedJob) -> None:
+        """Counts from the resumption. Raises Released if it was so late that the Job would not have its timeout."""
+        self._was_suspended = False
+        self._measure(job)
+        waited_s = self._local_time(job.began_at) - self._began
+        if waited_s > QUEUED_SHARE * self._run.timeout_s:
+            raise Released(f"its Job was suspended for {waited_s:.0f} s, and the timeout begins when it is resumed")
 
     async def _check_start(self, job: Followed) -> None:
         """Raises _StopJob if no pod has started in time. Reads the Job and its pods first: the watches may be late."""

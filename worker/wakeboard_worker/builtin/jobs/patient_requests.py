@@ -2,7 +2,7 @@
 
 Away are: no connection, no answer in time, 429, 5xx, and the refusals of a server that starts (api_client.py). Shortly
 before its timeout the attempt is given back, uncounted: the next one waits again, or adopts the Job. The step `API
-server away` shows what was wrong first. A server that is ready and answers 500 for a minute has refused the request.
+server away` shows what was wrong first. A server that is ready and answers 500 for ten seconds has refused the request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wakeboard_worker.builtin.jobs.watch import Watch
 
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 5.0
-ANSWER_WITHIN_S: Final = 60.0  # for a server that is ready, but answers with 500
+ANSWER_WITHIN_S: Final = 10.0  # for a server that is ready, but answers with 500, as for a webhook without a server
 SYNC_WITHIN_S: Final = 30.0  # for the first list of a watch that the API server refuses
 SYNC_CHECK_S: Final = 1.0
 AWAY_AFTER_S: Final = 5.0  # without an answer

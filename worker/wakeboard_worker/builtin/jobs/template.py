@@ -39,6 +39,7 @@ DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 LONGEST_BASE: Final = 36  # characters of the CronJob's name in the Job's, which with a pod's suffix has at most 63
 DIGEST_DIGITS: Final = 16
 DEFAULT_GRACE_S: Final = 30  # of a pod
+MIN_TTL_S: Final = 60  # for a worker to read how the Job has ended
 MAX_RULES: Final = 20  # of a podFailurePolicy
 _NONE: Final[Mapping[str, str]] = {}
 
@@ -94,7 +95,7 @@ def job_of(
     left_s: float,
     ttl_s: int,
 ) -> dict[str, Any]:
-    """Returns the Job of an attempt. `left_s`: of the run's timeout. `ttl_s`: how long it stays at least."""
+    """Returns the Job of an attempt. `left_s`: of the run's timeout. `ttl_s`: how long it stays by default."""
     found = cron_job["spec"]["jobTemplate"]
     spec: dict[str, Any] = deepcopy(found["spec"])
     for key in ("selector", "manualSelector", "backoffLimitPerIndex", "maxFailedIndexes"):
@@ -103,7 +104,8 @@ def job_of(
     spec["backoffLimit"] = 0
     spec["podReplacementPolicy"] = "Failed"
     spec["podFailurePolicy"] = _failure_policy(part(spec, "podFailurePolicy"))
-    spec["ttlSecondsAfterFinished"] = max(ttl_s, spec.get("ttlSecondsAfterFinished") or 0)
+    given_ttl_s = spec.get("ttlSecondsAfterFinished")
+    spec["ttlSecondsAfterFinished"] = ttl_s if given_ttl_s is None else max(MIN_TTL_S, given_ttl_s)
     spec["activeDeadlineSeconds"] = min(deadline_s, spec.get("activeDeadlineSeconds") or deadline_s)
     template: dict[str, Any] = spec["template"]
     pod: dict[str, Any] = template["spec"]
