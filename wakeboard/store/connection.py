@@ -128,8 +128,10 @@ def connect_blocking(
 
 def _options(dsn: str, name: str, *, prepared_statements: bool, limit: ReplyLimit | None) -> dict[str, Any]:
     known = _parts(dsn)
-    seconds = CONNECT_TIMEOUT if limit is None else int(max(MIN_CONNECT_TIMEOUT, min(CONNECT_TIMEOUT, limit.seconds)))
-    options = {"connect_timeout": seconds, **_KEEPALIVE, "application_name": name}
+    hosts = (known.get("host") or known.get("hostaddr") or "").split(",")  # libpq waits so long for each
+    seconds = CONNECT_TIMEOUT if limit is None else min(CONNECT_TIMEOUT, limit.seconds)
+    each = max(MIN_CONNECT_TIMEOUT, int(seconds / len(hosts)))
+    options = {"connect_timeout": each, **_KEEPALIVE, "application_name": name}
     return {
         **{key: value for key, value in options.items() if key not in known},
         "client_encoding": "UTF8",

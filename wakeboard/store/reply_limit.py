@@ -75,6 +75,10 @@ class ReplyLimit:
             each.close()
 
 
+class NoReply(psycopg.OperationalError):
+    """A statement was given up, because no reply came in time."""
+
+
 class _NoReplyError(Exception):
     """No reply came in time."""
 
@@ -183,8 +187,8 @@ def _confirmed(unconfirmed: list[str], reply: _Reply) -> _Reply:
     return reply
 
 
-def _no_reply(seconds: float) -> psycopg.OperationalError:
-    return psycopg.OperationalError(f"no reply came within {seconds:.3g} s")
+def _no_reply(seconds: float) -> NoReply:
+    return NoReply(f"no reply came within {seconds:.3g} s")
 
 
 def _note_unconfirmed(unconfirmed: list[str], notice: psycopg.errors.Diagnostic) -> None:

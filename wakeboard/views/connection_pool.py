@@ -18,6 +18,7 @@ import psycopg
 from wakeboard.errors import CommitLost, DatabaseUnavailable, QueryTimedOut
 from wakeboard.store.connection import require_schema
 from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.store.reply_limit import NoReply
 from wakeboard.store.statements import bounded_transaction, translating
 from wakeboard.views.queries.listings import Listings
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 5.0  # for a free connection
 UNANSWERED_S: Final = 5.0  # a transaction may last for so long, and for one statement more
+ANSWER_S: Final = 1.0  # a server that works answers so soon after it has stopped a statement, or lets a client connect
 
 _Result = TypeVar("_Result")
 
@@ -78,7 +80,7 @@ class ConnectionPool:
         cannot use the schema.
         """
         timeout_s = statement_timeout_s or self._statement_timeout_s
-        async with self._connection() as (conn, limit):
+        async with self._connection(timeout_s) as (conn, limit):
             committing, began = False, time.monotonic()
             limit.until = began + timeout_s + UNANSWERED_S
             try:
@@ -92,8 +94,9 @@ class ConnectionPool:
             except DatabaseUnavailable as exc:
                 if committing and not self._read_only:
                     raise CommitLost("the connection was lost while the change was committed") from exc
-                if time.monotonic() >= limit.until:
-                    raise QueryTimedOut(f"the database did not answer within {timeout_s + UNANSWERED_S:.0f} s") from exc
+                if isinstance(exc.__cause__, NoReply):
+                    waited_s = time.monotonic() - began
+                    raise QueryTimedOut(f"the database did not answer within {waited_s:.0f} s") from exc
                 if isinstance(exc.__cause__, psycopg.errors.QueryCanceled):
                     stopped = f"was stopped after {timeout_s} s"
                     raise QueryTimedOut(
@@ -110,12 +113,13 @@ class ConnectionPool:
             await connection.close()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[tuple[AsyncConnection, ReplyLimit]]:
+    async def _connection(self, timeout_s: int) -> AsyncGenerator[tuple[AsyncConnection, ReplyLimit]]:
         try:
             async with asyncio.timeout(self._wait_s):
                 connection = await self._free.get()
         except TimeoutError:
             raise DatabaseUnavailable(f"all connections were busy for {self._wait_s:.0f} s: try again") from None
+        connection.reply_limit.seconds = timeout_s + ANSWER_S
         try:
             yield (await connection.store()).conn, connection.reply_limit
         except asyncio.CancelledError:
