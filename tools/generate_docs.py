@@ -164,6 +164,8 @@ def answers() -> dict[str, Answer]:
         "failures": Answer(FailureRow, many=True),
         "alerts": Answer(AlertRow, many=True),
         "alerts test": Answer({"run": "id of the run", "status": "its status", "error": "its error, or null"}),
+        "alerts silence": Answer({"rule": "the name of the rule", "changed": "false: it was silenced so already"}),
+        "alerts unsilence": Answer({"rule": "the name of the rule", "changed": "false: it was not silenced"}),
         "alerts check": Answer(
             {
                 "name": "the name of the rule",

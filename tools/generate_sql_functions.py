@@ -28,7 +28,7 @@ what to write. It refuses null where the table does not name it.
 """
 SECTIONS: Final = {
     "Applications": "enqueue enqueue_many get_run cancel_run",
-    "Administrators": "cancel retry replay discard run_now send_test_notification pause resume set_limit"
+    "Administrators": "cancel retry replay discard run_now send_test_notification silence_alert pause resume set_limit"
     " set_rate_limit declare_limits set_retention set_audit_retention confirm_removal reveal create_bulk_action"
     " run_bulk_action_batch cancel_bulk_action plan_backfill create_backfill pause_backfill resume_backfill"
     " cancel_backfill",

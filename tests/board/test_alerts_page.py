@@ -76,6 +76,35 @@ async def test_the_overview_counts_the_warnings_beside_an_alert(client: Client, 
     assert "alert dead-runs" in words
 
 
+async def test_a_silenced_rule_notifies_of_its_end_only(client: Client, store: Store):
+    fire(store, "dead-runs", "3 runs are dead")
+    await client.post("/alerts/silence", rule="dead-runs", hours="fixed", reason="known")
+    assert "Silenced until it is resolved" in await words_now(client)
+    fire(store, "dead-runs", "4 runs are dead", ["team"])
+    assert store.rows("select notification from alert_deliveries") == []
+    await client.post("/alerts/unsilence", rule="dead-runs")
+    assert "Silenced" not in await words_now(client)
+    fire(store, "dead-runs", "4 runs are dead", ["team"])
+    verdict = "select verdict from alert_deliveries as made, lateral alert_delivery(made.run_id)"
+    assert store.rows(verdict) == [("send",)]
+    await client.post("/alerts/silence", rule="dead-runs", hours="fixed")
+    assert store.rows(verdict) == [("skip",)]  # it waits for its receiver
+    at = claim(store, RULES)["dead-runs"]
+    store.rows("select record_alert('dead-runs', %s, false, notification => 'resolved', receivers => '{team}')", at)
+    assert store.rows(verdict + " where made.notification = 'resolved'") == [("send",)]
+    assert store.rows("select silenced_until from alert_rules where name = 'dead-runs'") == [(None,)]
+    assert [action for _, _, action, _ in store.audit()] == ["silence_alert"] * 3
+    assert (
+        "no alert of this rule is open" in (await client.post("/alerts/silence", rule="dead-runs", hours="fixed")).words
+    )
+
+
+async def test_an_open_alert_says_that_nobody_evaluates_its_rule(client: Client, store: Store):
+    fire(store, "dead-runs", "3 runs are dead")
+    store.rows("update alert_rules set evaluated_at = now() - interval '4 minutes' returning 1")
+    assert "No process evaluates its rule any more" in await words_now(client)
+
+
 async def test_resolved_alerts_are_listed_page_by_page(client: Client, store: Store):
     for number in range(30):
         fire(store, "dead-runs", f"outage {number:02}")

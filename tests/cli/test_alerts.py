@@ -35,6 +35,19 @@ def test_open_alerts_are_listed_the_worst_first(cli: Cli, sample: SampleStore):
     assert other.endswith("- 3 runs are dead: send_mail: Timeout (3)")
 
 
+def test_an_alert_says_for_how_long_it_is_silenced_and_that_nobody_evaluates_it(cli: Cli, sample: SampleStore):
+    sample.add_alert([])
+    assert cli("alerts", "silence", "dead", "--for", "1h").out == "dead is silenced for 1h.\n"
+    assert "[silenced for 60 min] 3 runs are dead" in " ".join(cli("alerts").cells)
+    assert cli("alerts", "silence", "dead", "--until-fixed").out == "dead is silenced until its alert is resolved.\n"
+    sample.sql("update wakeboard.alert_rules set evaluated_at = now() - interval '4 minutes'")
+    listed = " ".join(cli("alerts").cells)
+    assert "[silenced until it is resolved] [no process evaluates its rule any more] 3 runs are dead" in listed
+    assert cli("alerts", "unsilence", "dead").out == "dead is no longer silenced.\n"
+    assert "silenced" not in cli("alerts").out
+    assert "the name of a rule that a process evaluates" in cli("alerts", "silence", "ded", "--for", "1h").err
+
+
 def test_resolved_alerts_are_listed_on_request(cli: Cli, sample: SampleStore):
     sample.add_alert([])
     sample.sql("update wakeboard.alerts set resolved_at = now(), resolution = 'recovered'")

@@ -31,6 +31,8 @@ ARGUMENTS = {
     "alerts": ["alerts"],
     "alerts check": ["alerts", "check", "alerts.yaml"],
     "alerts test": ["alerts", "test", "team", "--wait", "1"],
+    "alerts silence": ["alerts", "silence", "dead", "--until-fixed"],
+    "alerts unsilence": ["alerts", "unsilence", "dead"],
     "audit": ["audit"],
     "enqueue": ["enqueue", "ping"],
     "run-now": ["run-now", "weekly-report"],

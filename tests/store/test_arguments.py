@@ -30,7 +30,7 @@ DUE: Final = (
 
 ACTIONS: Final = (
     *("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "set_rate_limit", "reveal"),
-    "send_test_notification",
+    *("send_test_notification", "silence_alert"),
     *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
 )
 ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")

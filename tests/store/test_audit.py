@@ -228,6 +228,7 @@ ACTIONS = {
     "replay": "replay(array[{run}::bigint], ",
     "run_now": "run_now({schedule}, ",
     "send_test_notification": "send_test_notification('team', ",
+    "silence_alert": "silence_alert('known', now() + '1 h', ",
     "pause": "pause('all', ",
     "resume": "resume('queue:held', ",
     "set_limit": "set_limit('k', 5, ",
@@ -249,6 +250,7 @@ def accepted(request: pytest.FixtureRequest, admin: SqlClient, worker: SqlClient
     for day in ("2026-02-01", "2026-02-02"):  # backfills 1 and 2
         admin.sql(f"select create_backfill(%s, '{{{day}Z}}', '2026-02-01Z', '2026-03-01Z')", timed)
     admin.sql("select pause_backfill(2), pause('queue:held')")
+    admin.sql("insert into alert_rules (name, severity, definition) values ('known', 'info', '{}')")
     run = finished(admin, worker) if request.param == "replay" else dead(admin, worker)
     if request.param == "cancel":
         run = admin.enqueue()

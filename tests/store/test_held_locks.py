@@ -69,6 +69,10 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "replay": ("replay({past})", "select count(*) > 0 from job_runs where trigger = 'replay'"),
     "run_now": ("run_now({schedule_free})", "select count(*) > 0 from job_runs where trigger = 'manual'"),
     "send_test_notification": ("send_test_notification('team')",),
+    "silence_alert": (
+        "silence_alert('free', now() + '1 h')",
+        "select silenced_until > now() from alert_rules where name = 'free'",
+    ),
     "pause": ("pause('schedule:' || {schedule_free})", "select count(*) = 1 from pauses"),
     "resume": ("resume('schedule:' || {schedule_free})",),
     "set_limit": ("set_limit('free', 7)", "select max_running = 7 from job_limits where key = 'free'"),
@@ -235,6 +239,7 @@ KINDS: Final = {  # of runs: what `enqueue` gets, and how their row is changed
 def make(admin: SqlClient, side: str) -> dict[str, int]:
     """One thing of each kind; their ids."""
     made = dict[str, int]()
+    admin.sql("insert into alert_rules (name, severity, definition) values (%s, 'info', '{}')", side)
     due = {"schedule": "* * * * *", "cron_fields": "{}", "next_run_at": datetime.now(UTC) + timedelta(hours=1)}
     for kind, columns in {"schedule": due, "other": due, "parent": {}, "child": {}}.items():
         policy = "Replace" if kind == "schedule" else "Allow"

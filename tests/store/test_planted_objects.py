@@ -228,6 +228,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "replay": lambda: store.replay([99]),
         "run_now": lambda: store.run_now(99),
         "send_test_notification": lambda: store.send_test_notification("unknown", "default"),
+        "silence_alert": lambda: store.silence_alert("dead", None),
         "pause": lambda: store.pause("queue:x"),
         "resume": lambda: store.resume("queue:x"),
         "set_limit": lambda: store.set_limit("k", 2),

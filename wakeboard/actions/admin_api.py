@@ -155,6 +155,14 @@ class AdminStore(MaintenanceStore):
         query = "select wakeboard.send_test_notification(%s, %s, %s, %s, %s)"
         return await self._value(query, receiver, queue, reason, *self._by)
 
+    async def silence_alert(self, rule: str, until: datetime | Literal["infinity"] | None, reason: str = "") -> bool:
+        """Holds back openings and repeats of a rule's alert. "infinity": until it is resolved. None ends that.
+
+        False: nothing changed. Raises InvalidValue for an unknown rule and for a time that is over.
+        """
+        query = "select wakeboard.silence_alert(%s, %s::pg_catalog.timestamptz, %s, %s, %s)"
+        return await self._value(query, rule, until, reason, *self._by)
+
     async def run_now(self, definition_id: int, payload: Any = None, reason: str = "") -> tuple[int | None, str]:
         """Creates a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …').
 

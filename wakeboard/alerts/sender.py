@@ -87,7 +87,7 @@ class AlertSender:
         if found.verdict == "wait":
             raise Snooze(WAIT_S)
         if found.verdict == "skip":
-            return {"sent": False, "reason": "the alert was resolved before"}
+            return {"sent": False, "reason": "the alert was resolved or silenced before"}
         alerts = self._alerts()
         receiver = self._receiver(alerts, found.receiver)
         secrets = Secrets(self._settings.secrets_dir)

@@ -33,6 +33,8 @@ COMMANDS = (
         "alerts",
         "alerts check",
         "alerts test",
+        "alerts silence",
+        "alerts unsilence",
         "audit",
         "enqueue",
         "run-now",

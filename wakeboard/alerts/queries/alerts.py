@@ -20,7 +20,8 @@ class AlertRow:
     """One outage that an alert rule found.
 
     `value`: what the rule measured when it last fired (`seen_at`). `examples`: what is behind it, the most important
-    first. `resolution`: recovered, rule removed, or null while the alert is open.
+    first. `resolution`: recovered, rule removed, or null while the alert is open. Of its rule: `evaluated_at`, the
+    newest evaluation, and `silenced_until`.
     """
 
     id: int
@@ -33,10 +34,16 @@ class AlertRow:
     seen_at: datetime
     resolved_at: datetime | None
     resolution: str | None
+    evaluated_at: datetime | None
+    silenced_until: datetime | None
 
 
-_ALERTS: LiteralString = """
-select id, rule, severity, summary, examples, value, opened_at, seen_at, resolved_at, resolution
+ALERT_COLUMNS: LiteralString = """
+       id, rule, severity, summary, examples, value, opened_at, seen_at, resolved_at, resolution,
+       (select evaluated_at from wakeboard.alert_rules where name = rule) as evaluated_at,
+       (select silenced_until from wakeboard.alert_rules where name = rule) as silenced_until"""
+_ALERTS: LiteralString = f"""
+select {ALERT_COLUMNS}
   from (
     (select * from wakeboard.alerts where resolved_at is null)
     union all
@@ -44,7 +51,7 @@ select id, rule, severity, summary, examples, value, opened_at, seen_at, resolve
       where resolved_at is not null and %(resolved)s
       order by resolved_at desc
       limit %(limit)s)) as alert
- order by resolved_at desc nulls first, array_position('{critical,warning,info}', severity), opened_at desc, id desc
+ order by resolved_at desc nulls first, array_position('{{critical,warning,info}}', severity), opened_at desc, id desc
  limit %(limit)s
 """
 

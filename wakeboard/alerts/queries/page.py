@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row
 
-from wakeboard.alerts.queries.alerts import AlertRow
+from wakeboard.alerts.queries.alerts import ALERT_COLUMNS, AlertRow
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class RuleRow:
     definition: dict[str, Any]
     evaluated_at: datetime
     unmeasured_since: datetime | None
+    silenced_until: datetime | None
     other_definition: dict[str, Any] | None
     other_at: datetime | None
     is_open: bool
@@ -92,9 +93,7 @@ class AlertCounts:
 _VISIBLE: LiteralString = (
     "(%(namespaces)s::text[] is null or split_part(definition #>> '{where,schedule}', '/', 1) = any (%(namespaces)s))"
 )
-_COLUMNS: LiteralString = (
-    "id, rule, severity, summary, examples, value, opened_at, seen_at, resolved_at, resolution, definition"
-)
+_COLUMNS: LiteralString = f"{ALERT_COLUMNS}, definition"
 _OPEN: LiteralString = f"""
 select {_COLUMNS} from wakeboard.alerts
  where resolved_at is null and {_VISIBLE}
@@ -130,7 +129,7 @@ select newest.alert_id, newest.receiver, newest.notification, newest.run_id, run
  order by newest.alert_id, newest.receiver
 """
 _RULES: LiteralString = f"""
-select name, severity, definition, evaluated_at, unmeasured_since,
+select name, severity, definition, evaluated_at, unmeasured_since, silenced_until,
        case when {_VISIBLE.replace("definition", "other_definition")} then other_definition end as other_definition,
        other_at,
        exists (select from wakeboard.alerts where rule = alert_rules.name and resolved_at is null) as is_open

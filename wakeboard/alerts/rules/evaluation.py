@@ -26,6 +26,8 @@ CLOCK_TOLERANCE: Final = timedelta(minutes=1)  # a later time in the database wa
 INTERVAL_S: Final = 15.0
 SLOW_INTERVAL_S: Final = 60.0  # of conditions that read much, and that change slowly
 _SLOW: Final = frozenset({"noSuccessFor", "durationOver"})
+SILENT_AFTER: Final = timedelta(minutes=3)  # since a process claimed an evaluation of a rule
+UNTIL_RESOLVED_YEAR: Final = 9999  # infinity is read as a time of this year
 DURATION_WITHIN: Final = timedelta(minutes=15)
 
 Step = Literal["fire", "resolve", "wait"]
@@ -47,6 +49,18 @@ def interval_s(definition: Mapping[str, object]) -> float:
 def unmeasured_after(definition: Mapping[str, object]) -> timedelta:
     """The time without a successful evaluation after which a rule cannot be measured: two intervals and a minute."""
     return timedelta(seconds=2 * interval_s(definition) + 60)
+
+
+def is_evaluated(evaluated_at: datetime | None, now: datetime) -> bool:
+    """Whether a process evaluates a rule. `evaluated_at`: its newest claim; None: the rule was removed."""
+    return evaluated_at is not None and now - evaluated_at <= SILENT_AFTER
+
+
+def silence_in_words(until: datetime | None, now: datetime) -> str:
+    """How long a rule is silenced: "for 59 m" or "until it is resolved"; "" if it is not."""
+    if until is None or until <= now:
+        return ""
+    return "until it is resolved" if until.year >= UNTIL_RESOLVED_YEAR else f"for {lasted(until - now)}"
 
 
 def span_of(rule: AlertRule) -> timedelta | None:

@@ -3,7 +3,7 @@
 -- `enqueue_heartbeats` (heartbeat) or by `send_test_notification` (test). The payload of the run decides nothing.
 -- Returns no row if nothing was recorded, as for a replay: then the run delivers nothing. `verdict`:
 -- - send: send the notification;
--- - skip: the notification is not true: the alert was resolved before its `open` or `repeat` was sent;
+-- - skip: the notification is not true: the alert was resolved or silenced before its `open` or `repeat` was sent;
 -- - wait: an earlier notification of the alert is being sent to this receiver, and `resolved` must come after it.
 -- Example:
 --   select * from wakeboard.alert_delivery(1);
@@ -19,6 +19,8 @@ as $$
 begin
   return query
   select case when (alert.resolved_at is not null) <> (sent.notification = 'resolved') then 'skip'
+              when sent.notification <> 'resolved' and exists (
+                select from alert_rules where name = alert.rule and silenced_until > statement_timestamp()) then 'skip'
               when sent.notification = 'resolved' and exists (
                 select from alert_deliveries as earlier join job_runs as run on run.id = earlier.run_id
                  where earlier.alert_id = alert.id and earlier.receiver = sent.receiver

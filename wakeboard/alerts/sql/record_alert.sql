@@ -2,7 +2,8 @@
 -- Records what an evaluation of a rule found: opens an alert or renews the open one (`is_firing`), or resolves it. Returns the id of the
 -- alert; null if there was none to resolve, or if another process has claimed the rule since `claimed_at`. At most one alert of a rule is
 -- open. `examples`: at most the first five are kept. With a `notification` (open, repeat or resolved) it also enqueues a run of the job type
--- wakeboard.alert for each of the `receivers`, in `queue`; but no repeat while an earlier notification of the alert is on its way to it. Alerts are kept as long as audit rows after they were resolved.
+-- wakeboard.alert for each of the `receivers`, in `queue`; but no repeat while an earlier notification of the alert is on its way to it, and neither an
+-- opening nor a repeat while the rule is silenced (`silence_alert`). Alerts are kept as long as audit rows after they were resolved.
 -- Raises 55P03 if another transaction has locked the open alert: at once if it has locked the row, after 100 ms if it has inserted the alert
 -- and is still open. Nothing is recorded then; the next evaluation of the rule does it.
 -- Example:
@@ -42,6 +43,7 @@ begin
     update alerts set resolved_at = present, resolution = 'recovered'
      where alerts.rule = record_alert.rule and resolved_at is null
     returning id into recorded;
+    update alert_rules set silenced_until = null where name = claimed_rule.name and silenced_until = 'infinity';
   else
     insert into alerts (rule, severity, summary, examples, value, definition)
     values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value,
@@ -52,7 +54,8 @@ begin
     returning id into recorded;
   end if;
 
-  if recorded is not null and record_alert.notification is not null then
+  if recorded is not null and record_alert.notification is not null
+     and (record_alert.notification = 'resolved' or coalesce(claimed_rule.silenced_until <= present, true)) then
     update alerts set notified_at = present where id = recorded;
     foreach wanted in array receivers loop
       continue when record_alert.notification = 'repeat' and exists (

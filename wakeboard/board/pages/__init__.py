@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.board.pages import (
+    alert_silence,
     alerts,
     audit,
     backfills,
@@ -40,6 +41,7 @@ ROUTES: list[Route] = [
     *bulk.ROUTES,
     *backfills.ROUTES,
     alerts.alerts,
+    *alert_silence.ROUTES,
     audit.audit,
     *limits.ROUTES,
     *pauses.ROUTES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.alerts.rules.alert_rules import CONDITIONS, seconds_of
-from wakeboard.alerts.rules.evaluation import unmeasured_after
+from wakeboard.alerts.rules.evaluation import is_evaluated, silence_in_words, unmeasured_after
 from wakeboard.alerts.rules.links import page_behind
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 PAGE_SIZE: Final = 25
 DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another version of a rule
-SILENT_AFTER: Final = timedelta(minutes=3)  # since a process claimed an evaluation of a rule
 LONGEST_WITHIN_S: Final = 366 * 86_400
 LARGEST_VALUE: Final = 1e10  # about 300 years
 _COUNTED: Final = {
@@ -42,7 +41,8 @@ _COUNTED: Final = {
 class AlertItem:
     """An alert as the page shows it. `value`: what its rule measured, as text. `path`, `query`: what is behind it.
 
-    `receivers`: those of its rule, with the newest delivery to each, or None.
+    `receivers`: those of its rule, with the newest delivery to each, or None. `silence`, `is_unevaluated`: as in
+    RuleItem, of an open alert.
     """
 
     alert: ShownAlert
@@ -50,19 +50,23 @@ class AlertItem:
     path: str
     query: Mapping[str, str]
     receivers: Sequence[tuple[str, Delivery | None]]
+    silence: str
+    is_unevaluated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RuleItem:
     """A rule as the page shows it. `fields`: as a file declares them. `other`: those of another version, or none.
 
-    `is_silent`: no process evaluates it. `is_failing`: its evaluations fail.
+    `is_unevaluated`: no process evaluates it. `is_failing`: its evaluations fail.
+    `silence`: how long it is silenced, or "".
     """
 
     rule: RuleRow
     fields: Sequence[tuple[str, str]]
     other: Sequence[tuple[str, str]]
-    is_silent: bool
+    is_unevaluated: bool
+    silence: str
     is_failing: bool
 
 
@@ -89,7 +93,8 @@ async def alerts(request: BoardRequest) -> Page:
     async def read(conn: AsyncConnection) -> AlertsModel:
         return await read_alerts_page(conn, namespaces, before)
 
-    return Page("alerts.html", await request.read(("alerts", namespaces, before), read), "Alerts")
+    model = await request.read(("alerts", namespaces, before), read)
+    return Page("alerts.html", model, "Alerts", may=await request.permissions(None))
 
 
 async def read_alerts_page(
@@ -103,8 +108,8 @@ async def read_alerts_page(
     now = await Listings(conn).now()
     return AlertsModel(
         now=now,
-        open=[item_of(alert, deliveries) for alert in open_alerts],
-        resolved=[item_of(alert, deliveries) for alert in resolved[:PAGE_SIZE]],
+        open=[item_of(alert, deliveries, now) for alert in open_alerts],
+        resolved=[item_of(alert, deliveries, now) for alert in resolved[:PAGE_SIZE]],
         rules=[rule_item(rule, now) for rule in await queries.rules()] if before is None else [],
         heartbeats=await queries.heartbeats() if before is None else [],
         restricted=namespaces is not None,
@@ -113,13 +118,23 @@ async def read_alerts_page(
     )
 
 
-def item_of(alert: ShownAlert, deliveries: Sequence[Delivery]) -> AlertItem:
+def item_of(alert: ShownAlert, deliveries: Sequence[Delivery], now: datetime) -> AlertItem:
     """An alert with its deliveries and links."""
     rule = readable(alert.definition)
     path, query = page_behind(rule, alert.opened_at) if rule else ("", {})
     sent = {each.receiver: each for each in deliveries if each.alert_id == alert.id}
     names = list(dict.fromkeys([*rule.get("receivers", []), *sent]))
-    return AlertItem(alert, value_text(rule, alert.value), path, query, [(name, sent.get(name)) for name in names])
+    receivers = [(name, sent.get(name)) for name in names]
+    is_open = alert.resolved_at is None
+    return AlertItem(
+        alert,
+        value_text(rule, alert.value),
+        path,
+        query,
+        receivers,
+        silence=silence_in_words(alert.silenced_until, now) if is_open else "",
+        is_unevaluated=is_open and not is_evaluated(alert.evaluated_at, now),
+    )
 
 
 def readable(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +180,8 @@ def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
         rule,
         fields,
         () if other == fields else other,
-        is_silent=now - rule.evaluated_at > SILENT_AFTER,
+        is_unevaluated=not is_evaluated(rule.evaluated_at, now),
+        silence=silence_in_words(rule.silenced_until, now),
         is_failing=now - (rule.unmeasured_since or now) > unmeasured_after(rule.definition),
     )
 

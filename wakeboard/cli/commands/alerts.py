@@ -21,6 +21,7 @@ EXAMPLES = (
     "wakeboard alerts --all               resolved ones too",
     "wakeboard alerts check alerts.yaml   check a file with alert rules",
     "wakeboard alerts test team           send a test message to a receiver",
+    "wakeboard alerts silence dead-runs --for 1h",
 )
 COLUMNS = (Column("RULE"), Column("SEVERITY"), Column("OPENED"), Column("RESOLVED"), Column("SUMMARY", shrinks=True))
 
@@ -54,13 +55,19 @@ def command(
 
 
 def _cells(row: AlertRow, now: datetime) -> list[str]:
+    from wakeboard.alerts.rules.evaluation import is_evaluated, silence_in_words
     from wakeboard.text.humanize import relative
 
+    notes = list[str]()
+    if row.resolved_at is None and (silence := silence_in_words(row.silenced_until, now)):
+        notes.append(f"silenced {silence}")
+    if row.resolved_at is None and not is_evaluated(row.evaluated_at, now):
+        notes.append("no process evaluates its rule any more")
     examples = f": {'; '.join(row.examples)}" if row.examples else ""
     return [
         row.rule,
         row.severity,
         relative(row.opened_at, now),
         relative(row.resolved_at, now),
-        f"{row.summary}{examples}",
+        "".join(f"[{note}] " for note in notes) + f"{row.summary}{examples}",
     ]

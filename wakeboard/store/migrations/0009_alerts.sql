@@ -8,6 +8,7 @@ create table alert_rules (
   unmeasured_since timestamptz,
   other_definition jsonb,
   other_at         timestamptz,
+  silenced_until   timestamptz,                        -- infinity: until its open alert is resolved
   constraint alert_rule_is_named_in_up_to_63_characters check (char_length(name) between 1 and 63),
   constraint severity_is_info_warning_or_critical check (severity in ('info', 'warning', 'critical')),
   constraint "definition_is_an_object_of_at_most_8_KiB" check (jsonb_typeof(definition) = 'object' and pg_column_size(definition) <= 8192),
@@ -22,6 +23,7 @@ comment on column alert_rules.unmeasured_since is
   'the first claim since the newest evaluation that succeeded; null if no process has claimed the rule since then';
 comment on column alert_rules.other_definition is
   'another version of the rule, which a process had at other_at: processes have different files, or the file has changed';
+comment on column alert_rules.silenced_until is 'openings and repeats are held back until then; infinity: until the open alert is resolved';
 
 create table alerts (
   id          bigint generated always as identity primary key,

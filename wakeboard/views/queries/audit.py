@@ -43,6 +43,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "set_limit",
     "set_rate_limit",
     "set_retention",
+    "silence_alert",
 )
 SOURCES = ("board", "cli", "kubectl", "sql", "up")
 
@@ -53,7 +54,7 @@ class AuditRow:
 
     `action`: the name of the SQL function. `actor` and `source` (cli, board, kubectl, up, sql): who acted through which
     program, as the program said. `database_user`: whom Postgres let in. `new_run_id`: the run that a replay created.
-    `scope`: of a pause; a limit key; the source of a removal; the receiver of a test. `detail`: see
+    `scope`: of a pause; a limit key; the source of a removal; the receiver of a test; a silenced rule. `detail`: see
     docs/sql-functions.md, Audit.
     """
 
