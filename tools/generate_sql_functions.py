@@ -43,7 +43,7 @@ SECTIONS: Final = {
     "Operators": "list_definitions lacks_tick sync_definitions filter_due_definitions remove_definitions"
     " request_removal suspend_definitions pop_changed_definitions run_annotation_action"
     " acquire_leadership release_leadership"
-    " register_leader_session release_dead_leadership require_leadership claim_alert_delivery finish_alert_delivery"
+    " require_leadership claim_alert_delivery finish_alert_delivery"
     " report_worker_terminated",
     "Viewers": "run_facts",
     "Autoscalers": "backlog",

@@ -67,7 +67,6 @@ class Leadership:
         )
         self._store: OperatorStore | None = None  # on the open connection, once it listens
         self._receives_notifications = False
-        self._session_term = 0  # the term that is tied to the session of this connection
         self._check_requested = asyncio.Event()
         self._stopped = False
 
@@ -118,26 +117,16 @@ class Leadership:
         requested_at = boottime()
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             store = await self._open()
-            is_standby = self.state is None or not self.state.is_leader
-            if is_standby and await store.release_dead_leadership(self._source):
-                log.info("the leader of %s has lost its database session", self._source)
             state = await store.acquire_leadership(self._source, self.identity, self._release, self._lease_s)
-            if (
-                state.is_leader
-                and self._session_term != state.term
-                and await store.register_leader_session(self._source, state.term)
-            ):
-                self._session_term = state.term
         if state.is_leader:
             self._valid_until = requested_at + self._lease_s * 2 / 3
-        elif self._session_term:
+        elif self.state is not None and self.state.is_leader:
             await self._close()  # and with it the advisory lock of the earlier term
         self._record(state)
 
     async def _open(self) -> OperatorStore:
         store = await self._connection.store()
         if store is not self._store:
-            self._session_term = 0
             self._receives_notifications = await store.listen_for_released_leadership()
             self._store = store
         return store

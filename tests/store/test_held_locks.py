@@ -199,8 +199,6 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "run_annotation_action": ("run_annotation_action({schedule_free}, 'run-now', 't')",),
     "acquire_leadership": ("acquire_leadership('k8s:one', 'me', '1', 15)",),
     "release_leadership": ("release_leadership('k8s:one', 1)",),
-    "register_leader_session": ("register_leader_session('k8s:one', 1, 1)",),
-    "release_dead_leadership": ("release_dead_leadership('k8s:one')",),
     "require_leadership": ("require_leadership('k8s:one', term) from acquire_leadership('k8s:one', 'me', '1', 15)",),
     "claim_alert_delivery": ("claim_alert_delivery(7, 'default', '{team}')",),
     "finish_alert_delivery": (

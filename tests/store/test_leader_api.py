@@ -95,47 +95,39 @@ def test_a_leader_suspended_in_a_transaction_delays_no_other_operator(admin: Sql
         admin.sql("select 1")
 
 
-def hold_by_session(client: SqlClient, term: int, pid: int | None = None) -> bool:
-    client_pid = pid or client.value("select pg_backend_pid()")
-    return client.value("select register_leader_session('k8s:one', %s, %s)", term, client_pid)
-
-
-def end_dead(client: SqlClient) -> bool:
-    return client.value("select release_dead_leadership('k8s:one')")
+def lead_by_session(client: SqlClient, holder: str) -> bool:
+    """Leads as `holder` over a connection without a pooler. Whether it does."""
+    query = "select is_leader from acquire_leadership('k8s:one', %s, '1.0', 300, pg_backend_pid())"
+    return client.value(query, holder)
 
 
 def test_a_leader_whose_session_ended_is_succeeded_before_its_lease_lapses(database: str, other: SqlClient) -> None:
     with psycopg.connect(database, autocommit=True, options="-c search_path=wakeboard") as leader:
-        leader.execute("select * from acquire_leadership('k8s:one', 'ann', '1.0', 300)")
-        query = "select register_leader_session('k8s:one', term, pg_backend_pid()) from leadership"
-        assert leader.execute(query).fetchone() == (True,)
-        assert not end_dead(other), "its session lives"
-        assert lead(other, "bob")[1:] == (False, "ann")
-    while not end_dead(other):  # the server ends a session soon after its connection
+        for _ in range(2):  # it renews, too
+            leader.execute("select acquire_leadership('k8s:one', 'ann', '1.0', 300, pg_backend_pid())")
+        assert lead(other, "bob")[1:] == (False, "ann"), "its session lives"
+    while not lead_by_session(other, "bob"):  # the server ends a session soon after its connection
         pass
-    assert lead(other, "bob")[1:] == (True, "bob")
-    assert not end_dead(other), "the new leader holds by no session yet"
+    assert other.value("select has_session from leadership")
 
 
 def test_through_a_pooler_only_the_lease_counts(admin: SqlClient, other: SqlClient) -> None:
     """A pooler shows its clients numbers of its own, and its sessions outlive them."""
-    term, *_ = lead(admin, "ann")
-    assert not hold_by_session(admin, term, pid=1)
-    assert not end_dead(other)
+    admin.sql("select acquire_leadership('k8s:one', 'ann', '1.0', 300, 1)")
+    assert not admin.value("select has_session from leadership")
+    assert lead(other, "bob")[1:] == (False, "ann")
 
 
-def test_a_term_that_is_over_holds_no_session(admin: SqlClient, other: SqlClient) -> None:
-    former, *_ = lead(admin, "ann")
+def test_a_session_of_a_former_leader_keeps_nobody_from_leading(admin: SqlClient, other: SqlClient) -> None:
+    assert lead_by_session(admin, "ann")
     admin.sql(LAPSE)
-    term, *_ = lead(other, "bob")
-    assert not hold_by_session(admin, former)
-    assert hold_by_session(other, term)
+    assert lead_by_session(other, "bob")
+    assert not other.value("select has_session from leadership"), "the former one has the lock until it closes"
+    assert not lead_by_session(admin, "ann")
 
 
 def test_a_standby_that_polls_writes_nothing(admin: SqlClient, other: SqlClient) -> None:
-    term, *_ = lead(admin, "ann")
-    hold_by_session(admin, term)
+    assert lead_by_session(admin, "ann")
     before = admin.sql("select xmin, xmax, ctid from leadership")
-    assert not end_dead(other)
-    assert lead(other, "bob") == (term, False, "ann")
+    assert not lead_by_session(other, "bob")
     assert admin.sql("select xmin, xmax, ctid from leadership") == before

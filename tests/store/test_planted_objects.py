@@ -284,9 +284,7 @@ async def act_as_operator(dsn: str) -> None:
         store = OperatorStore(conn)
         await store.installation()
         assert await store.listen_for_released_leadership() in {True, False}
-        await store.release_dead_leadership("s")
         led = await store.acquire_leadership("s", "me", "1", 60)
-        await store.register_leader_session("s", led.term)
         await store.is_removal_confirmed("s")
         leader_store = LeaderStore(conn, "s", led.term)
         calls = maintenance(leader_store) | synchronization(leader_store) | administration(AdminStore(conn))

@@ -61,23 +61,18 @@ class OperatorStore(MaintenanceStore):
     """Calls that an operator makes without being the leader."""
 
     async def acquire_leadership(self, source: str, holder: str, release: str, lease_s: int) -> LeadershipState:
-        """Becomes the leader if there is none, or renews the own lease. Returns the current leader."""
+        """Becomes the leader if there is none, or renews the own lease. Returns the current leader.
+
+        Another operator may lead as soon as this connection ends, unless a pooler is between.
+        """
         columns = "term, is_leader, leader, leader_release, expires_in_s"
-        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s)"
-        return LeadershipState(*(await self._rows(query, source, holder, release, lease_s))[0])
+        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s, %s)"
+        values = (source, holder, release, lease_s, self.conn.info.backend_pid)
+        return LeadershipState(*(await self._rows(query, *values))[0])
 
     async def release_leadership(self, source: str, term: int) -> bool:
         """Ends this leadership at once."""
         return await self._value("select wakeboard.release_leadership(%s, %s)", source, term)
-
-    async def register_leader_session(self, source: str, term: int) -> bool:
-        """Lets a standby take over as soon as this connection ends. False: it waits until the lease expires."""
-        pid = self.conn.info.backend_pid
-        return await self._value("select wakeboard.register_leader_session(%s, %s, %s)", source, term, pid)
-
-    async def release_dead_leadership(self, source: str) -> bool:
-        """Ends the leadership of a leader whose connection has ended."""
-        return await self._value("select wakeboard.release_dead_leadership(%s)", source)
 
     async def listen_for_released_leadership(self) -> bool:
         """Listens for released leaderships. False: the connection goes through a pooler and receives none."""
