@@ -118,6 +118,7 @@ def test_a_credential_at_a_cut_is_masked() -> None:
         "https://{}@host/path",
         "ghp_{}",
         "hvs.{}",
+        "eyJ0eXAi.{}",
     ],
 )
 def test_no_part_of_a_long_credential_is_shown(form: str, longest: int, keep: Literal["start", "end", "both"]) -> None:
@@ -125,3 +126,9 @@ def test_no_part_of_a_long_credential_is_shown(form: str, longest: int, keep: Li
     shown = redact(text, longest, keep)
     assert "aB3x" not in shown
     assert len(shown) <= longest
+
+
+@pytest.mark.parametrize("keep", ["start", "end", "both"])
+def test_a_long_word_without_a_credential_is_shown(keep: Literal["start", "end", "both"]) -> None:
+    """Where its beginning is not shown, only as much is masked as a credential may be long."""
+    assert redact("x" * 40_000, 16_000, keep).count("x") > 16_000 - MARGIN - 100

@@ -23,6 +23,7 @@ MASK: Final = "***"
 
 MAX_SHOWN: Final = 16_000  # characters of a log message, a stack or an error that are shown
 MARGIN: Final = 4_096  # characters behind a cut that are searched, too: half a credential may not be recognised
+ENDING: Final = ".aaaaaaaa@"  # of any credential whose rule needs one: the dot of a JWT, the @ of a URL
 WORD_END: Final = r"[\s\"'&<>]"  # no token contains one of these
 AFTER: Final = 5  # characters behind a match that say whether it is prose
 
@@ -31,8 +32,8 @@ def redact(text: str, longest: int = MAX_SHOWN, keep: Literal["start", "end", "b
     """At most `longest` characters of `text`, with each part that looks like a credential replaced by `***`.
 
     Names and hosts stay. `keep`: the part of a longer text that is shown; `both` leaves out the middle. A word that
-    goes on for more than MARGIN characters behind a cut is replaced, too. A credential that contains spaces, such as a
-    header or a private key, is not recognised if it begins so far before the part that is shown.
+    begins more than MARGIN characters before the part that is shown may be a credential: up to MARGIN shown characters of
+    it are replaced. A credential that contains spaces, such as a header or a private key, is not recognised there.
     """
     if len(text) <= longest + MARGIN:
         text = _masked(text)
@@ -49,21 +50,18 @@ def redact(text: str, longest: int = MAX_SHOWN, keep: Literal["start", "end", "b
 
 
 def _start(text: str, length: int) -> str:
-    masked = _masked(text[: length + MARGIN])
-    torn = _word_length(masked[::-1]) if length + MARGIN < len(text) else 0
-    return (masked[: len(masked) - torn] + MASK * bool(torn))[:length]
+    ending = ENDING if length + MARGIN < len(text) else ""
+    return _masked(text[: length + MARGIN] + ending).removesuffix(ending)[:length]
 
 
 def _end(text: str, length: int) -> str:
-    masked = _masked(text[-length - MARGIN :])
-    torn = _word_length(masked) if length + MARGIN < len(text) else 0
-    return (MASK * bool(torn) + masked[torn:])[-length:]
-
-
-def _word_length(text: str) -> int:
-    """The length of the word that `text` begins with. If a cut tore it, it may be a part of a credential."""
-    end = re.search(WORD_END, text)
-    return end.start() if end else len(text)
+    read = length + MARGIN
+    masked = _masked(text[-read:])
+    if read < len(text):
+        word = re.search(WORD_END, masked)
+        torn = min(word.start() if word else len(masked), 2 * MARGIN)
+        masked = MASK * bool(torn) + masked[torn:]
+    return masked[-length:]
 
 
 def _masked(text: str) -> str:

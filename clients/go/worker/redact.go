@@ -16,22 +16,25 @@ type maskRule struct {
 }
 
 const (
-	margin = 4_096 // bytes behind a cut that are searched, too: half a credential may not be recognised
-	after  = 5     // bytes behind a match that say whether it is prose
+	margin = 4_096        // bytes behind a cut that are searched, too: half a credential may not be recognised
+	ending = ".aaaaaaaa@" // of any credential whose rule needs one: the dot of a JWT, the @ of a URL
+	after  = 5            // bytes behind a match that say whether it is prose
 )
 
 // redact returns the first bytes of text, at most longest, with each part that looks like a credential replaced by ***.
 func redact(text string, longest int) string {
 	torn := len(text) > longest+margin
-	text = text[:min(len(text), longest+margin)]
+	if torn {
+		text = text[:longest+margin] + ending
+	}
 	lower := strings.ToLower(text)
 	for _, rule := range maskRules {
 		if slices.ContainsFunc(rule.words, func(word string) bool { return strings.Contains(lower, word) }) {
 			text = rule.mask(text)
 		}
 	}
-	if torn { // the last word may be a part of a credential
-		text = text[:strings.LastIndexAny(text, " \t\r\n\"'&<>")+1] + "***"
+	if torn {
+		text = strings.TrimSuffix(text, ending)
 	}
 	return text[:min(len(text), longest)]
 }

@@ -10,18 +10,16 @@ export interface MaskRule {
 }
 
 const MARGIN = 4_096; // characters behind a cut that are searched, too: half a credential may not be recognised
+const ENDING = ".aaaaaaaa@"; // of any credential whose rule needs one: the dot of a JWT, the @ of a URL
 const AFTER = 5; // characters behind a match that say whether it is prose
 
 /** The first characters of the text, with each part that looks like a credential replaced by `***`. */
 export function redact(text: string, longest: number): string {
-  const torn = text.length > longest + MARGIN;
-  text = text.slice(0, longest + MARGIN);
+  const ending = text.length > longest + MARGIN ? ENDING : "";
+  text = text.slice(0, longest + MARGIN) + ending;
   const lower = text.toLowerCase();
   for (const rule of MASK_RULES) if (rule.words.some((word) => lower.includes(word))) text = mask(rule, text);
-  if (!torn) return text.slice(0, longest);
-  let end = text.length; // of the words before the last one, which may be a part of a credential
-  while (end && !/[\s"'&<>]/.test(text[end - 1]!)) end--;
-  return (text.slice(0, end) + "***").slice(0, longest);
+  return (ending && text.endsWith(ending) ? text.slice(0, -ending.length) : text).slice(0, longest);
 }
 
 function mask(rule: MaskRule, text: string): string {
