@@ -33,17 +33,19 @@ type EnqueueOptions struct {
 	TraceState     string
 }
 
-// Enqueued names a run. Pass both to the SQL functions get_run and cancel_run. UUID is empty if another database role
-// enqueued the run that has the key.
+// Enqueued names a run. Pass ID and UUID to the SQL functions get_run and cancel_run. Status is that of an earlier run
+// (queued, running, failed or dead, which keeps its key), and empty if it has ended. UUID and Status are empty if another
+// database role enqueued the run that has the key.
 type Enqueued struct {
 	ID      int64
 	UUID    string
 	Created bool
+	Status  string
 }
 
 // Enqueue creates a run in the transaction of tx. The run exists if, and only if, tx commits.
 func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, options EnqueueOptions) (run Enqueued, err error) {
-	const sql = "select id, coalesce(uuid::text, ''), created from wakeboard.enqueue($1::text, $2::text::jsonb, queue => nullif($3::text, '')," +
+	const sql = "select id, coalesce(uuid::text, ''), created, coalesce(status, '') from wakeboard.enqueue($1::text, $2::text::jsonb, queue => nullif($3::text, '')," +
 		" priority => nullif($4::integer, 0), run_at => nullif($5::timestamptz, '0001-01-01 00:00:00Z'), idempotency_key => nullif($6::text, '')," +
 		" limit_key => nullif($7::text, ''), max_attempts => nullif($8::integer, 0), timeout_s => nullif($9::integer, 0)," +
 		" unique_for => nullif($10::integer, 0), unique_by => $11::text[]," +
@@ -55,6 +57,6 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 	}
 	err = tx.QueryRow(ctx, sql, jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
 		options.LimitKey, options.MaxAttempts, math.Ceil(options.Timeout.Seconds()), math.Ceil(options.UniqueFor.Seconds()), options.UniqueBy,
-		options.Replace, options.After, options.TraceParent, options.TraceState).Scan(&run.ID, &run.UUID, &run.Created)
+		options.Replace, options.After, options.TraceParent, options.TraceState).Scan(&run.ID, &run.UUID, &run.Created, &run.Status)
 	return run, err
 }

@@ -55,7 +55,7 @@ def test_the_enqueued_run_has_the_values_of_the_options(cli: Cli, sample: Sample
     assert sample.sql(f"{row} from wakeboard.job_runs") == [("mail", {"to": "ada"}, "post", 5, "k1", "smtp", True)]
 
 
-def test_the_same_idempotency_key_enqueues_one_run(cli: Cli):
+def test_the_same_idempotency_key_enqueues_one_run(cli: Cli, sample: SampleStore):
     first = cli("enqueue", "mail", "{}", "--key", "k1", "--json").json
     again = cli("enqueue", "mail", "{}", "--key", "k1", "--json").json
 
@@ -64,6 +64,8 @@ def test_the_same_idempotency_key_enqueues_one_run(cli: Cli):
     assert "already has this key" in cli("enqueue", "mail", "{}", "--key", "k1").out
     refused = cli("enqueue", "mail", '{"other": 1}', "--key", "k1")
     assert (refused.code, "which has another payload" in refused.err) == (1, True)
+    sample.fail(first["id"], outcome="discarded")
+    assert "a dead run, 1, absorbed it" in cli("enqueue", "mail", "{}", "--key", "k1").out
 
 
 def test_a_unique_window_keeps_or_replaces_the_run_that_waits(cli: Cli, sample: SampleStore):

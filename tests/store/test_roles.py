@@ -216,10 +216,10 @@ ONE_RUN = ("idempotency_key => 'order-42'", "unique_for => 3600")
 @pytest.mark.parametrize("named", ONE_RUN)
 def test_a_key_gives_no_right_to_the_run_of_another_role(applications: tuple[SqlClient, SqlClient], named: str) -> None:
     shop, mail = applications
-    enqueue = f"select id, uuid, created from enqueue('ping', {named})"
-    ((run, uuid, _),) = shop.sql(enqueue)
-    assert mail.sql(enqueue) == [(run, None, False)]
-    assert shop.sql(enqueue) == [(run, uuid, False)]
+    enqueue = f"select id, uuid, created, status from enqueue('ping', {named})"
+    ((run, uuid, *_),) = shop.sql(enqueue)
+    assert mail.sql(enqueue) == [(run, None, False, None)]
+    assert shop.sql(enqueue) == [(run, uuid, False, "queued")]
 
 
 @pytest.mark.parametrize("named", ONE_RUN)

@@ -33,6 +33,29 @@ def test_other_values_of_a_kept_run_do_not_change(application: Connection, admin
     assert admin.sql(query) == [({"customer": 7, "since": 1}, 3, True)]
 
 
+@pytest.mark.parametrize("ending", ["succeeded", "cancelled", "dead", "discarded"])
+@pytest.mark.parametrize("equal", [{**HOUR, "if_exists": "keep"}, {**HOUR, "if_exists": "replace"}, {"idempotency_key": "7"}])
+def test_the_run_that_absorbs_a_call_is_named_with_its_status(
+    application: Connection, admin: SqlClient, worker: SqlClient, ending: str, equal: dict[str, Any]
+) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7}, **equal)
+    assert wakeboard.enqueue(application, "ping", {"customer": 7}, **equal).status == first.status == "queued"
+    if ending == "cancelled":
+        admin.cancel(first.id)
+    elif ending == "succeeded":
+        worker.complete(worker.claims(first.id))
+    else:
+        worker.fail(worker.claims(first.id), outcome="discarded")
+        if ending == "discarded":
+            admin.discard(first.id)
+    again = wakeboard.enqueue(application, "ping", {"customer": 7}, **equal)
+    status = "dead" if ending == "dead" else None
+    assert again == (first.id, first.uuid, False, status)
+    job = Job("ping", {"customer": 7}, idempotency_key=equal.pop("idempotency_key", None))
+    assert wakeboard.enqueue_many(application, [job], **equal) == [(first.id, False, status)]
+    assert admin.column("select id from all_runs") == [first.id]
+
+
 def test_a_window_of_another_job_type_or_without_one_does_not_count(application: Connection, admin: SqlClient) -> None:
     wakeboard.enqueue(application, "ping", {"customer": 7})
     assert sync(application, 7).created

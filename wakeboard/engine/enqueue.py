@@ -40,11 +40,11 @@ _NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
 # They run in the caller's session, with the caller's search_path. A call sends the later arguments only if it needs
 # them: a database that has not been migrated yet does not know them.
 _CALL: LiteralString = """
-select id, uuid, created
+select id, uuid, created, status
   from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s"""
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
 _CALL_MANY: LiteralString = """
-select id, created
+select id, created, status
   from wakeboard.enqueue_many(
          %b::pg_catalog.text[],
          array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
@@ -79,13 +79,15 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 class Enqueued(NamedTuple):
     """A run that an application enqueued.
 
-    `created` is False if it is an earlier run, which has the idempotency key or the unique values. `uuid` is None if
-    another database role enqueued it.
+    `created` is False if it is an earlier run, which has the idempotency key or the unique values. `status` is then
+    queued, running, failed or dead, or None if it has ended. `uuid` and `status` are None if another database role
+    enqueued it.
     """
 
     id: int
     uuid: UUID | None
     created: bool
+    status: str | None
 
 
 class EnqueuedJob(NamedTuple):
@@ -93,6 +95,7 @@ class EnqueuedJob(NamedTuple):
 
     id: int
     created: bool
+    status: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,9 @@ export interface EnqueueOptions {
 }
 
 /** `id` is a 64-bit number as text. Pass `id` and `uuid` to the SQL functions `get_run` and `cancel_run`.
- * `uuid` is null if another database role enqueued the run that has the key. */
-export type Enqueued = { id: string; uuid: string | null; created: boolean };
+ * `status` of an earlier run is null if it has ended: a dead one has not, and keeps its key. `uuid` and `status` are null
+ * if another database role enqueued the run that has the key. */
+export type Enqueued = { id: string; uuid: string | null; created: boolean; status: "queued" | "running" | "failed" | "dead" | null };
 
 /** Enqueue a run. It exists if, and only if, the transaction of `query` commits. */
 export async function enqueue(query: Query, jobType: string, payload: Json = {}, options: EnqueueOptions = {}): Promise<Enqueued> {
@@ -50,7 +51,7 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
   ];
   const named = given.filter(([, , value]) => value != null);
   const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");
-  const sql = `select id::text, uuid::text, created from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
+  const sql = `select id::text, uuid::text, created, status from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
   const answer: any = await query(sql, [jobType, JSON.stringify(payload), ...named.map(([, , value]) => String(value))]);
   return (answer.rows ?? answer)[0];
 }

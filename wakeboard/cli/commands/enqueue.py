@@ -150,6 +150,8 @@ def command(
         print_message(f"run {enqueued.id} is queued: {job_type}, {when}.")
     elif replaced:
         print_message(f"run {enqueued.id} was waiting; it has this payload now, {when}.")
+    elif enqueued.status == "dead":
+        print_message(f"a dead run, {enqueued.id}, absorbed it; no run was enqueued: `wakeboard retry {enqueued.id}`.")
     elif unique_for_s is None:
         print_message(f"run {enqueued.id} already has this key; no run was enqueued.")
     else:

@@ -1,11 +1,12 @@
 -- for: client, worker, operator
--- Enqueues a run in the caller's transaction and returns its id and uuid. Job types that begin with `wakeboard.` are refused (22023): the
--- product itself makes their runs. `run_at` null: due now. `priority`: 1 to 5, 5 first.
+-- Enqueues a run in the caller's transaction and returns its id, uuid and status. Job types that begin with `wakeboard.` are refused (22023):
+-- the product itself makes their runs. `run_at` null: due now. `priority`: 1 to 5, 5 first.
 -- A null in place of another argument than the job type means its default. Raises 22023 if `backoff_cap_s` is below `backoff_base_s`, also
 -- if the backoff is 'fixed'.
 -- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
 -- the key retention after it ended. Raises WB002 if the key belongs to a run with another payload.
--- The uuid of an earlier run is null unless the caller acts as the role that enqueued it, or as a member of this role.
+-- The status of an earlier run is null if it has ended: a dead one has not, and keeps its key. Uuid and status of an earlier run are null unless
+-- the caller acts as the role that enqueued it, or as a member of this role.
 -- With `unique_for` (seconds), one run of the job type has the values of the payload's keys `unique_by` (at most 16 names; null: the whole
 -- payload) from when it is enqueued until `unique_for` has passed. Calls within this time return it with created = false, even if it has
 -- ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new payload and `run_at` while it is queued or failed; its
@@ -28,7 +29,7 @@ create or replace function wakeboard.enqueue(
   backoff_base_s integer default 10, backoff_cap_s integer default 3600,
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
   traceparent text default null, tracestate text default null, after bigint[] default null)
-returns table (id bigint, uuid uuid, created boolean) language plpgsql security definer
+returns table (id bigint, uuid uuid, created boolean, status text) language plpgsql security definer
 as $$
 #variable_conflict use_column
 declare
@@ -36,6 +37,7 @@ declare
   new_uuid uuid := gen_random_uuid();
   hash text;
   known job_keys;
+  usable boolean;                      -- the caller may use the run of the key
 begin
   if job_type is null or job_type like 'wakeboard.%' or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
      or unique_for is not null or unique_by is not null or if_exists <> 'keep'
@@ -49,7 +51,7 @@ begin
         select * from enqueue(job_type, payload, queue, priority, run_at, idempotency_key, limit_key, max_attempts, timeout_s, backoff,
                               backoff_base_s, backoff_cap_s, unique_for, unique_by, if_exists, traceparent, tracestate)
       )
-      select made.id, made.uuid, made.created from made where wait_for_runs(made.id, case when made.created then after end);
+      select made.* from made where wait_for_runs(made.id, case when made.created then after end);
       return;
     end if;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
@@ -68,7 +70,7 @@ begin
       where unique_for is not null or unique_by is not null or if_exists <> 'keep';
     perform queue::queue_name, limit_key::limit_key_name;     -- also if the run exists
     return query
-    select run_id, run_uuid, false
+    select run_id, run_uuid, false, run_status
       from unique_run(enqueue.job_type::job_type_name, unique_key(coalesce(payload, '{}')::run_payload, unique_by), unique_for, new_id, new_uuid,
                       coalesce(if_exists = 'replace', false), coalesce(payload, '{}'), coalesce(enqueue.run_at, statement_timestamp()));
     if found then
@@ -103,7 +105,9 @@ begin
               'the idempotency key %L of %s belongs to run %s, which has another payload',
               enqueue.idempotency_key, enqueue.job_type, known.run_id);
           end if;
-          return query select known.run_id, case when may_use_run_of(known.created_by) then known.run_uuid end, false;
+          usable := may_use_run_of(known.created_by);
+          return query select known.run_id, case when usable then known.run_uuid end, false,
+                              (select status::text from job_runs where usable and id = known.run_id);
           return;
         end if;                              -- the key was deleted between the two statements: try again
       end loop;
@@ -123,6 +127,7 @@ begin
   id := new_id;
   uuid := new_uuid;
   created := true;
+  status := 'queued';
   return next;                             -- takes half the time of RETURN QUERY
 end
 $$;

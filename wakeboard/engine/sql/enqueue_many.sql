@@ -1,6 +1,6 @@
 -- for: client, worker, operator
 -- Enqueues many runs in one statement: all or none. The arrays have equal lengths; an array that is null means the default for all runs.
--- Returns id and created in the order of the arrays. Idempotency keys work as in `enqueue`, also between runs of one call.
+-- Returns id, created and status in the order of the arrays, as `enqueue` does. Idempotency keys work as in `enqueue`, also between runs of one call.
 -- So do `unique_for`, `unique_by` and `if_exists`, which are the same for all runs, as are `traceparent` and `tracestate`.
 -- `after`: a JSON array with one element for each run: null, or the ids of the runs that it waits for, as in `enqueue`.
 -- Example:
@@ -12,7 +12,7 @@ create or replace function wakeboard.enqueue_many(
   max_attempts integer default 5, timeout_s integer default 600,
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
   traceparent text default null, tracestate text default null, after jsonb default null)
-returns table (id bigint, created boolean) language plpgsql security definer
+returns table (id bigint, created boolean, status text) language plpgsql security definer
 set jit = off
 set work_mem = '64MB'                       -- for the copies of the rows that the trigger of job_runs checks
 as $$
@@ -45,7 +45,7 @@ begin
         from enqueue_many(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, max_attempts, timeout_s,
                           unique_for, unique_by, if_exists, traceparent, tracestate) as made
     )
-    select run.id, run.created
+    select run.id, run.created, run.status
       from run
      where wait_for_runs(run.id, case when run.created and jsonb_typeof(after -> (run.place - 1)::integer) = 'array'
                                       then array(select parent::bigint from jsonb_array_elements_text(after -> (run.place - 1)::integer) as parent) end)
@@ -60,7 +60,7 @@ begin
     ), recorded as materialized (
       select record_trace_context(array(select run.id from run where run.created), enqueue_many.traceparent, enqueue_many.tracestate)
     )
-    select run.id, run.created from run cross join recorded order by run.place;
+    select run.id, run.created, run.status from run cross join recorded order by run.place;
     return;
   elsif array_ndims(job_types) > 1 then
     raise exception using errcode = '22023', message = 'job_types has more than one dimension; write one job type for each run';
@@ -107,7 +107,7 @@ begin
       select distinct on (job_type, key) * from job
        order by job_type, key, case when if_exists = 'replace' then -place else place end   -- two callers with the same keys do not deadlock
     ), answer as materialized (
-      select chosen.*, known.run_id
+      select chosen.*, known.run_id, known.run_status
         from chosen
         left join lateral unique_run(
           chosen.job_type::job_type_name, chosen.key, unique_for, chosen.id, md5(seed || chosen.id)::uuid,
@@ -122,7 +122,8 @@ begin
              coalesce(answer.queue, 'default'), answer.job_type, coalesce(answer.payload, '{}'), answer.limit_key
         from answer where answer.run_id is null order by answer.place
     )
-    select coalesce(answer.run_id, answer.id), answer.run_id is null and job.is_first
+    select coalesce(answer.run_id, answer.id), answer.run_id is null and job.is_first,
+           case when answer.run_id is null then 'queued' else answer.run_status end
       from job join answer on answer.job_type = job.job_type and answer.key = job.key
      order by job.place;
     return;
@@ -134,7 +135,7 @@ begin
     select md5(seed || job.place)::uuid, checked_timeout, checked_attempts, base, cap, normal, default_queue,
            case when job.job_type is not null then checked_type end, coalesce(job.payload, '{}')
       from unnest(job_types, payloads) with ordinality as job (job_type, payload, place)
-    returning run.id, true;
+    returning run.id, true, 'queued';
     return;
   end if;
   if idempotency_keys is null then
@@ -146,7 +147,7 @@ begin
            coalesce(job.payload, '{}'), job.limit_key
       from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys)
              as job (job_type, payload, queue, priority, run_at, limit_key)
-    returning run.id, true;
+    returning run.id, true, 'queued';
     return;
   end if;
 
@@ -182,14 +183,14 @@ begin
   ), other as materialized (
     select * from job where not made
   ), answer as (
-    select job.place, job.id, true as created from job where made
+    select job.place, job.id, true as created, 'queued' as status from job where made
     union all
-    select other.place, known.id, known.created
+    select other.place, known.id, known.created, known.status
       from other
      cross join lateral enqueue(other.job_type, coalesce(other.payload, '{}'), coalesce(other.queue, 'default'),
                                 coalesce(other.priority, 3), other.run_at, other.key, other.limit_key,
                                 enqueue_many.max_attempts, enqueue_many.timeout_s) as known
   )
-  select answer.id, answer.created from answer order by answer.place;
+  select answer.id, answer.created, answer.status from answer order by answer.place;
 end
 $$;

@@ -1,5 +1,5 @@
 -- internal (called by enqueue and enqueue_many)
--- Returns the run that has this unique key, with its uuid if the caller may use it. No row: the run `new_id`, which the caller creates, has
+-- Returns the run that has this unique key, with its uuid and, unless it has ended, its status, if the caller may use it. No row: the run `new_id`, which the caller creates, has
 -- it now, for `unique_for` seconds.
 -- With `replaces`, a returned run that waits gets `payload` and `run_at`, and its window begins again. It keeps its crashes, and the
 -- effects that it has done; steps whose results come from another payload are forgotten.
@@ -8,12 +8,13 @@
 
 create or replace function wakeboard.unique_run(
   job_type text, key bytea, unique_for integer, new_id bigint, new_uuid uuid, replaces boolean, payload jsonb, run_at timestamptz)
-returns table (run_id bigint, run_uuid uuid) language plpgsql security definer
+returns table (run_id bigint, run_uuid uuid, run_status text) language plpgsql security definer
 as $$
 #variable_conflict use_column
 declare
   known job_unique_keys;
   waiting job_runs;
+  usable boolean;
   ends_at timestamptz := statement_timestamp() + make_interval(secs => unique_for);
 begin
   loop
@@ -40,7 +41,8 @@ begin
       end if;
       continue;                            -- another caller was first
     end if;
-    if replaces and not may_use_run_of(known.created_by) then
+    usable := may_use_run_of(known.created_by);
+    if replaces and not usable then
       raise exception using errcode = '42501', message = format(
         'the run %s with these unique values belongs to the role %s, which alone may replace it; grant it to your role, or leave out'
         ' if_exists', known.run_id, known.created_by);
@@ -58,7 +60,8 @@ begin
         perform pg_notify('wakeboard', '');
       end if;
     end if;
-    return query select known.run_id, case when may_use_run_of(known.created_by) then known.run_uuid end;
+    return query select known.run_id, case when usable then known.run_uuid end,
+                        (select status::text from job_runs where usable and id = known.run_id);
     return;
   end loop;
 end
