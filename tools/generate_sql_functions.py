@@ -33,7 +33,7 @@ SECTIONS: Final = {
     " run_bulk_action_batch cancel_bulk_action plan_backfill create_backfill pause_backfill resume_backfill"
     " cancel_backfill",
     "Workers": "register_worker claim claim_oldest advance_scan due_limit_keys claim_limited quarantined_since"
-    " claim_quarantined next_due trace_contexts alert_delivery renew complete complete_many fail release still_leased"
+    " claim_quarantined next_due trace_contexts alert_delivery renew complete fail release still_leased"
     " deregister_worker backoff run_states",
     "Handlers, under a lease": "once effect step consume pause_limit run_results",
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits create_partitions"

@@ -32,7 +32,7 @@ class Outcome(Exception):
 
     def __init__(self, word, delay_s=None, error_type="", text="", result=None):
         self.word, self.delay_s, self.error_type, self.text, self.result = word, delay_s, error_type, text, result
-        functions = {"succeeded": "complete_many", "failed": "fail", "timed_out": "fail", "discarded": "fail"}
+        functions = {"succeeded": "complete", "failed": "fail", "timed_out": "fail", "discarded": "fail"}
         self.function = functions.get(word, "release")
 
 
@@ -222,7 +222,7 @@ class Worker:
         for function, runs in batches.items():
             ids, epochs = array(run.id for run in runs), array(run.epoch for run in runs)
             words, delays = [run.outcome.word for run in runs], [run.outcome.delay_s for run in runs]
-            if function == "complete_many":
+            if function == "complete":
                 values = {"epochs": epochs, "results": json.dumps({run.id: run.outcome.result for run in runs})}
             elif function == "fail":
                 types, texts = [run.outcome.error_type for run in runs], [run.outcome.text for run in runs]
@@ -238,4 +238,4 @@ class Worker:
             for run in runs:
                 if (run.id,) not in locked and self.held.get(run.id) is run:
                     del self.held[run.id]
-                    self.succeeded += function == "complete_many" and (run.id,) not in refused
+                    self.succeeded += function == "complete" and (run.id,) not in refused

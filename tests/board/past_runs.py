@@ -43,7 +43,7 @@ def retried_run(worker: SqlClient) -> int:
     worker.effect(lease, "mail:43")
     worker.effect(lease, "mail:43", done=True)
     result = f'{{"{run_id}": {{"sent": 9223372036854775808, "rate": 0.10, "api_key": "s3cr3t"}}}}'
-    worker.value("select complete(%s, %s, %s, %s::text::jsonb)", worker.worker_id, [lease.id], lease.epoch, result)
+    worker.value("select complete(%s, %s, %s, %s::text::jsonb)", worker.worker_id, [lease.id], [lease.epoch], result)
     return run_id
 
 

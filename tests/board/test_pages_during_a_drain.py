@@ -36,7 +36,7 @@ select count(*) from wakeboard.enqueue_many(array_fill('send_mail'::text, '{6000
 FINISH = """
 with taken as (
   select array_agg(id order by id) as ids from (select id from wakeboard.job_runs order by id limit 1000) as run)
-select wakeboard.complete(7, ids, 1, '{}') from taken
+select wakeboard.complete(7, ids, array_fill(1, array[1000])::bigint[], '{}') from taken
 """
 LEASE = """
 update wakeboard.job_runs set status = 'running', locked_by = 7, lease_epoch = 1, attempts = 1, started_at = now(),

@@ -99,9 +99,8 @@ class SampleStore:
 
     def succeed(self, run: int, result: Any = None) -> None:
         epoch = self.claim(run)
-        refused = self.sql(
-            "select wakeboard.complete(%s, %s::bigint[], %s, %s)", WORKER, [run], epoch, json.dumps({run: result})
-        )
+        query = "select wakeboard.complete(%s, array[%s::bigint], array[%s::bigint], %s)"
+        refused = self.sql(query, WORKER, run, epoch, json.dumps({run: result}))
         assert not refused
 
     def fail(self, run: int, error: str = "no luck", *, outcome: str = "failed", delay_s: float | None = 600.0) -> None:

@@ -61,7 +61,7 @@ def test_ticks_that_have_run_need_again(cli: Cli, sample: SampleStore):
     close_day(sample)
     cli("backfill", "close-day", "--from", "2026-01-01", "--to", "2026-01-03")
     sample.sql("select wakeboard.claim_limited(77, 60, '{default}', '{report}', '{backfill:1}', 1)")
-    sample.sql("select wakeboard.complete(77, '{1}', lease_epoch) from wakeboard.job_runs where id = 1")
+    sample.sql("select wakeboard.complete(77, '{1}', array[lease_epoch]) from wakeboard.job_runs where id = 1")
     result = cli("backfill", "close-day", "--from", "2026-01-01", "--to", "2026-01-03")
     assert result.code == 1
     assert result.err == (
@@ -95,7 +95,7 @@ def test_watch_ends_with_the_backfill(cli: Cli, sample: SampleStore):
     close_day(sample)
     cli("backfill", "close-day", "--from", "2026-01-01", "--to", "2026-01-02")
     sample.sql("select wakeboard.claim_limited(77, 60, '{default}', '{report}', '{backfill:1}', 1)")
-    sample.sql("select wakeboard.complete(77, '{1}', lease_epoch) from wakeboard.job_runs where id = 1")
+    sample.sql("select wakeboard.complete(77, '{1}', array[lease_epoch]) from wakeboard.job_runs where id = 1")
     assert (cli("backfill", "1", "--watch").code, cli("backfill", "1", "--watch").out) == (0, "1 of 1 done.\n")
     cli("backfill", "close-day", "--from", "2026-01-02", "--to", "2026-01-04")
     cli("backfill", "2", "--cancel")

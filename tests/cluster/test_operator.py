@@ -168,7 +168,7 @@ def test_counts_are_written_within_seconds_by_default(env: Environment, tmp_path
             ((run,),) = wait_for(lambda: env.sql("select id from job_runs"), why=lambda: operator.log)
             env.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
             wait_for(lambda: env.status("report").get("running") == 1, within_s=20)
-            env.sql("select complete(7, array[%s::bigint], (select lease_epoch from job_runs))", run)
+            env.sql("select complete(7, array[%s::bigint], array(select lease_epoch from job_runs))", run)
             wait_for(lambda run=run: env.status("report").get("lastRun", {}).get("id") == run, within_s=20)
             assert env.status("report")["running"] == 0
 

@@ -52,7 +52,7 @@ FAULTS = (
         "the epoch of the claim is not sent",
         "retry",
         "the run did not succeed",
-        {"complete_many($1, $2, $3,": "complete_many($1, $2, array[cardinality($3::bigint[])]::bigint[],"},
+        {"complete($1, $2, $3,": "complete($1, $2, array[cardinality($3::bigint[])]::bigint[],"},
     ),
     Fault(
         "a completion is sent after the lease has expired",

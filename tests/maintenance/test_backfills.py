@@ -38,7 +38,7 @@ async def test_a_backfill_flows_through_the_graph_once(store: MaintenanceStore) 
     assert made.total == 31
     while await runs(store):
         for run, epoch in [*await claim(store), *await claim(store, limited=True)]:
-            await rows(store, "select complete(7, %s, %s)", [run], epoch)
+            await rows(store, "select complete(7, %s, %s)", [run], [epoch])
         await enqueue_dependents(store)
     found = await rows(
         store, "select schedule, array_agg(scheduled_for order by scheduled_for) from all_runs group by 1"

@@ -49,7 +49,7 @@ async def succeed(store: MaintenanceStore) -> None:
     """Executes every run that is due."""
     await rows(store, "update job_runs set run_at = now() - interval '1 s' where run_at < '2999-12-31 00:00+00'")
     for run, epoch in await claim(store):
-        await rows(store, "select complete(7, %s, %s)", [run], epoch)
+        await rows(store, "select complete(7, %s, %s)", [run], [epoch])
 
 
 async def drain(store: MaintenanceStore) -> None:

@@ -48,7 +48,7 @@ def succeed(worker: SqlClient, *ids: int, result: str | None = None) -> None:
     """Executes runs; no other run may be due."""
     for one in lease(worker, *ids):
         results = None if result is None else f'{{"{one.id}": {result}}}'
-        worker.sql("select complete(%s, %s, %s, %s)", worker.worker_id, [one.id], one.epoch, results)
+        worker.sql("select complete(%s, %s, %s, %s)", worker.worker_id, [one.id], [one.epoch], results)
 
 
 def die(worker: SqlClient, run: int) -> None:

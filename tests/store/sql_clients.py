@@ -160,7 +160,7 @@ class SqlClient:
         given = None if results is None else json.dumps(results)
         timed = (ids, *_repeated(ages, len(leases))) if ages else (None, None, None)
         return self.column(
-            "select complete_many(%s, %s, %s, %s::text::jsonb, %s::bigint[], %s::real[], %s::real[])",
+            "select complete(%s, %s, %s, %s::text::jsonb, %s::bigint[], %s::real[], %s::real[])",
             *(self.worker_id, ids, epochs, given, *timed),
         )
 

@@ -47,7 +47,9 @@ def die(worker: SqlClient, run: int, epoch: int) -> None:
 
 
 def succeed(worker: SqlClient, run: int, epoch: int) -> None:
-    assert worker.sql("select complete(%s, array[%s]::bigint[], %s)", worker.worker_id, run, epoch) == []
+    assert (
+        worker.sql("select complete(%s, array[%s]::bigint[], array[%s]::bigint[])", worker.worker_id, run, epoch) == []
+    )
 
 
 def end(worker: SqlClient, run: int, *, dead: bool) -> None:

@@ -124,8 +124,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "renew(71, 3600, {leased}, '{1,1}', '{1,1}', '{0.5,0.5}')",
         "select progress = 0.5 from job_runs where id = {leased_free}",
     ),
-    "complete": ("complete(71, {leased}, 1)", status("leased", "succeeded")),
-    "complete_many": ("complete_many(71, {leased}, '{1,1}')", status("leased", "succeeded")),
+    "complete": ("complete(71, {leased}, '{1,1}')", status("leased", "succeeded")),
     "fail": (
         "fail(71, {leased}, '{1,1}', '{failed,failed}', '{E,E}', '{e,e}', '{s,s}', '{null,null}')",
         status("leased", "failed"),
@@ -255,7 +254,7 @@ def make(admin: SqlClient, side: str) -> dict[str, int]:
     made["parents tick"] = tick(admin, made["parent"])
     admin.sql(f"update job_runs set {RUNNING}, locked_by = 70 where id = %s", made["parents tick"])
     for kind in ("past", "ended", "parents tick"):
-        assert admin.column("select complete(70, %s, 1)", [made[kind]]) == []
+        assert admin.column("select complete(70, %s, '{1}')", [made[kind]]) == []
     admin.sql("select effect(71, %s, 1, 'mail'), step(71, %s, 1, 'Send')", made["leased"], made["leased"])
     return made
 

@@ -144,7 +144,7 @@ def test_hot_functions_scan_indexes(admin: SqlClient, worker: SqlClient, explain
         "claim_quarantined": worker.claim_quarantined,
         "quarantined_since": lambda: worker.sql("select quarantined_since(%s, '{ping}')", queues),
         "renew": lambda: worker.renew(*leases, age_s=1.0),
-        "complete_many": lambda: worker.complete(*leases[:10]),
+        "complete": lambda: worker.complete(*leases[:10]),
         "fail": lambda: worker.fail(*leases[10:20]),
         "release": lambda: worker.release(*leases[20:30]),
         "backlog": lambda: worker.sql("select backlog(%s, 99999)", queues),
@@ -160,7 +160,7 @@ def test_hot_functions_scan_indexes(admin: SqlClient, worker: SqlClient, explain
     for call, found in plans.items():
         assert any(map(reads_runs, found)), f"{call}: no plan was logged"
         assert faults(found) == [], call
-    for call in ("claim", "claim_oldest", "claim_limited", "complete_many"):
+    for call in ("claim", "claim_oldest", "claim_limited", "complete"):
         assert sorted_runs(plans[call]) == [], call
     assert worker.renew(*leases[30:]) == {}
 

@@ -29,7 +29,7 @@ def test_retries_and_other_queues_count_among_the_starts(
 ) -> None:
     """Five workers claim by the shared key and by the key of a schedule, and end each run in a random way."""
     fail = "select fail(%s, array[%s]::bigint[], array[%s]::bigint[], '{failed}', '{E}', '{e}', '{x}', '{0}')"
-    complete = "select complete(%s, array[%s]::bigint[], %s)"
+    complete = "select complete(%s, array[%s]::bigint[], array[%s]::bigint[])"
     definition = admin.define(policy="Queue", limit_key="api")
     admin.sql("select set_rate_limit('api', %s, 1, %s)", rate, burst)
     admin.sql("select enqueue('ping', limit_key => 'api', max_attempts => 50) from generate_series(1, 1500)")

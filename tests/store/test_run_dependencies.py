@@ -58,10 +58,10 @@ def test_a_parent_that_ends_while_its_child_is_enqueued_frees_it(
     with admin.conn.transaction():
         ship = admin.enqueue(after=[pay])
         refused = meanwhile.submit(
-            worker.sql, "select complete(%s, %s, %s)", worker.worker_id, [pay], one.epoch
+            worker.sql, "select complete(%s, %s, %s)", worker.worker_id, [pay], [one.epoch]
         ).result()
     if refused:  # it waits for 200 ms, and the worker reports again
-        worker.sql("select complete(%s, %s, %s)", worker.worker_id, [pay], one.epoch)
+        worker.sql("select complete(%s, %s, %s)", worker.worker_id, [pay], [one.epoch])
     assert pass_on(worker).started == 1
     assert [each.id for each in lease(worker, ship)] == [ship]
 
@@ -76,7 +76,7 @@ def test_a_replay_reads_the_results_of_the_first_ones_parents(admin: SqlClient, 
         ship = admin.value("select new_id from replay(%s)", [ship])
         (run,) = lease(worker, ship)
         assert worker.value("select run_results(%s, %s, %s)", worker.worker_id, run.id, run.epoch) == [7]
-        worker.sql("select complete(%s, %s, %s)", worker.worker_id, [run.id], run.epoch)
+        worker.sql("select complete(%s, %s, %s)", worker.worker_id, [run.id], [run.epoch])
 
 
 def test_a_locked_run_stops_no_other_run_that_waits(admin: SqlClient, worker: SqlClient, other: SqlClient):

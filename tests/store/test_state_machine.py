@@ -54,7 +54,7 @@ WRONG: Final = (
     ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
     ("claim_limited", "free_slots(turn.shared_key),", "turn_count,", LIMITS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
-    ("complete_many", "and locked_by = worker and has_dependents is null", "and has_dependents is null", ()),
+    ("complete", "= any (free) and locked_by = worker\n", "= any (free)\n", ()),
     (
         "fail",
         "and job_attempts.outcome in ('cancelled', case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end)",  # noqa: E501

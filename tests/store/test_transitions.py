@@ -29,7 +29,7 @@ def _table() -> list[tuple[str, str, str]]:
 
 EPOCHS = "array(select greatest(lease_epoch, 1) from wakeboard.all_runs where id = 1)"
 FAIL = f"select wakeboard.fail(7, '{{1}}', {EPOCHS}, '{{%s}}', '{{E}}', '{{e}}', '{{s}}', '{{null}}')"
-COMPLETE = f"select wakeboard.complete(7, '{{1}}', ({EPOCHS})[1])"
+COMPLETE = f"select wakeboard.complete(7, '{{1}}', {EPOCHS})"
 STEPS_TO = {
     "queued": [],
     "running": ["claim"],

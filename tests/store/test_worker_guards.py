@@ -224,7 +224,7 @@ def test_a_result_that_no_client_can_read_is_stored_as_text(admin: SqlClient, wo
     run = admin.enqueue()
     (lease,) = worker.claim(1)
     query = f"select complete(%s, %s, %s, jsonb_build_object(%s::text, {result}))"
-    assert worker.sql(query, worker.worker_id, [lease.id], lease.epoch, str(run)) == []
+    assert worker.sql(query, worker.worker_id, [lease.id], [lease.epoch], str(run)) == []
     stored = admin.value("select result from job_run_history where id = %s", run)
     assert isinstance(stored, str)
     assert len(stored) <= 8000

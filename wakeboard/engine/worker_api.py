@@ -229,7 +229,7 @@ _CLAIM_QUARANTINED: Final = (
     "select * from wakeboard.claim_quarantined(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
 )
 _COMPLETE: Final = (
-    "select wakeboard.complete_many("
+    "select wakeboard.complete("
     "%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text::pg_catalog.jsonb, %s::bigint[], %s::real[], %s::real[])"
 )
 _RENEW: Final = (

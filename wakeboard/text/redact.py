@@ -32,8 +32,8 @@ def redact(text: str, longest: int = MAX_SHOWN, keep: Literal["start", "end", "b
     """At most `longest` characters of `text`, with each part that looks like a credential replaced by `***`.
 
     Names and hosts stay. `keep`: the part of a longer text that is shown; `both` leaves out the middle. A word that
-    begins more than MARGIN characters before the part that is shown may be a credential: up to MARGIN shown characters of
-    it are replaced. A credential that contains spaces, such as a header or a private key, is not recognised there.
+    begins more than MARGIN characters before the part that is shown may be a credential: up to MARGIN shown characters
+    of it are replaced. A credential that contains spaces, such as a header or a private key, is not recognised there.
     """
     if len(text) <= longest + MARGIN:
         text = _masked(text)

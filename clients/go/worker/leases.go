@@ -34,7 +34,7 @@ const (
 	// transaction.
 	refusedBy = "select id, id in (select wakeboard.still_leased(@worker::bigint, @ids::bigint[], @epochs::bigint[])) from "
 	// Handlers that took no measurable time, and ended a moment ago, are not timed: it would cost the database a tenth.
-	complete = refusedBy + `(select wakeboard.complete_many(@worker::bigint, array_agg(id), array_agg(epoch), jsonb_object_agg(id, result::jsonb) filter (where result is not null),
+	complete = refusedBy + `(select wakeboard.complete(@worker::bigint, array_agg(id), array_agg(epoch), jsonb_object_agg(id, result::jsonb) filter (where result is not null),
 			coalesce(array_agg(id) filter (where timed), '{}'), coalesce(array_agg(began) filter (where timed), '{}'), coalesce(array_agg(ended) filter (where timed), '{}')) as id
 		from unnest(@ids::bigint[], @epochs::bigint[], @results::text[], @began::real[], @ended::real[]) as report (id, epoch, result, began, ended)
 		cross join lateral (values (began > 0.25 or began - ended >= 0.001)) as measured (timed)) as refused`

@@ -450,7 +450,7 @@ export class Worker {
       // Those that took no measurable time, and ended a moment ago, are not timed: it would cost the database a tenth.
       const timed = group.filter(({ startedAt, endedAt }) => now - startedAt > 0.25 || endedAt - startedAt >= 0.001);
       const values = [this.id, ids, epochs, object, timed.map(({ row }) => row.id), ...ages(timed)];
-      return [`${selectRefused}complete_many($1, $2, $3, $4::text::jsonb, $5, $6, $7) as id`, values];
+      return [`${selectRefused}complete($1, $2, $3, $4::text::jsonb, $5, $6, $7) as id`, values];
     }
     if (kind === "fail") {
       const columns = ["outcome", "type", "error", "stack", "delay"].map(column);

@@ -19,7 +19,8 @@ begin
     raise exception using errcode = '22023', message = format('run %s is not a delivery of an alert', run_id);
   end if;
   if outcome = 'sent' then
-    refused := (select complete(worker, array[run_id::bigint], epoch, case when result is not null then jsonb_build_object(run_id::text, result) end));
+    refused := (select complete(worker, array[run_id::bigint], array[epoch::bigint],
+                                case when result is not null then jsonb_build_object(run_id::text, result) end));
   elsif outcome = 'failed' then
     refused := (select fail(worker, array[run_id::bigint], array[epoch::bigint], array['failed'], array[error_type], array[error], array[''],
                             array[delay_s]));

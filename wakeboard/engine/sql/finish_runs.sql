@@ -1,10 +1,9 @@
--- internal (called by cancel, complete, discard, fail, reap and others)
+-- internal (called by cancel, discard, fail, reap and others)
 -- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
--- of the request to cancel it, if there was one. `results` and the times: as in `complete`. Notes the end of runs that others may wait for;
--- a skipped run has none.
+-- of the request to cancel it, if there was one. Notes the end of runs that others may wait for; a skipped run has none. `complete` does the
+-- same for runs that succeeded.
 
-create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text, results jsonb default null,
-  timed_ids bigint[] default null, started_s_ago real[] default null, ended_s_ago real[] default null)
+create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text)
 returns void language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off set jit = off
 as $$
@@ -16,29 +15,24 @@ begin
   ), ended as (
     insert into ended_runs (run_id, definition_id, scheduled_for, outcome)
     select id, case when trigger <> 'manual' and scheduled_for = date_trunc('second', scheduled_for) then definition_id end,   -- see note_dead_runs
-           scheduled_for,
-           case final_status when 'succeeded' then 'succeeded' else 'ended' end
+           scheduled_for, 'ended'
       from gone where has_dependents and final_status <> 'skipped'
   )
   insert into job_run_history (
     id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
     queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
-    failed_at, error_type, last_error, reason, result)
+    failed_at, error_type, last_error, reason)
   select
-    id, uuid, scheduled_for, run_at, created_at,
-    case when timed_ids is null then started_at
-         else greatest(started_at, statement_timestamp() - make_interval(secs => least(greatest(started_s, 0), 2678400))) end,
-    greatest(started_at, (select date_trunc('week', statement_timestamp(), 'UTC')),     -- the partition of this week exists
-             statement_timestamp() - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400))),
+    id, uuid, scheduled_for, run_at, created_at, started_at,
+    greatest(started_at, statement_timestamp()),
     locked_by, lease_epoch, final_status, trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
     queue, job_type, payload, definition_id, definition_generation, schedule, coalesce(shared_limit_key, limit_key),
     idempotency_key,
     failed_at, error_type, last_error,
-    case final_status when 'cancelled' then coalesce(cancel_reason, why) else why end,
-    case when results is not null then stored_result(results -> id::text) end
-  from gone left join unnest(timed_ids, started_s_ago, ended_s_ago) as timed (timed_id, started_s, ended_s) on timed_id = id;
+    case final_status when 'cancelled' then coalesce(cancel_reason, why) else why end
+  from gone;
   if final_status = 'cancelled' then           -- ticks that did not run may be part of another backfill
     with gone as (
       delete from backfill_ticks where run_id = any (ids) returning backfill_id
