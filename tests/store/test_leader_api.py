@@ -61,6 +61,23 @@ def test_a_leader_suspended_past_its_lease_gets_a_new_term(admin: SqlClient) -> 
     assert not acts(admin, former)
 
 
+@pytest.mark.parametrize("had_leader", [False, True])
+def test_a_leader_whose_term_the_database_lost_writes_nothing(
+    admin: SqlClient, other: SqlClient, had_leader: bool
+) -> None:
+    """A failover to a standby without the commit: both became the leader of the same former state."""
+    if had_leader:
+        lead(admin, "zoe")
+        admin.sql(LAPSE)
+    admin.sql("begin")
+    lost, *led = lead(admin, "ann")
+    admin.sql("rollback")
+    term, *led_again = lead(other, "bob")
+    assert (led, led_again) == ([True, "ann"], [True, "bob"])
+    assert not acts(admin, lost)
+    assert acts(other, term)
+
+
 def test_a_released_leadership_is_taken_over_at_once(admin: SqlClient, other: SqlClient) -> None:
     former, *_ = lead(admin, "ann")
     assert admin.value("select release_leadership('k8s:one', %s)", former) is True
