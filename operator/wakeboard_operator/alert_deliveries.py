@@ -39,7 +39,7 @@ MAX_ERROR: Final = 2_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DeliveryOutcome:
     """What to report of a delivery: see `finish_alert_delivery`."""
 
     delivery: ClaimedDelivery
@@ -57,7 +57,7 @@ class AlertDeliveries:
         self._sender = AlertSender(settings)
         self._worker = (int.from_bytes(os.urandom(8), "big") >> 1) or 1
         self._sending: dict[asyncio.Task[None], ClaimedDelivery] = {}
-        self._unreported: list[Outcome] = []
+        self._unreported: list[DeliveryOutcome] = []
         self._ended = asyncio.Event()
 
     async def run(self, store: LeaderStore) -> None:
@@ -100,7 +100,7 @@ class AlertDeliveries:
             self._unreported.append(outcome_of(delivery, error))
             log.warning("delivery %d to %s: %s", delivery.run_id, receiver, redact(str(error), MAX_ERROR))
         else:
-            self._unreported.append(Outcome(delivery, "sent", result=result | {"by": "operator"}))
+            self._unreported.append(DeliveryOutcome(delivery, "sent", result=result | {"by": "operator"}))
             log.info("no worker delivers alerts: delivered run %d to %s", delivery.run_id, receiver)
 
     def _end(self, sending: asyncio.Task[None]) -> None:
@@ -135,18 +135,18 @@ class AlertDeliveries:
             await asyncio.wait(self._sending, timeout=FINISH_WITHIN_S)
         for sending, delivery in tuple(self._sending.items()):
             if sending.cancel():
-                self._unreported.append(Outcome(delivery, "released"))
+                self._unreported.append(DeliveryOutcome(delivery, "released"))
         await self._report(store)
 
 
-def outcome_of(delivery: ClaimedDelivery, error: Exception) -> Outcome:
+def outcome_of(delivery: ClaimedDelivery, error: Exception) -> DeliveryOutcome:
     """What to report of a delivery that raised an error. It is not discarded: a worker may have what is missing."""
     match error:
         case Snooze():
-            return Outcome(delivery, "released", delay_s=error.seconds)
+            return DeliveryOutcome(delivery, "released", delay_s=error.seconds)
         case DatabaseUnavailable():
-            return Outcome(delivery, "released", delay_s=DISCONNECTED_DELAY_S)
+            return DeliveryOutcome(delivery, "released", delay_s=DISCONNECTED_DELAY_S)
         case _:
             text = printable(redact(str(error), MAX_ERROR))[:MAX_ERROR]
             delay_s = error.seconds if isinstance(error, RetryAfter) else None
-            return Outcome(delivery, "failed", (type(error).__name__, text), delay_s)
+            return DeliveryOutcome(delivery, "failed", (type(error).__name__, text), delay_s)

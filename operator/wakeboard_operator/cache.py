@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wakeboard_operator.event_budget import EventBudget
-    from wakeboard_operator.problems import Problem
+    from wakeboard_operator.problems import ScheduleProblem
     from wakeboard_operator.resources import Key, Resource
 
 
@@ -25,7 +25,7 @@ class CachedResource:
 
     resource: Resource
     status_text: bytes
-    problem: Problem | None = None
+    problem: ScheduleProblem | None = None
     definition_id: int | None = None
     written_at: float = 0.0  # time.monotonic() of our last status write
     written: int | None = None  # the hash of the status after that write
@@ -84,7 +84,7 @@ class ResourceCache:
         """Returns all resources, in no order."""
         return list(self._known.values())
 
-    def observe(self, found: Resource, problem: Problem | None) -> bool:
+    def observe(self, found: Resource, problem: ScheduleProblem | None) -> bool:
         """Stores the observed resource. Returns True if its resourceVersion or its problem changed."""
         old = self._known.get(found.key)
         if old is not None and old.resource.uid == found.uid and _older(found, old.resource):

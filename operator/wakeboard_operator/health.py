@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wakeboard_operator.leadership import Leadership
     from wakeboard_operator.metrics import Metrics
     from wakeboard_operator.reconciler import Reconciler
-    from wakeboard_operator.watch import Supervisor
+    from wakeboard_operator.watch import WatchSupervisor
 
 HEARTBEAT_TIMEOUT_S: Final = 30.0  # the event loop records a heartbeat every second
 RESYNC_TIMEOUT_INTERVALS: Final = 3  # times reconcile_seconds
@@ -22,7 +22,7 @@ class Health:
     """The health of this process. `reconciler` is that of the current term, `problem` why the last list failed."""
 
     def __init__(
-        self, leadership: Leadership, supervisor: Supervisor, metrics: Metrics, reconcile_seconds: float
+        self, leadership: Leadership, supervisor: WatchSupervisor, metrics: Metrics, reconcile_seconds: float
     ) -> None:
         self._leadership, self._supervisor, self._metrics = leadership, supervisor, metrics
         self._reconcile_seconds = reconcile_seconds

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.leadership import Leadership
-    from wakeboard_operator.watch import Supervisor
+    from wakeboard_operator.watch import WatchSupervisor
 
 BACKLOG_WITHIN_S = 60
 """What becomes due within as many seconds counts as work: a pod needs them to start."""
@@ -131,7 +131,7 @@ class Metrics:
         self._restarts_counted = self._stalls_counted = 0
         self._first_at: datetime | None = None
 
-    def text(self, leadership: Leadership, supervisor: Supervisor) -> bytes:
+    def text(self, leadership: Leadership, supervisor: WatchSupervisor) -> bytes:
         """Returns the page in the Prometheus format."""
         self.leader.set(leadership.is_leader())
         self.term.set(leadership.term)

@@ -47,7 +47,7 @@ from wakeboard_operator.reconciler import Reconciler
 from wakeboard_operator.status_writer import StatusWriter
 from wakeboard_operator.tracing import span
 from wakeboard_operator.wake_cleanup import not_started_in_time
-from wakeboard_operator.watch import PendingChanges, Supervisor
+from wakeboard_operator.watch import PendingChanges, WatchSupervisor
 from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
         leadership = Leadership(
             settings.dsn.get_secret_value(), source, settings.leader_lease_seconds, settings.release
         )
-        supervisor = Supervisor(settings.namespaces, PendingChanges(asyncio.get_running_loop()))
+        supervisor = WatchSupervisor(settings.namespaces, PendingChanges(asyncio.get_running_loop()))
         metrics = Metrics()
         health = Health(leadership, supervisor, metrics, settings.reconcile_seconds)
         try:
@@ -162,7 +162,7 @@ class Operator:
         cluster: Cluster,
         source: str,
         leadership: Leadership,
-        supervisor: Supervisor,
+        supervisor: WatchSupervisor,
         metrics: Metrics,
         health: Health,
     ) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from wakeboard_operator.problems import FOREIGN, Problem
+from wakeboard_operator.problems import FOREIGN, ScheduleProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,14 +45,14 @@ class Ownership:
         """Stores which schedules have a live row in this database."""
         self._rows = {(each.namespace, each.name): each.uid for each in known if not each.removed}
 
-    def problem(self, found: Resource) -> Problem | None:
+    def problem(self, found: Resource) -> ScheduleProblem | None:
         """Returns why this operator does not run the schedule, or None if it is ours."""
         other = self._owner(found)
         if other is None:
             self._other_owners.pop(found.key, None)
             return None
         self._other_owners[found.key] = other
-        return Problem(
+        return ScheduleProblem(
             FOREIGN,
             f"It was run by another database (installation {other}). This operator uses installation"
             f" {self._installation}, so it does not run here. If that database is gone or is not to run it any more,"

@@ -9,7 +9,7 @@ NOT_ALLOWED: Final = "NotAllowed"  # the tenancy policy does not allow it
 FOREIGN: Final = "OtherInstallation"  # another database runs it
 
 
-class Problem(NamedTuple):
+class ScheduleProblem(NamedTuple):
     """The reason and message of a condition. The message says what to write instead."""
 
     reason: str

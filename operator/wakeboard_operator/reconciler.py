@@ -26,7 +26,7 @@ from wakeboard.schedules.sync import sync
 from wakeboard.text.humanize import counted
 from wakeboard_operator.missing_schedules import MissingSchedules
 from wakeboard_operator.ownership import Ownership
-from wakeboard_operator.problems import FOREIGN, INVALID, Problem
+from wakeboard_operator.problems import FOREIGN, INVALID, ScheduleProblem
 from wakeboard_operator.resources import KIND
 from wakeboard_operator.tenancy import tenancy_problem
 from wakeboard_operator.watch import Deleted
@@ -222,7 +222,7 @@ class Reconciler:
                 declared[each.key] = read
         return declared, changed
 
-    def _record_owner_reply(self, found: Resource, problem: Problem | None) -> None:
+    def _record_owner_reply(self, found: Resource, problem: ScheduleProblem | None) -> None:
         """Records that an operator of another installation has repaired a status that this one wrote."""
         known = self.cache.get(found.key)
         if problem is None or problem.reason != FOREIGN or known is None or not known.written_at:
@@ -231,7 +231,7 @@ class Reconciler:
             return
         self.ownership.others.record_repair(self.ownership.other_owner(found.key), time.monotonic())
 
-    def _read(self, found: Resource) -> tuple[DesiredSchedule | None, Problem | None]:
+    def _read(self, found: Resource) -> tuple[DesiredSchedule | None, ScheduleProblem | None]:
         if (problem := self.ownership.problem(found)) is not None:
             return None, problem
         document = {
@@ -243,7 +243,7 @@ class Reconciler:
         try:
             spec = load_job_schedule(document, "").spec
         except InvalidSchedule as error:
-            return None, Problem(INVALID, " ".join(f"{each.removeprefix(': ')}." for each in error.problems))
+            return None, ScheduleProblem(INVALID, " ".join(f"{each.removeprefix(': ')}." for each in error.problems))
         problem = tenancy_problem(self._settings.tenancy, found.namespace, spec.queue, spec.job_type)
         if problem is not None:
             return None, problem
@@ -255,7 +255,7 @@ class Reconciler:
         for full_name, why in report.failed.items():
             key = _key(full_name)
             if (known := self.cache.get(key)) is not None:
-                known.problem = Problem(INVALID, f"{why}.")
+                known.problem = ScheduleProblem(INVALID, f"{why}.")
         rows = await store.list_definitions(self._source)
         self.ownership.rows(rows)
         for known in rows:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.views.queries.schedule_state import ScheduleState
-    from wakeboard_operator.problems import Problem
+    from wakeboard_operator.problems import ScheduleProblem
     from wakeboard_operator.resources import Resource
     from wakeboard_operator.status_models import Action, Result
 
@@ -51,7 +51,7 @@ class Owner(NamedTuple):
 
 def status_of(
     resource: Resource,
-    problem: Problem | None,
+    problem: ScheduleProblem | None,
     facts: ScheduleState | None,
     before: JobScheduleStatus | None,
     owner: Owner,
@@ -145,7 +145,7 @@ def _transition_key(status: JobScheduleStatus) -> tuple[object, ...]:
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 
-def _ready(resource: Resource, problem: Problem | None, facts: ScheduleState | None) -> _Answer:
+def _ready(resource: Resource, problem: ScheduleProblem | None, facts: ScheduleState | None) -> _Answer:
     if problem is not None:
         kept = f" Generation {facts.generation} stays in force." if facts else ""
         return _Answer("False", problem.reason, problem.message + kept)
@@ -156,7 +156,7 @@ def _ready(resource: Resource, problem: Problem | None, facts: ScheduleState | N
     return _Answer("True", "Synced", f"Generation {resource.generation} is synced.")
 
 
-def _stalled(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
+def _stalled(problem: ScheduleProblem | None, facts: ScheduleState | None) -> _Answer:
     if problem is not None:
         return _Answer("True", problem.reason, problem.message)
     if facts is not None and facts.schedule_error:
@@ -173,7 +173,7 @@ def _circuit_text(facts: ScheduleState) -> str:
     return f"{died} {probe} To continue now: `wakeboard resume schedule {full_name(facts)}`."
 
 
-def _suspended(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
+def _suspended(problem: ScheduleProblem | None, facts: ScheduleState | None) -> _Answer:
     if facts is None and problem is not None:
         return _Answer("False", "NotInForce", "No valid spec has been synced: it does not run.")
     if facts is not None and facts.paused:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from wakeboard_operator.problems import NOT_ALLOWED, Problem
+from wakeboard_operator.problems import NOT_ALLOWED, ScheduleProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Tenant(BaseModel):
     job_types: list[str] = Field(default=["*"], min_length=1)
 
 
-def tenancy_problem(tenancy: Sequence[Tenant], namespace: str, queue: str, job_type: str) -> Problem | None:
+def tenancy_problem(tenancy: Sequence[Tenant], namespace: str, queue: str, job_type: str) -> ScheduleProblem | None:
     """Returns why a schedule is not allowed, or None. Without a policy everything is allowed."""
     if not tenancy:
         return None
@@ -38,7 +38,7 @@ def tenancy_problem(tenancy: Sequence[Tenant], namespace: str, queue: str, job_t
     allowed = "; ".join(
         f"queues {', '.join(tenant.queues)} with job types {', '.join(tenant.job_types)}" for tenant in matching
     )
-    return Problem(
+    return ScheduleProblem(
         NOT_ALLOWED,
         f"namespace {namespace} may not use queue {queue} with job type {job_type}."
         f" It may use: {allowed or 'nothing'}. The operator's tenancy setting decides.",

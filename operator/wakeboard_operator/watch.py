@@ -244,7 +244,7 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-class Supervisor:
+class WatchSupervisor:
     """Keeps a watch running. `restarts` and `stalled` count restarts and stalled watches since the start."""
 
     def __init__(self, namespaces: Sequence[str], changes: PendingChanges) -> None:

@@ -10,7 +10,7 @@ import pytest
 from wakeboard.alerts.queries.page import AlertCounts
 from wakeboard.board.problems import Situation, problems
 from wakeboard.limits.queries import LimitRow
-from wakeboard.views.queries.health_checks import Definitions, Due, MaintenanceFacts
+from wakeboard.views.queries.health_checks import Definitions, DueRuns, MaintenanceFacts
 from wakeboard.views.queries.listings import PauseRow, RemovalRow
 from wakeboard.views.queries.overview import DeadGroup, StalledSchedule
 
@@ -30,7 +30,7 @@ MAINTENANCE = MaintenanceFacts(
     oldest_partition_end=NOW,
     oldest_change=None,
 )
-DUE = Due(
+DUE = DueRuns(
     queue="gpu",
     job_type="train",
     runs=2,

@@ -12,7 +12,7 @@ from wakeboard.cli.support.checklist import Finding, LocalFacts, checklist
 from wakeboard.views.queries.commits import CommitFacts
 from wakeboard.views.queries.health_checks import (
     Definitions,
-    Due,
+    DueRuns,
     HealthFacts,
     Installed,
     LiveRuns,
@@ -59,8 +59,8 @@ LOCAL = LocalFacts(
 )  # fmt: skip
 
 
-def due(**changed: Any) -> Due:
-    usual = Due(
+def due(**changed: Any) -> DueRuns:
+    usual = DueRuns(
         queue="mail", job_type="send", runs=4, oldest=AGO["1 h"], longest_timeout_s=600, known=True, served=True,
         paused=False,
     )  # fmt: skip
@@ -205,7 +205,7 @@ def test_each_problem_has_a_level_a_message_and_a_hint(
         (due(oldest=AGO["1 min"]), "ok", "due runs", "4 runs waiting, none for more than 5 min"),
     ],
 )
-def test_runs_that_wait_too_long_are_reported(waiting: Due, level: str, check: str, message: str):
+def test_runs_that_wait_too_long_are_reported(waiting: DueRuns, level: str, check: str, message: str):
     found = finding(check, replace(HEALTHY, due=[waiting]))
 
     assert (found.level, message in found.message) == (level, True), found

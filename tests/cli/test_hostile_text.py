@@ -13,7 +13,7 @@ from rich.text import Text
 from wakeboard.cli.app import application
 from wakeboard.cli.support.output import print_error, print_message
 from wakeboard.cli.support.tables import Column, print_lines, print_table
-from wakeboard.local.messages import Message, Printer
+from wakeboard.local.messages import Printer, UpLine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +113,7 @@ def test_all_print_functions_sanitise_text_and_mask_credentials(capsys: pytest.C
     print_message(HOSTILE)
     print_lines([HOSTILE, Text(HOSTILE, "bold")])
     print_table([Column("A"), Column("B", shrinks=True)], [[HOSTILE, Text(HOSTILE, "red")]])
-    Printer().print(Message(HOSTILE, HOSTILE))
+    Printer().print(UpLine(HOSTILE, HOSTILE))
     print_error(HOSTILE)
     print_error("cannot connect to postgresql://app:hunter2@db/shop")
     result = capsys.readouterr()
@@ -126,7 +126,7 @@ def test_a_line_of_up_on_a_terminal_is_sanitised(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    Printer().print(Message(HOSTILE, HOSTILE, "error"))
+    Printer().print(UpLine(HOSTILE, HOSTILE, "error"))
     out = capsys.readouterr().out
     assert "\x1b[31m" in out
     assert "owned" in out

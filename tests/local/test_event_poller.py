@@ -17,7 +17,7 @@ from wakeboard.views.queries.recent_events import MAX_EVENTS, EventQueries
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from wakeboard.local.messages import Message
+    from wakeboard.local.messages import UpLine
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def lines() -> list[str]:
 
 @pytest.fixture
 async def poller(database: str, lines: list[str]) -> AsyncIterator[EventPoller]:
-    def emit(message: Message) -> None:
+    def emit(message: UpLine) -> None:
         lines.append(message.text)
 
     connection = ReconnectingConnection(database, "test", EventQueries)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wakeboard.local.messages import Message, Problems, event_message, message_line, worker_message
+from wakeboard.local.messages import Problems, UpLine, event_message, message_line, worker_message
 from wakeboard.views.queries.recent_events import RunEvent
 
 NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
@@ -70,14 +70,14 @@ def test_the_message_of_an_event_is_bounded_and_sanitised() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"level": "info", "message": "worker finished"}, Message("worker", "worker finished")),
-        ({"level": "warning", "message": "late", "run": 4}, Message("run 4", "late", "warning")),
+        ({"level": "info", "message": "worker finished"}, UpLine("worker", "worker finished")),
+        ({"level": "warning", "message": "late", "run": 4}, UpLine("run 4", "late", "warning")),
         ({"level": "warning", "message": "failed: no", "run": 4, "outcome": "failed"}, None),
-        ({"message": "no log line"}, Message("worker", '{"message": "no log line"}')),
+        ({"message": "no log line"}, UpLine("worker", '{"message": "no log line"}')),
     ],
 )
 def test_a_workers_log_line_is_printed_unless_the_poller_reports_it(
-    fields: dict[str, object], message: Message | None
+    fields: dict[str, object], message: UpLine | None
 ) -> None:
     assert worker_message(json.dumps(fields)) == message
 
@@ -86,12 +86,12 @@ def test_a_workers_log_line_is_printed_unless_the_poller_reports_it(
     ("line", "message"),
     [
         ("", None),
-        ("printed by a handler", Message("worker", "printed by a handler")),
-        ("\x1b[31mred", Message("worker", "\ufffd[31mred")),
-        ("{half", Message("worker", "{half")),
+        ("printed by a handler", UpLine("worker", "printed by a handler")),
+        ("\x1b[31mred", UpLine("worker", "\ufffd[31mred")),
+        ("{half", UpLine("worker", "{half")),
     ],
 )
-def test_the_output_of_handlers_is_printed_sanitised(line: str, message: Message | None) -> None:
+def test_the_output_of_handlers_is_printed_sanitised(line: str, message: UpLine | None) -> None:
     assert worker_message(line) == message
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.maintenance.schedules import rows
-from wakeboard.views.queries.rollups import OUTCOMES, Counts, Series
+from wakeboard.views.queries.rollups import OUTCOMES, OutcomeCounts, Series
 from wakeboard.views.rules.histogram import MAX_RELATIVE_ERROR, Histogram
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def check(series: Series, among: Sequence[Fact]) -> None:
         check_counts(point.counts, bins[point.starts_at])
 
 
-def check_counts(counts: Counts, expected: Sequence[Fact]) -> None:
+def check_counts(counts: OutcomeCounts, expected: Sequence[Fact]) -> None:
     """Raises AssertionError for counts that are not those of the facts, or quantiles beyond the stated error."""
     found = {outcome: getattr(counts, outcome) for outcome in OUTCOMES}
     assert found == {name: sum(fact.number for fact in expected if fact.outcome == name) for name in OUTCOMES}

@@ -12,7 +12,7 @@ from tests.maintenance.test_alerts import evaluate
 from tests.rules.test_alert_rules import rule_of
 from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured, run_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
-from wakeboard.alerts.rules.receivers import Heartbeat
+from wakeboard.alerts.rules.receivers import HeartbeatSpec
 from wakeboard.engine.retention import Retention
 from wakeboard.errors import LeadershipLost, WakeboardError
 from wakeboard.maintenance import MaintenanceLoop
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-BEAT = [Heartbeat(name="watchdog", url="http://127.0.0.1:1/")]
+BEAT = [HeartbeatSpec(name="watchdog", url="http://127.0.0.1:1/")]
 
 
 def loop_of(*rules: AlertRule) -> MaintenanceLoop:

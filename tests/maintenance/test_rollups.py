@@ -25,7 +25,7 @@ from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.views.queries import rollups
 from wakeboard.views.queries.backlog import read_backlog
 from wakeboard.views.queries.failures import failures_since
-from wakeboard.views.queries.rollups import Counts, Dimension, Series, Window, read_series, read_top
+from wakeboard.views.queries.rollups import Dimension, OutcomeCounts, Series, Window, read_series, read_top
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -111,7 +111,7 @@ async def test_a_series_ends_at_the_counting_if_that_is_far_behind(
     (series,) = await read_series(store.conn, "week", now)
     ((counted_until,),) = await rows(store, "select counted_until from rollup_progress")
     assert series.until == counted_until
-    assert series.total == Counts()
+    assert series.total == OutcomeCounts()
 
 
 async def test_a_second_pass_changes_nothing(store: MaintenanceStore):
@@ -255,7 +255,7 @@ async def test_an_empty_database_has_empty_series(store: MaintenanceStore):
     now = await database_now(store)
     lengths = [len(series.points) for series in await every_series(store, now) if series.dimension == "all"]
     assert lengths == [60, 72, 84, 90]
-    assert all(series.total == Counts() for series in await every_series(store, now))
+    assert all(series.total == OutcomeCounts() for series in await every_series(store, now))
     assert await read_top(store.conn, "week", now, "job_type", "volume") == []
     assert await stored(store) == []
 

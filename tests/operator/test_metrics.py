@@ -19,7 +19,7 @@ from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.operator import no_worker_seen
-from wakeboard_operator.watch import PendingChanges, Supervisor
+from wakeboard_operator.watch import PendingChanges, WatchSupervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -42,7 +42,7 @@ async def leadership(database: str) -> AsyncGenerator[Leadership]:
 
 def exported_values(metrics: Metrics, leadership: Leadership) -> dict[str, float]:
     """Every sample by name and labels."""
-    supervisor = Supervisor([], PendingChanges(asyncio.get_running_loop()))
+    supervisor = WatchSupervisor([], PendingChanges(asyncio.get_running_loop()))
     page = metrics.text(leadership, supervisor).decode()
     return {
         sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
@@ -151,7 +151,7 @@ def test_no_worker_is_missed_in_the_first_three_minutes(last_worker_s: int | Non
 
 
 async def test_counters_of_the_watch_only_grow(leadership: Leadership) -> None:
-    metrics, supervisor = Metrics(), Supervisor([], PendingChanges(asyncio.get_running_loop()))
+    metrics, supervisor = Metrics(), WatchSupervisor([], PendingChanges(asyncio.get_running_loop()))
     for stalled in (1, 1, 3):
         supervisor.stalled = stalled
         page = metrics.text(leadership, supervisor).decode()

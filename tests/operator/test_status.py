@@ -12,7 +12,7 @@ import pytest
 
 from tests.operator.examples import NOW, THEN, WENT_WELL, WENT_WRONG, facts, resource
 from wakeboard_operator.events import events_between
-from wakeboard_operator.problems import INVALID, Problem
+from wakeboard_operator.problems import INVALID, ScheduleProblem
 from wakeboard_operator.status import Owner, difference, next_change_at, status_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wakeboard.views.queries.schedule_state import ScheduleState
     from wakeboard_operator.status_models import JobScheduleStatus
 
-WRONG = Problem(INVALID, "schedule is nonsense.")
+WRONG = ScheduleProblem(INVALID, "schedule is nonsense.")
 HERE = Owner("here")
 LONG_AGO = NOW - timedelta(minutes=11)
 MINUTE = timedelta(minutes=1)
@@ -29,7 +29,10 @@ KNOWN = {"queue_known_at": NOW, "type_known_at": NOW}
 
 
 def status(
-    known: ScheduleState | None, problem: Problem | None = None, before: JobScheduleStatus | None = None, **named: Any
+    known: ScheduleState | None,
+    problem: ScheduleProblem | None = None,
+    before: JobScheduleStatus | None = None,
+    **named: Any,
 ) -> JobScheduleStatus:
     return status_of(resource(**named), problem, known, before, HERE, NOW)
 

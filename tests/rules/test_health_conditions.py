@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from wakeboard.views.rules.health_conditions import DEAD_RUNS, NO_WORKER, UNSERVED_QUEUE, Condition
+from wakeboard.views.rules.health_conditions import DEAD_RUNS, NO_WORKER, UNSERVED_QUEUE, HealthCondition
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -24,6 +24,6 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
     ],
 )
 def test_a_condition_is_reported_when_it_has_lasted_long_enough(
-    condition: Condition, lasted: timedelta, severity: str | None
+    condition: HealthCondition, lasted: timedelta, severity: str | None
 ):
     assert condition.severity_after(lasted) == severity

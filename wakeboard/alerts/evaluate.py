@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.alerts.rules.alert_rules import AlertRule, AlertSpec
-    from wakeboard.alerts.rules.receivers import Heartbeat
+    from wakeboard.alerts.rules.receivers import HeartbeatSpec
     from wakeboard.engine.maintenance_api import ClaimedRule, MaintenanceStore
 
 CLAIMED_AT_ONCE: Final = 10  # rules: another process may claim one again after its interval, and that result counts
@@ -116,7 +116,9 @@ async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) 
         )
 
 
-async def enqueue_heartbeats(store: MaintenanceStore, heartbeats: Sequence[Heartbeat], queue: str = "default") -> int:
+async def enqueue_heartbeats(
+    store: MaintenanceStore, heartbeats: Sequence[HeartbeatSpec], queue: str = "default"
+) -> int:
     """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many."""
     return await store.enqueue_heartbeats(
         [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue

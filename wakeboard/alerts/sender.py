@@ -36,7 +36,7 @@ from wakeboard.alerts.rules.messages import (
     slack_body,
     webhook_body,
 )
-from wakeboard.alerts.rules.receivers import Email, Heartbeat, Opsgenie, PagerDuty, Slack, Webhook
+from wakeboard.alerts.rules.receivers import Email, HeartbeatSpec, Opsgenie, PagerDuty, Slack, Webhook
 from wakeboard.errors import Discard, InvalidSchedule, LeaseLost, RetryAfter, Snooze
 from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.secrets import Secrets
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from email.message import EmailMessage
 
-    from wakeboard.alerts.queries.deliveries import Delivery
+    from wakeboard.alerts.queries.deliveries import RecordedDelivery
     from wakeboard.alerts.rules.alert_rules import AlertSpec
     from wakeboard.alerts.rules.messages import Notification
     from wakeboard.alerts.rules.receivers import Receiver
@@ -91,7 +91,7 @@ class AlertSender:
         alerts = self._alerts()
         receiver = self._receiver(alerts, found.receiver)
         secrets = Secrets(self._settings.secrets_dir)
-        if isinstance(receiver, Heartbeat):
+        if isinstance(receiver, HeartbeatSpec):
             sending = _call(receiver, secrets, key)
         elif found.notification == "heartbeat":
             raise DeliveryFailed(
@@ -124,7 +124,7 @@ class AlertSender:
         except InvalidSchedule as error:
             raise DeliveryFailed(str(error)) from None
 
-    def _receiver(self, alerts: AlertSpec, name: str) -> Receiver | Heartbeat:
+    def _receiver(self, alerts: AlertSpec, name: str) -> Receiver | HeartbeatSpec:
         receivers = [*alerts.receivers, *alerts.heartbeats]
         found = next((receiver for receiver in receivers if receiver.name == name), None)
         if found is None:
@@ -133,7 +133,7 @@ class AlertSender:
             raise DeliveryFailed(f"{self._settings.alerts_file} has no receiver {name!r}; its receivers: {known}")
         return found
 
-    def _message(self, found: Delivery, notification: Notification, alerts: AlertSpec) -> AlertMessage:
+    def _message(self, found: RecordedDelivery, notification: Notification, alerts: AlertSpec) -> AlertMessage:
         if found.opened_at is None:  # a test
             return AlertMessage(
                 notification=notification,
@@ -161,7 +161,7 @@ class AlertSender:
         return link_to(self._settings.board_url.rstrip("/"), path, query or {})
 
 
-def _page_of(found: Delivery, alerts: AlertSpec) -> tuple[str, Mapping[str, str]]:
+def _page_of(found: RecordedDelivery, alerts: AlertSpec) -> tuple[str, Mapping[str, str]]:
     """The page with what is behind an alert; once it is resolved, or without its rule, that of the alerts."""
     rule = next((rule for rule in alerts.rules if rule.name == found.rule), None)
     if rule is None or found.opened_at is None or found.resolved_at is not None:
@@ -176,7 +176,7 @@ def link_to(board_url: str, path: str, query: Mapping[str, str]) -> str:
     return board_url + quote(path, safe="/") + (f"?{urlencode(query)}" if query else "")
 
 
-async def _call(heartbeat: Heartbeat, secrets: Secrets, key: str) -> None:
+async def _call(heartbeat: HeartbeatSpec, secrets: Secrets, key: str) -> None:
     await _request("GET", _url(heartbeat.url, secrets), None, {}, key)
 
 

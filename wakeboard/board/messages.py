@@ -26,7 +26,7 @@ KEPT_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class ActionMessage:
     """What an action did. `problem`: it did not do what was asked.
 
     `link`: a path inside the board that belongs to it, or "", and `label`: the text of the link.
@@ -38,7 +38,7 @@ class Message:
     label: str = ""
 
 
-def leave(answer: Response, message: Message, page: str, *, secure: bool) -> None:
+def leave(answer: Response, message: ActionMessage, page: str, *, secure: bool) -> None:
     """Adds the message to the answer that redirects to its page. `page`: where it leads, from the path on."""
     sent = page.partition("#")[0]  # what the browser requests
     fields = {**asdict(message), "text": message.text[:MAX_TEXT], "page": _digest(sent)}
@@ -49,13 +49,13 @@ def leave(answer: Response, message: Message, page: str, *, secure: bool) -> Non
     )
 
 
-def find(cookies: Mapping[str, str], page: str, *, secure: bool) -> Message | None:
+def find(cookies: Mapping[str, str], page: str, *, secure: bool) -> ActionMessage | None:
     """The message for a page; None: there is none, or it is for another page."""
     value = cookies.get(_name(secure=secure), "")
     try:
         fields: Any = json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)))
         named, text, link, label = (str(fields[name]) for name in ("page", "text", "link", "label"))
-        message = Message(text=text, problem=bool(fields["problem"]), link=link, label=label)
+        message = ActionMessage(text=text, problem=bool(fields["problem"]), link=link, label=label)
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
     return message if named == _digest(page) and safe_path(link, "") == link else None

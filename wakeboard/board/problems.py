@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wakeboard.alerts.queries.page import AlertCounts
     from wakeboard.dependencies.queries import BlockedSchedule
     from wakeboard.limits.queries import LimitRow
-    from wakeboard.views.queries.health_checks import Definitions, Due, MaintenanceFacts
+    from wakeboard.views.queries.health_checks import Definitions, DueRuns, MaintenanceFacts
     from wakeboard.views.queries.listings import PauseRow, RemovalRow
     from wakeboard.views.queries.overview import DeadGroup, StalledSchedule
 
@@ -78,7 +78,7 @@ class Situation:
     """What the problems are computed from. `due` is empty for a viewer who may not see all namespaces."""
 
     now: datetime
-    due: Sequence[Due]
+    due: Sequence[DueRuns]
     definitions: Definitions
     maintenance: MaintenanceFacts
     stalled: Sequence[StalledSchedule]

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from wakeboard.board import messages
 from wakeboard.board.access.address import PARAMETER, AddressAccess
 from wakeboard.board.access.viewer import Permission, cookie_name
-from wakeboard.board.messages import Message
+from wakeboard.board.messages import ActionMessage
 from wakeboard.board.paths import asset_paths, path_and_query, path_of, safe_path
 from wakeboard.board.templating import render
 from wakeboard.errors import CommitLost, DatabaseUnavailable, Forbidden, InvalidValue, MissingRight, QueryTimedOut
@@ -92,7 +92,7 @@ class BoardRequest:
     form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
     permission: Permission = Permission.VIEW
     here: str = "/"
-    message: Message | None = None
+    message: ActionMessage | None = None
     secure: bool = False
     from_own_page: bool = False
     in_dialog: bool = False
@@ -411,6 +411,6 @@ def _redirected(request: BoardRequest, answer: Redirect) -> Response:
     if request.in_dialog:  # a script is not told where a redirect leads
         response = Response(status_code=204, headers={"Wakeboard-Location": response.headers["location"]})
     if answer.message:
-        message = Message(text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)
+        message = ActionMessage(text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)
         messages.leave(response, message, request.prefix + answer.path, secure=request.secure)
     return response

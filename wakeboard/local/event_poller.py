@@ -16,7 +16,7 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wakeboard.local.messages import Message, Problems
+    from wakeboard.local.messages import Problems, UpLine
     from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard.views.queries.recent_events import EventQueries, RunEvent, Unserved
 
@@ -35,7 +35,7 @@ class EventPoller:
         self,
         connection: ReconnectingConnection[EventQueries],
         problems: Problems,
-        emit: Callable[[Message], None],
+        emit: Callable[[UpLine], None],
         *,
         program: str,
     ) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.local.messages import UP, Message
+from wakeboard.local.messages import UP, UpLine
 from wakeboard.manifests import declared_limits, load_folder
 from wakeboard.process.system_user import system_user
 from wakeboard.schedules.desired_schedule import desired_from_files
@@ -38,7 +38,7 @@ class ManifestSync:
         connection: ReconnectingConnection[AdminStore],
         problems: Problems,
         *,
-        emit: Callable[[Message], None],
+        emit: Callable[[UpLine], None],
     ) -> None:
         self._folder, self._source = folder, f"file:{folder.resolve().name}"
         self._connection, self._problems, self._emit = connection, problems, emit
@@ -78,7 +78,7 @@ class ManifestSync:
         self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending, *locked])
         if report.changed or not self._was_locked:
             loaded = len(manifests.schedules) + len(unremoved)
-            self._emit(Message(UP, f"{self._folder.resolve().name}: {_summary(report, loaded)}."))
+            self._emit(UpLine(UP, f"{self._folder.resolve().name}: {_summary(report, loaded)}."))
         self._was_locked = bool(locked)
         await self._warn_of_duplicates()
         return not locked
@@ -95,7 +95,7 @@ class ManifestSync:
         except InvalidValue as error:
             return [f"The limits are not declared: {error}"], []
         if parts := [f"{key} {answer}" for key, answer in sorted(changed.items()) if answer != "locked"]:
-            self._emit(Message(UP, f"Limits: {', '.join(map(one_line, parts))}."))
+            self._emit(UpLine(UP, f"Limits: {', '.join(map(one_line, parts))}."))
         locked = sorted(key for key, answer in changed.items() if answer == "locked")
         return [], [
             f"The limit {key} is not set yet: another transaction has locked it; trying again." for key in locked
@@ -106,7 +106,7 @@ class ManifestSync:
         names = {each.full_name for each in self._schedules} - self._duplicates
         for name, sources in sources_with_same_name(known, self._source, names).items():
             self._duplicates.add(name)
-            self._emit(Message(UP, f"{name} is also a schedule of {', '.join(sources)}; both run.", "warning"))
+            self._emit(UpLine(UP, f"{name} is also a schedule of {', '.join(sources)}; both run.", "warning"))
 
     def queues(self) -> list[str]:
         """The queues of the schedules, and the default queue."""
@@ -122,7 +122,7 @@ class ManifestSync:
             _, answer = await store.run_now(name.id)
             if answer.startswith("refused"):
                 text = f"{name.short} was not run at the start: {answer.removeprefix('refused: ')}."
-                self._emit(Message(UP, text, "warning"))
+                self._emit(UpLine(UP, text, "warning"))
 
 
 def _summary(report: SyncReport, loaded: int) -> str:

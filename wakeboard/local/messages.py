@@ -42,7 +42,7 @@ STYLES: Final[dict[Level, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class UpLine:
     """One line of output."""
 
     source: str
@@ -56,13 +56,13 @@ class Printer:
     def __init__(self) -> None:
         self._console = SafeConsole(soft_wrap=True)
 
-    def print(self, message: Message) -> None:
+    def print(self, message: UpLine) -> None:
         """Prints one line. Does nothing after the terminal was closed."""
         with suppress(OSError, ValueError):
             self._console.print(message_line(message, datetime.now(UTC)))
 
 
-def message_line(message: Message, now: datetime) -> Text:
+def message_line(message: UpLine, now: datetime) -> Text:
     """Formats a message: `14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in the display zone."""
     head = f"{in_zone(now):%H:%M:%S}  {one_line(message.source):<{SOURCE_WIDTH}}  "
     return Text.assemble((head, "dim"), (one_line(message.text), STYLES[message.level]))
@@ -71,7 +71,7 @@ def message_line(message: Message, now: datetime) -> Text:
 class Problems:
     """The open problems by subject. A problem is printed when it appears, and its resolution once."""
 
-    def __init__(self, emit: Callable[[Message], None]) -> None:
+    def __init__(self, emit: Callable[[UpLine], None]) -> None:
         self._emit = emit
         self._open: dict[str, tuple[str, ...]] = {}
 
@@ -81,10 +81,10 @@ class Problems:
         sentences = tuple(full_stop(problem) for problem in problems)
         for problem in sentences:
             if problem not in before:
-                self._emit(Message(UP, problem, "error"))
+                self._emit(UpLine(UP, problem, "error"))
         if before and not sentences:
             for text in [resolved] if resolved else [f"resolved: {problem}" for problem in before]:
-                self._emit(Message(UP, text, "success"))
+                self._emit(UpLine(UP, text, "success"))
         self._open[subject] = sentences
 
     @property
@@ -96,10 +96,10 @@ class Problems:
 # -- messages about runs -----------------------------------------------------------------------------------------------
 
 
-def event_message(event: RunEvent, program: str, now: datetime) -> Message:
+def event_message(event: RunEvent, program: str, now: datetime) -> UpLine:
     """Describes an event of a run, as of `now`. `program` is the command to type for wakeboard."""
     text, level = _event_text(event, program, now)
-    return Message(f"run {event.run_id}", f"{one_line(event.schedule or event.job_type)} {text}", level)
+    return UpLine(f"run {event.run_id}", f"{one_line(event.schedule or event.job_type)} {text}", level)
 
 
 def _event_text(event: RunEvent, program: str, now: datetime) -> tuple[str, Level]:  # noqa: PLR0911 - one case per event
@@ -142,19 +142,19 @@ def _error(event: RunEvent) -> str:
 # -- messages of workers -----------------------------------------------------------------------------------------------
 
 
-def worker_message(line: str) -> Message | None:
+def worker_message(line: str) -> UpLine | None:
     """Converts a line of a worker's output. None for empty lines and for events that the poller reports itself."""
     fields = _log_fields(line)
     if fields is None:
         text = printable(line).rstrip()
         if text.startswith(STARTUP_ERROR_PREFIX):
-            return Message(WORKER, text.removeprefix(STARTUP_ERROR_PREFIX), "error")
-        return Message(WORKER, text) if text else None
+            return UpLine(WORKER, text.removeprefix(STARTUP_ERROR_PREFIX), "error")
+        return UpLine(WORKER, text) if text else None
     if "outcome" in fields or str(fields["message"]).startswith("WAKEBOARD_"):  # `up` checks settings itself
         return None
     source = f"run {fields['run']}" if "run" in fields else WORKER
     levels: dict[str, Level] = {"warning": "warning", "error": "error", "critical": "error"}
-    return Message(source, one_line(str(fields["message"])), levels.get(str(fields["level"]), "info"))
+    return UpLine(source, one_line(str(fields["message"])), levels.get(str(fields["level"]), "info"))
 
 
 def _log_fields(line: str) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ from wakeboard.local.child_process import ChildProcess
 from wakeboard.local.event_poller import EventPoller
 from wakeboard.local.file_watcher import FileWatcher, module_files
 from wakeboard.local.manifest_sync import ManifestSync
-from wakeboard.local.messages import UP, Message, Printer, Problems
+from wakeboard.local.messages import UP, Printer, Problems, UpLine
 from wakeboard.local.worker_settings import COMPANION, FILE_NAME, HANDLER_MODULE, WorkerSettings, redacted
 from wakeboard.local.worker_spawner import WorkerSpawner
 from wakeboard.maintenance import MaintenanceLoop
@@ -146,11 +146,11 @@ class Supervisor:
 
     # -- output --------------------------------------------------------------------------------------------------------
 
-    def _emit(self, message: Message) -> None:
+    def _emit(self, message: UpLine) -> None:
         self._printer.print(message)
 
     def _log(self, text: str, level: Level = "info") -> None:
-        self._emit(Message(UP, text, level))
+        self._emit(UpLine(UP, text, level))
 
     def _log_settings(self) -> None:
         self._problems.update("settings", unknown_settings(self._settings.from_file))
@@ -348,7 +348,7 @@ class Supervisor:
                 command,
                 environment=self._settings.companion_environment(),
                 folder=self._folder,
-                on_line=lambda line: self._emit(Message(name, line, "debug")),
+                on_line=lambda line: self._emit(UpLine(name, line, "debug")),
             )
         except OSError as error:
             raise InvalidSettings(f"{COMPANION}={command[0]!r} cannot be run: {error.strerror}.") from error

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.messages import UP, Message, Printer
+from wakeboard.local.messages import UP, Printer, UpLine
 from wakeboard.local.postgres import EmbeddedPostgres, FolderLock
 from wakeboard.local.supervisor import Supervisor, run_until_stopped
 from wakeboard.store.connection import describe_dsn
@@ -84,7 +84,7 @@ async def _run(options: UpOptions) -> int:
         )
         await asyncio.sleep(0)  # handles signals that arrived while Postgres started
         say = Printer().print
-        migrating = migrate(database.dsn, say=lambda text: say(Message(UP, text, "warning")))
+        migrating = migrate(database.dsn, say=lambda text: say(UpLine(UP, text, "warning")))
         await run_until_stopped(signals.stop, migrating)
         if not signals.stop.is_set():
             with up_file(options.home, database.dsn, datetime.now(UTC)):
@@ -133,7 +133,7 @@ class Database:
             started_at = time.monotonic()
             self.dsn = self._postgres.start()
             text = f"PostgreSQL runs in {self.home}/ (started in {time.monotonic() - started_at:.1f} s)."
-        Printer().print(Message(UP, text))
+        Printer().print(UpLine(UP, text))
 
     def close(self) -> None:
         """Stops the embedded Postgres and releases the lock."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import WakeboardError
 from wakeboard.local.child_process import ChildProcess
-from wakeboard.local.messages import STARTUP_ERROR_PREFIX, UP, Message, worker_message
+from wakeboard.local.messages import STARTUP_ERROR_PREFIX, UP, UpLine, worker_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class WorkerSpawner:
         connection: ReconnectingConnection[EventQueries],
         problems: Problems,
         *,
-        emit: Callable[[Message], None],
+        emit: Callable[[UpLine], None],
         on_killed: Callable[[], None],
         wake_interval_s: float,
     ) -> None:
@@ -193,7 +193,7 @@ class WorkerSpawner:
         elif code < 0:
             name = signal.Signals(-code).name
             text = f"A worker was killed by {name}. Its runs are queued again when their leases expire."
-            self._emit(Message(UP, text, "warning"))
+            self._emit(UpLine(UP, text, "warning"))
             self._on_killed()
         else:
             self._set_problem(self._startup_error or f"A worker exited with code {code}.")

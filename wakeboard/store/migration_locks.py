@@ -62,7 +62,7 @@ select lock.pid, lock.virtualtransaction as transaction, activity.usename::text 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class LockHolder:
     """A session whose transaction uses `tables`. `pid` None: a prepared transaction, which no session has.
 
     `maintains`: it is a VACUUM, ANALYZE or the like.
@@ -113,9 +113,9 @@ class Waiting:
         self._next_message = 0.0
         self._first_seen: dict[tuple[int | None, str], float] = {}
 
-    async def sessions(self, tables: Sequence[str]) -> list[Session]:
+    async def sessions(self, tables: Sequence[str]) -> list[LockHolder]:
         """The other sessions that use the tables, the longest transaction first. It must run in a transaction."""
-        async with self._conn.cursor(row_factory=class_row(Session)) as cursor:
+        async with self._conn.cursor(row_factory=class_row(LockHolder)) as cursor:
             found = await (await cursor.execute(_SESSIONS.encode(), {"tables": list(tables)})).fetchall()
         now = self._now()
         self._first_seen = {
@@ -123,7 +123,7 @@ class Waiting:
         }
         return found
 
-    def is_long(self, session: Session) -> bool:
+    def is_long(self, session: LockHolder) -> bool:
         """Whether its transaction has been open for a while, by what Postgres says or this has seen."""
         seen_s = self._now() - self._first_seen[session.pid, session.transaction]
         open_s = session.open_for.total_seconds() if session.open_for is not None else 0.0
@@ -154,7 +154,7 @@ class Waiting:
         return asyncio.get_running_loop().time()
 
 
-def _named(sessions: Sequence[Session]) -> str:
+def _named(sessions: Sequence[LockHolder]) -> str:
     if not sessions:
         return "They were short, and none is open now."
     shown = "; ".join(map(str, sessions[:MAX_SHOWN]))

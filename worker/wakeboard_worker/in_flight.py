@@ -53,7 +53,7 @@ def lease_of(each: Outcome | Attempt | Renewal) -> Lease:
 
 
 @dataclass(slots=True)
-class Counts:
+class EndedCounts:
     """What the worker did, for its last log line."""
 
     claimed: int = 0
@@ -222,7 +222,7 @@ class InFlightBuffer:
         self.blocked: dict[Lease, BlockedOutcome] = {}  # sent again until they are accepted
         self.blocked_too_long = False  # an outcome has been blocked for a whole lease: this worker exits
         self.deferred_releases: list[Release] = []  # of dropped leases; sent when the database answers again
-        self.counts = Counts()
+        self.counts = EndedCounts()
         self.checks = 0  # calls of `enforce_limits`: while this number grows, the event loop is not blocked
         self.fatal_error: BaseException | None = None  # ended a task that must not end
         self.orphans_since: float | None = (

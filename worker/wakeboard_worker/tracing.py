@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wakeboard.engine.worker_api import TraceContext, Worker, WorkerStore
     from wakeboard.process.telemetry import Telemetry
     from wakeboard_worker.attempt import Attempt
-    from wakeboard_worker.in_flight import Counts
+    from wakeboard_worker.in_flight import EndedCounts
 
 MAX_CONTEXTS: Final = 20_000  # trace contexts of claimed runs; of more, the oldest are forgotten
 BACKLOG_EVERY_S: Final = 30.0
@@ -85,7 +85,7 @@ class Tracing:
         self._open: dict[tuple[int, int], tuple[Attempt, Span]] = {}
         self._backlog: dict[str, int] = {}
         self._backlog_at: float | None = None  # time.monotonic()
-        self._counts: Counts | None = None
+        self._counts: EndedCounts | None = None
         meter = telemetry.meter
         self._duration = meter.create_histogram(
             "messaging.process.duration",
@@ -127,7 +127,7 @@ class Tracing:
                 self._contexts[row.id, row.lease_epoch] = context
         _forget_oldest(self._contexts)
 
-    async def observe(self, conn: Any, worker: Worker, counts: Counts) -> None:
+    async def observe(self, conn: Any, worker: Worker, counts: EndedCounts) -> None:
         """Read the backlog of the worker's queues, twice a minute. The first call must not delay the first run."""
         self._counts = counts
         now = time.monotonic()

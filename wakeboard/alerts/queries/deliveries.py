@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wakeboard.alerts.rules.messages import Notification
 
 
-class Delivery(NamedTuple):
+class RecordedDelivery(NamedTuple):
     """What a run delivers to which receiver: see the SQL function `alert_delivery`.
 
     `verdict`: send, skip or wait. `notification`: open, repeat or resolved, with the alert; heartbeat or test, without.
@@ -31,9 +31,9 @@ class Delivery(NamedTuple):
     resolved_at: datetime | None
 
 
-async def read_delivery(dsn: str, run_id: int) -> Delivery | None:
+async def read_delivery(dsn: str, run_id: int) -> RecordedDelivery | None:
     """What was recorded for this run. None: nothing, so it must not send anything. Raises WakeboardError."""
     columns = "verdict, receiver, notification, alert_id, rule, severity, summary, examples, opened_at, resolved_at"
     async with await connect(dsn, name="wakeboard alert") as conn:
         rows = await call(conn, f"select {columns} from wakeboard.alert_delivery(%s)", run_id)
-        return Delivery(*rows[0]) if rows else None
+        return RecordedDelivery(*rows[0]) if rows else None

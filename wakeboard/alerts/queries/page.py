@@ -29,7 +29,7 @@ class ShownAlert(AlertRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class DeliveryRow:
     """The newest notification of an alert to a receiver, and its run. `status` None: the run was deleted."""
 
     alert_id: int
@@ -181,9 +181,9 @@ class AlertQueries:
         values = {"namespaces": self._namespaces, "count": count, "before": before}
         return await read(self._conn, class_row(ShownAlert), _RESOLVED, values)
 
-    async def deliveries(self, alerts: Sequence[ShownAlert]) -> list[Delivery]:
+    async def deliveries(self, alerts: Sequence[ShownAlert]) -> list[DeliveryRow]:
         """The newest delivery of each of these alerts to each receiver."""
-        return await read(self._conn, class_row(Delivery), _DELIVERIES, {"ids": [alert.id for alert in alerts]})
+        return await read(self._conn, class_row(DeliveryRow), _DELIVERIES, {"ids": [alert.id for alert in alerts]})
 
     async def rules(self) -> list[RuleRow]:
         """The rules that processes evaluate, by name."""

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic.alias_generators import to_camel
 
-from wakeboard.alerts.rules.receivers import Heartbeat, Receiver  # noqa: TC001 - pydantic reads it when it builds the class
+from wakeboard.alerts.rules.receivers import HeartbeatSpec, Receiver  # noqa: TC001 - pydantic reads it when it builds the class
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import Place, problems_of, refusal
 from wakeboard.errors import InvalidSchedule
@@ -215,7 +215,7 @@ class AlertSpec(Declared):
 
     rules: list[AlertRule] = Field(examples=[[{"name": "dead-runs", "dead": 1}]])
     receivers: list[Receiver] = Field(default=[], examples=[[{"name": "team", "slack": {}}]])
-    heartbeats: list[Heartbeat] = Field(default=[], examples=[[{"name": "watchdog", "url": "https://…"}]])
+    heartbeats: list[HeartbeatSpec] = Field(default=[], examples=[[{"name": "watchdog", "url": "https://…"}]])
     repeat_interval: Duration = Field(default=timedelta(hours=4), validate_default=False)
     quiet_hours: QuietHours | None = None
     queue: QueueName = "default"

@@ -93,7 +93,7 @@ class Opsgenie(Declared):
     url: Url = "https://api.opsgenie.com/v2/alerts"
 
 
-class Heartbeat(Declared):
+class HeartbeatSpec(Declared):
     """A url that is called while no alert is open. The service behind it alerts when the calls stop."""
 
     name: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(examples=["watchdog"])

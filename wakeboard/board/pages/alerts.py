@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from wakeboard.alerts.queries.page import Delivery, HeartbeatRow, RuleRow, ShownAlert
+    from wakeboard.alerts.queries.page import DeliveryRow, HeartbeatRow, RuleRow, ShownAlert
     from wakeboard.store.connection import AsyncConnection
 
 PAGE_SIZE: Final = 25
@@ -49,7 +49,7 @@ class AlertItem:
     value: str
     path: str
     query: Mapping[str, str]
-    receivers: Sequence[tuple[str, Delivery | None]]
+    receivers: Sequence[tuple[str, DeliveryRow | None]]
     silence: str
     is_unevaluated: bool
 
@@ -118,7 +118,7 @@ async def read_alerts_page(
     )
 
 
-def item_of(alert: ShownAlert, deliveries: Sequence[Delivery], now: datetime) -> AlertItem:
+def item_of(alert: ShownAlert, deliveries: Sequence[DeliveryRow], now: datetime) -> AlertItem:
     """An alert with its deliveries and links."""
     rule = readable(alert.definition)
     path, query = page_behind(rule, alert.opened_at) if rule else ("", {})

@@ -42,7 +42,7 @@ CREATION_TIMEOUT_S: Final = 60  # a million runs take some seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class SelectionForm:
     """What the user selected: `ids`, or None for all runs that match the search `text`.
 
     `first`, `end`: only the runs between these places; see `RunQuery`.
@@ -78,7 +78,7 @@ class BulkForm:
     what: str
     takes: tuple[str, ...]
     preview: Preview
-    selection: Selection
+    selection: SelectionForm
     too_many: bool
     bounds: str
     older: str
@@ -118,7 +118,7 @@ class BulkList:
 # -- asking and creating -----------------------------------------------------------------------------------------------
 
 
-def selection_of(request: BoardRequest) -> Selection:
+def selection_of(request: BoardRequest) -> SelectionForm:
     """What the URL or the form selects. Raises InvalidValue for a search that was not understood as a whole."""
     given = request.values("id")
     ids = tuple(sorted({number for text in given if (number := parse_id(text)) is not None}))
@@ -132,7 +132,7 @@ def selection_of(request: BoardRequest) -> Selection:
         raise InvalidValue(f"the search is not clear, so nothing is done: {search.problem}")
     all_matching = "q" in request.form or "q" in request.query
     first, end = (parse_id((request.values(name) or [""])[-1]) for name in ("first", "end"))
-    return Selection(text=text, search=search, ids=None if all_matching else ids, first=first, end=end)
+    return SelectionForm(text=text, search=search, ids=None if all_matching else ids, first=first, end=end)
 
 
 def bounds_in_words(query: RunQuery) -> str:
@@ -150,7 +150,7 @@ def bounds_in_words(query: RunQuery) -> str:
     return words and f"{'that ended' if past else 'with ids'} {words}"
 
 
-def shown_filter(selection: Selection, query: RunQuery) -> str:
+def shown_filter(selection: SelectionForm, query: RunQuery) -> str:
     """The selection for users, and for the audit log."""
     if selection.ids is not None:
         return f"selected: {', '.join(map(str, selection.ids))}"
@@ -202,7 +202,7 @@ async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str
     )
 
 
-def older_link(request: BoardRequest, what: RunAction, selection: Selection, preview: Preview, back: str) -> str:
+def older_link(request: BoardRequest, what: RunAction, selection: SelectionForm, preview: Preview, back: str) -> str:
     """A link to a preview of the runs that this one has not counted; "" if it has counted all."""
     if preview.first is None:
         return ""
@@ -217,7 +217,7 @@ def _shown(model: BulkForm, problem: str = "") -> Page:
     return Page("actions/bulk_form.html", model, model.form.heading, status)
 
 
-def confirmed_count(request: BoardRequest, selection: Selection) -> int:
+def confirmed_count(request: BoardRequest, selection: SelectionForm) -> int:
     """The number of runs that the user has confirmed. Raises InvalidValue."""
     if selection.ids is not None:
         return len(selection.ids)

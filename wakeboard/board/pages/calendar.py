@@ -33,7 +33,7 @@ from wakeboard.views.queries.schedule_list import filter_choices, schedules_of_r
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wakeboard.board.pages.calendar_days import Segment
+    from wakeboard.board.pages.calendar_days import DaySegment
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.views.queries.schedule_list import FilterChoices, PlannedSchedule, ScheduleFilter
 
@@ -263,7 +263,7 @@ async def _named(
     return sorted(named, key=lambda each: each[1].bit_count())  # the rarest first: a cell cuts what is too long
 
 
-def _span(by_day: Sequence[Sequence[Segment]]) -> tuple[int, int]:
+def _span(by_day: Sequence[Sequence[DaySegment]]) -> tuple[int, int]:
     """From the first instant of the days to the last one."""
     segments = [segment for segments in by_day for segment in segments]
     if not segments:

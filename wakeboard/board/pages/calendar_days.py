@@ -25,7 +25,7 @@ _EPOCH: Final = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class DaySegment:
     """A part of an hour of the local clock, from the instant `start` to `end` (seconds since 1970).
 
     `local`: what the local clock shows at `start`, in seconds since 1970-01-01T00:00. `is_second`: the clock has shown
@@ -53,7 +53,7 @@ class Segment:
         """Whether a clock change begins it."""
         return self.is_second or self.follows_gap
 
-    def until(self, later: Segment) -> Segment:
+    def until(self, later: DaySegment) -> DaySegment:
         """This segment and a later one of the same hour together."""
         return replace(
             self,
@@ -68,10 +68,10 @@ def days_of(first: date, count: int, last: date) -> list[date]:
     return [day for day in (first + timedelta(days=offset) for offset in range(count)) if day <= last]
 
 
-def segments_of(zone: str, day: date) -> list[Segment]:
+def segments_of(zone: str, day: date) -> list[DaySegment]:
     """The segments of a local day, in order. Empty for a day that the zone has left out."""
     begin = (day - _EPOCH).days * _DAY
-    segments: list[Segment] = []
+    segments: list[DaySegment] = []
     for period in takewhile(
         lambda period: period.start < begin + _DAY + _FARTHEST, periods_from(zone, begin - _FARTHEST)
     ):
@@ -84,11 +84,11 @@ def segments_of(zone: str, day: date) -> list[Segment]:
     return segments
 
 
-def _of_period(period: Period, begin: int) -> Iterator[Segment]:
+def _of_period(period: Period, begin: int) -> Iterator[DaySegment]:
     local = max(period.local_start, begin)
     while local < min(period.local_end, begin + _DAY):
         end = min(local - local % _HOUR + _HOUR, period.local_end, begin + _DAY)
-        yield Segment(
+        yield DaySegment(
             local - period.offset,
             end - period.offset,
             local,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from wakeboard.board.pages.calendar_days import Segment
+    from wakeboard.board.pages.calendar_days import DaySegment
 
 LEVELS: Final = 5
 NAMES_IN_CELL: Final = 2
@@ -52,7 +52,7 @@ class Cell:
     `names`: of the schedules with ticks in it, if they are few and known.
     """
 
-    segment: Segment | None
+    segment: DaySegment | None
     count: int = 0
     level: int = 0
     peak: int = 0
@@ -102,12 +102,12 @@ class Grid:
     zone: str
     named: Sequence[tuple[str, int]] = ()
 
-    def of_day(self, segments: Sequence[Segment]) -> Rows:
+    def of_day(self, segments: Sequence[DaySegment]) -> Rows:
         """A row for each segment of a day, so that doubled hours come twice. Cells have bars."""
         hours, minutes = _scale(sum(self._minutes(segment)) for segment in segments), _scale(self.counts)
         return tuple((segment.label, (self._cell(segment, hours, minutes),)) for segment in segments)
 
-    def of_week(self, days: Sequence[Sequence[Segment]]) -> Rows:
+    def of_week(self, days: Sequence[Sequence[DaySegment]]) -> Rows:
         """A row for each hour of the clock. An hour that comes twice on a day is one cell."""
         merged = [_by_hour(segments) for segments in days]
         cells = [segment for hours in merged for segment in hours.values()]
@@ -122,10 +122,10 @@ class Grid:
             for hour in range(24)
         )
 
-    def _minutes(self, segment: Segment) -> Sequence[int]:
+    def _minutes(self, segment: DaySegment) -> Sequence[int]:
         return self.counts[(segment.start - self.load.begin) // 60 : (segment.end - self.load.begin) // 60]
 
-    def _cell(self, segment: Segment, scale: tuple[int, int], minute_scale: tuple[int, int] | None = None) -> Cell:
+    def _cell(self, segment: DaySegment, scale: tuple[int, int], minute_scale: tuple[int, int] | None = None) -> Cell:
         first = (segment.start - self.load.begin) // 60
         minutes = self._minutes(segment)
         count = sum(minutes)
@@ -144,7 +144,7 @@ class Grid:
             names if len(names) <= NAMES_IN_CELL else (),
         )
 
-    def _bars(self, segment: Segment, minutes: Sequence[int], scale: tuple[int, int]) -> tuple[MinuteBar, ...]:
+    def _bars(self, segment: DaySegment, minutes: Sequence[int], scale: tuple[int, int]) -> tuple[MinuteBar, ...]:
         begin = local_time(self.zone, moment_of(segment.start))
         first = (segment.start - self.load.begin) // 60
         return tuple(
@@ -179,9 +179,9 @@ def _scale(counts: Iterable[int]) -> tuple[int, int]:
     return (min(found), max(found)) if found else (1, 1)
 
 
-def _by_hour(segments: Sequence[Segment]) -> dict[int, Segment]:
+def _by_hour(segments: Sequence[DaySegment]) -> dict[int, DaySegment]:
     """One segment for each hour of the clock: an hour that comes twice is one of twice the length."""
-    hours: dict[int, Segment] = {}
+    hours: dict[int, DaySegment] = {}
     for segment in segments:
         first = hours.get(segment.hour)
         hours[segment.hour] = segment if first is None else first.until(segment)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.pages.run_charts import PeriodChoice, RunCharts, Scope
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.views.queries.rollups import Counts, Dimension, NamedCounts, Order
+    from wakeboard.views.queries.rollups import Dimension, NamedCounts, Order, OutcomeCounts
 
 SHOWN: Final = 100
 RANKED: Final = 200  # the names that are ordered by a duration
@@ -47,7 +47,7 @@ COLUMNS: Final[Mapping[str, tuple[str, Order]]] = {  # of the table: its heading
     "p95": ("Duration p95", "volume"),
     "lateness": ("Lateness p95", "volume"),
 }
-_MEASURES: Final[Mapping[str, Callable[[Counts], float | None]]] = {
+_MEASURES: Final[Mapping[str, Callable[[OutcomeCounts], float | None]]] = {
     "p50": lambda counts: counts.duration.quantile(0.5),
     "p95": lambda counts: counts.duration.quantile(0.95),
     "lateness": lambda counts: counts.lateness.quantile(0.95),

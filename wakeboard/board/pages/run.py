@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.pages.run_timeline import Bar, Event, bar, hidden_attempts, timeline
+from wakeboard.board.pages.run_timeline import Event, TimelineBar, bar, hidden_attempts, timeline
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.text.mask_json import mask_json, pretty_json
 from wakeboard.text.object_ids import is_id
@@ -61,7 +61,7 @@ class RunModel:
     facts: list[Fact]
     events: list[Event]
     hidden_attempts: int
-    bar: Bar | None
+    bar: TimelineBar | None
     payload: Text
     result: Text | None
     error: Text | None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ActionOutcome:
     """What the store answered for a run. `new_id`: the run that a replay created."""
 
     answer: str
@@ -54,32 +54,34 @@ class RunAction:
     takes: Sequence[str]
     effect: str
     done: Mapping[str, str]
-    apply: Callable[[AdminStore, int, PayloadText | None, str], Awaitable[Outcome]]
+    apply: Callable[[AdminStore, int, PayloadText | None, str], Awaitable[ActionOutcome]]
     also: Permission | None = None
     sets_payload: bool = False
     danger: bool = False
 
 
-async def _retry(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> Outcome:
-    return Outcome(answer=(await store.retry([run_id], reason))[0].answer)
+async def _retry(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> ActionOutcome:
+    return ActionOutcome(answer=(await store.retry([run_id], reason))[0].answer)
 
 
-async def _cancel(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> Outcome:
-    return Outcome(answer=(await store.cancel([run_id], reason or "Cancelled"))[0].answer)
+async def _cancel(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> ActionOutcome:
+    return ActionOutcome(answer=(await store.cancel([run_id], reason or "Cancelled"))[0].answer)
 
 
-async def _discard(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> Outcome:
-    return Outcome(answer=(await store.discard([run_id], reason or "Discarded"))[0].answer)
+async def _discard(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> ActionOutcome:
+    return ActionOutcome(answer=(await store.discard([run_id], reason or "Discarded"))[0].answer)
 
 
-async def _replay(store: AdminStore, run_id: int, payload: PayloadText | None, reason: str) -> Outcome:
+async def _replay(store: AdminStore, run_id: int, payload: PayloadText | None, reason: str) -> ActionOutcome:
     replayed = (await store.replay([run_id], payload, reason))[0]
-    return Outcome(answer=replayed.answer, new_id=replayed.new_id)
+    return ActionOutcome(answer=replayed.answer, new_id=replayed.new_id)
 
 
-async def _discard_and_replay(store: AdminStore, run_id: int, payload: PayloadText | None, reason: str) -> Outcome:
+async def _discard_and_replay(
+    store: AdminStore, run_id: int, payload: PayloadText | None, reason: str
+) -> ActionOutcome:
     replayed = await store.discard_and_replay(run_id, payload, reason)
-    return Outcome(answer=replayed.answer, new_id=replayed.new_id)
+    return ActionOutcome(answer=replayed.answer, new_id=replayed.new_id)
 
 
 STATUS_IN_WORDS: Final[Mapping[str, str]] = {
@@ -215,7 +217,7 @@ async def _require_all(request: BoardRequest, what: RunAction, run: RunTarget) -
         await request.require(what.also, {run.namespace})
 
 
-def _answered(what: RunAction, run: RunTarget, outcome: Outcome, path: str) -> Redirect:
+def _answered(what: RunAction, run: RunTarget, outcome: ActionOutcome, path: str) -> Redirect:
     if outcome.answer not in what.done:
         why = outcome.answer.removeprefix("refused: ")
         return Redirect(path, full_stop(f"Run {run.id} was left as it is: {why}"), problem=True)

@@ -23,7 +23,7 @@ LEAST_BAR: Final = 4  # the height of a run that took no time, so that it can be
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class RunBar:
     """One run. `x`, `y`, `height`: in the drawing, whose top is 0."""
 
     run_id: int
@@ -38,7 +38,7 @@ class Bar:
 class Strip:
     """The bars of one schedule, oldest first, and what they say in words."""
 
-    bars: tuple[Bar, ...]
+    bars: tuple[RunBar, ...]
     label: str
 
     @property
@@ -58,10 +58,10 @@ def strip_of(runs: Sequence[RecentRun], now: datetime) -> Strip:
     return Strip(tuple(bars), _label(runs))
 
 
-def _bar(run: RecentRun, duration: timedelta | None, longest: timedelta, x: int) -> Bar:
+def _bar(run: RecentRun, duration: timedelta | None, longest: timedelta, x: int) -> RunBar:
     share = sqrt(duration / longest) if duration and longest else 0.0
     height = round(LEAST_BAR + share * (HEIGHT - LEAST_BAR), 1)
-    return Bar(run.id, run.status, x, HEIGHT - height, height, _title(run, duration))
+    return RunBar(run.id, run.status, x, HEIGHT - height, height, _title(run, duration))
 
 
 def _duration(run: RecentRun, now: datetime) -> timedelta | None:

@@ -15,7 +15,7 @@ from wakeboard.board.charts import Interval, Layer, bar_chart, line_chart, momen
 from wakeboard.text.humanize import lasted
 from wakeboard.views.queries.backlog import read_backlog
 from wakeboard.views.queries.listings import Listings
-from wakeboard.views.queries.rollups import Counts, read_schedules, read_series
+from wakeboard.views.queries.rollups import OutcomeCounts, read_schedules, read_series
 from wakeboard.views.rules.run_search import quoted
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Row:
     moment: str
     starts_at: datetime | None
     href: str
-    counts: Counts
+    counts: OutcomeCounts
     failure_rate: str
     times: tuple[str, str, str, str]
     due: str = ""
@@ -140,7 +140,7 @@ async def read_run_charts(
     now, series, backlog = await read_period(period)
     if asked != period and (better := _better_period(series, now, hour=hour)):
         found = await read_period(better)
-        if better == "hour" or found[1].total != Counts():
+        if better == "hour" or found[1].total != OutcomeCounts():
             period, (now, series, backlog) = better, found
 
     def runs(terms: str) -> str:
@@ -154,7 +154,7 @@ def _better_period(series: Series, now: datetime, *, hour: bool) -> str | None:
 
     It is the hour if all of them are of the last hour, and 90 days if there are none.
     """
-    ended = [point.starts_at for point in series.points if point.counts != Counts()]
+    ended = [point.starts_at for point in series.points if point.counts != OutcomeCounts()]
     if not ended:
         return "90d"
     return "hour" if hour and ended[0] > now - _HOUR else None
@@ -194,7 +194,7 @@ def run_charts(
 
     def linked(terms: str) -> list[Interval]:
         return [
-            Interval(*column, runs(f"{terms} {_ended_within(*column)}") if count != Counts() else "")
+            Interval(*column, runs(f"{terms} {_ended_within(*column)}") if count != OutcomeCounts() else "")
             for column, count in zip(columns, counts, strict=True)
         ]
 
@@ -225,9 +225,9 @@ def run_charts(
         rows=[
             _row(column[0], count, runs(f"{ENDED} {_ended_within(*column)}"), series, due)
             for column, count, due in reversed(list(zip(columns, counts, backlog or [None] * len(counts), strict=True)))
-            if count != Counts() or due
+            if count != OutcomeCounts() or due
         ],
-        is_empty=total == Counts(),
+        is_empty=total == OutcomeCounts(),
         behind_since=series.until if now - series.until > 2 * series.step and now - series.until > _LATE else None,
         backlog=_backlog(columns, backlog, runs("status:queued")) if backlog else None,
         parameters=parameters,
@@ -252,7 +252,9 @@ def _backlog(columns: Sequence[tuple[datetime, datetime]], due: Sequence[int | N
     return line_chart("Backlog", [Interval(*column) for column in columns], [layer], "number", area=True)
 
 
-def _outcomes(counts: Sequence[Counts], total: Counts, whole: str, runs: Callable[[str], str]) -> list[Layer]:
+def _outcomes(
+    counts: Sequence[OutcomeCounts], total: OutcomeCounts, whole: str, runs: Callable[[str], str]
+) -> list[Layer]:
     return [
         Layer(
             key,
@@ -272,7 +274,7 @@ def _quantiles(histograms: Sequence[Histogram], total: Histogram) -> list[Layer]
     ]
 
 
-def _row(starts_at: datetime, counts: Counts, href: str, series: Series, due: int | None) -> Row:
+def _row(starts_at: datetime, counts: OutcomeCounts, href: str, series: Series, due: int | None) -> Row:
     quantiles = [h.quantile(share) for h in (counts.duration, counts.lateness) for share in (0.5, 0.95)]
     p50, p95, late50, late95 = (written(each, "seconds") for each in quantiles)
     return Row(

@@ -77,7 +77,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TimelineSegment:
     """A part of the bar: its kind, where it begins and how wide it is in units of `WIDTH`, and what it shows."""
 
     kind: str
@@ -87,12 +87,12 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimelineBar:
     """The life of a run on a time axis."""
 
     begin: datetime
     end: datetime
-    segments: list[Segment]
+    segments: list[TimelineSegment]
 
     @property
     def duration(self) -> timedelta:
@@ -267,7 +267,7 @@ def _end(run: RunDetails) -> Iterator[Event]:
 # -- the bar -----------------------------------------------------------------------------------------------------------
 
 
-def bar(history: RunHistory, events: Sequence[Event]) -> Bar | None:
+def bar(history: RunHistory, events: Sequence[Event]) -> TimelineBar | None:
     """The waits and attempts on a time axis; None: the run never waited and never ran."""
     shown = [event for event in events if event.kind == "waiting" or event.kind.startswith("attempt")]
     if not shown:
@@ -277,11 +277,11 @@ def bar(history: RunHistory, events: Sequence[Event]) -> Bar | None:
     span = (end - begin).total_seconds()
     if span <= 0:
         return None
-    segments: list[Segment] = []
+    segments: list[TimelineSegment] = []
     for event in shown:
         until = event.until or history.now
         width = max((until - event.at).total_seconds() / span * WIDTH, 0 if event.kind == "waiting" else NARROWEST)
         x = min((event.at - begin).total_seconds() / span * WIDTH, WIDTH - width)
         title = event.title if event.kind == "waiting" else f"{event.title}: {lasted(until - event.at)}"
-        segments.append(Segment(event.kind.replace("attempt ", ""), round(x, 2), round(width, 2), title))
-    return Bar(begin, end, segments)
+        segments.append(TimelineSegment(event.kind.replace("attempt ", ""), round(x, 2), round(width, 2), title))
+    return TimelineBar(begin, end, segments)

@@ -58,7 +58,7 @@ class ErrorCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunList:
+class RunListPage:
     """The model of the page.
 
     `text`: the search as it was typed. `problem`: what of it was not understood. `order`: how the runs are ordered.
@@ -89,14 +89,14 @@ class RunList:
 
 def run_list(
     text: str, search: RunSearch, found: RunPage | None, counts: Mapping[str, Count], sort: str, named: int | None
-) -> RunList:
+) -> RunListPage:
     """The model of the page, from what was read. `found` None: the search took too long."""
     problem = f"{search.problem} The list leaves this part out." if search.problem else search.hint
     stopped = found is None
     if found is None:
         found = RunPage(now=datetime.now(UTC), runs=[], newer=None, older=None, searched=None)
         problem = "The search took too long and was stopped; narrow it, for example by schedule: or status:."
-    return RunList(
+    return RunListPage(
         now=found.now,
         text=text,
         problem=problem,

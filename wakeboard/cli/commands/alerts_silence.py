@@ -11,7 +11,7 @@ from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 EXAMPLES = (
     "wakeboard alerts silence dead-runs --for 1h --reason 'the bank is down'",
@@ -41,7 +41,7 @@ def command(
         raise typer.BadParameter("write either --for, such as --for 1h, or --until-fixed", param_hint="--for")
     span = parse_duration(duration) if duration is not None else None
 
-    async def silence(session: Session) -> bool:
+    async def silence(session: CommandSession) -> bool:
         until = time_after(span, await session.listings.now()) if span is not None else "infinity"
         return await session.store.silence_alert(rule, until, reason)
 

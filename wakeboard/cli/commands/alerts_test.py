@@ -13,7 +13,7 @@ from wakeboard.cli.support.session import with_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 EXAMPLES = ("wakeboard alerts test team",)
 POLL_S = 0.2
@@ -58,7 +58,9 @@ def _problem(result: dict[str, Any], receiver: str, wait: int) -> str:
     )
 
 
-async def _send(session: Session, receiver: str, queue: str, wait: int, say: Callable[[int], None]) -> dict[str, Any]:
+async def _send(
+    session: CommandSession, receiver: str, queue: str, wait: int, say: Callable[[int], None]
+) -> dict[str, Any]:
     """Enqueues a delivery and waits for its end. `say` is called with the id of its run before."""
     import asyncio
     import time

@@ -16,7 +16,7 @@ from wakeboard.cli.support.session import with_session
 from wakeboard.errors import InvalidSchedule, InvalidValue
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.manifests import Manifests
     from wakeboard.schedules.desired_schedule import DesiredSchedule
 
@@ -117,7 +117,7 @@ def _load(folder: Path) -> Manifests:
     return manifests
 
 
-async def _apply(session: Session, source: str, manifests: Manifests, prune: bool) -> Applied:
+async def _apply(session: CommandSession, source: str, manifests: Manifests, prune: bool) -> Applied:
     from wakeboard.manifests import declared_limits
     from wakeboard.schedules.desired_schedule import desired_from_files
     from wakeboard.schedules.sync import sync
@@ -144,7 +144,7 @@ async def _apply(session: Session, source: str, manifests: Manifests, prune: boo
     )
 
 
-async def _preview(session: Session, source: str, manifests: Manifests, prune: bool) -> Applied:
+async def _preview(session: CommandSession, source: str, manifests: Manifests, prune: bool) -> Applied:
     from wakeboard.limits.queries import declared_limit_rows
     from wakeboard.manifests import declared_limits
     from wakeboard.schedules.desired_schedule import desired_from_files
@@ -174,7 +174,7 @@ async def _preview(session: Session, source: str, manifests: Manifests, prune: b
     )
 
 
-async def _duplicates(session: Session, source: str, desired: Sequence[DesiredSchedule]) -> dict[str, list[str]]:
+async def _duplicates(session: CommandSession, source: str, desired: Sequence[DesiredSchedule]) -> dict[str, list[str]]:
     from wakeboard.views.queries.listings import sources_with_same_name
 
     names = {each.full_name for each in desired}

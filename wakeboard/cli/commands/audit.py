@@ -16,7 +16,7 @@ from wakeboard.cli.support.time_args import parse_since, time_since
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.audit import AuditRow
 
 EXAMPLES = (
@@ -67,7 +67,7 @@ def command(
 
 
 async def _read(  # one parameter for each option
-    session: Session,
+    session: CommandSession,
     of: str | None,
     start: timedelta | datetime | None,
     actor: str | None,
@@ -88,7 +88,7 @@ async def _read(  # one parameter for each option
     return await audit_rows(session.conn, wanted, count)
 
 
-async def _run_or_schedule(session: Session, text: str) -> tuple[int | None, int | None]:
+async def _run_or_schedule(session: CommandSession, text: str) -> tuple[int | None, int | None]:
     """The id of the run, or that of the schedule. A run that was deleted from history is known by its id only."""
     from wakeboard.cli.support.lookup import find_runs, find_schedule, parse_run
     from wakeboard.errors import InvalidValue

@@ -29,7 +29,7 @@ from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import parse_id
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 EXAMPLES = (
     "wakeboard backfill billing/close-day --from 2026-01-01 --to 2026-02-01 --dry-run",
@@ -197,7 +197,7 @@ def _declare(planned: Planned, at_once: int, reason: str, as_json: bool) -> None
 def _change(number: int, what: str, reason: str, as_json: bool) -> None:
     """Pauses, resumes or cancels a backfill. Raises WakeboardError if there is none."""
 
-    async def change(session: Session) -> tuple[bool, str]:
+    async def change(session: CommandSession) -> tuple[bool, str]:
         from wakeboard.cli.support.backfill import find_backfill
 
         known = await find_backfill(session, number)

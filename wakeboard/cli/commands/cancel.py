@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
+from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
 from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
 
 ACTION = BulkAction(
@@ -37,5 +37,5 @@ def command(
     A running run is cancelled at the next heartbeat of its worker, unless it succeeds before.
     """
     statuses = {"queued": all_queued, "failed": all_failed, "running": all_running}
-    selection = Selection(runs, statuses, schedule, job_type, queue, since)
+    selection = SelectionOptions(runs, statuses, schedule, job_type, queue, since)
     run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))

@@ -14,7 +14,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 EXAMPLES = ("wakeboard check                       shows pending removals", "wakeboard confirm removal k8s:5f3c…")
 
@@ -33,7 +33,7 @@ def command(
     The next sync that would remove exactly the same schedules removes them.
     """
 
-    async def confirm_removal(session: Session) -> int:
+    async def confirm_removal(session: CommandSession) -> int:
         count = await session.store.confirm_removal(source, reason)
         if not count:
             pending = [row.source for row in await session.listings.removals()]

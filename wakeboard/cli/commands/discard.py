@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
+from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
 from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
 
 ACTION = BulkAction(
@@ -37,5 +37,5 @@ def command(
     `wakeboard replay` can still enqueue copies of them.
     """
     statuses = {"dead": all_dead}
-    selection = Selection(runs, statuses, schedule, job_type, queue, since)
+    selection = SelectionOptions(runs, statuses, schedule, job_type, queue, since)
     run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))

@@ -18,7 +18,7 @@ from wakeboard.errors import InvalidValue
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.engine.enqueue import Enqueued
 
 LONGEST_S = 31 * 86_400
@@ -41,7 +41,7 @@ class IfExists(StrEnum):
     REPLACE = "replace"
 
 
-class Backoff(StrEnum):
+class BackoffWord(StrEnum):
     """How the pauses between attempts grow."""
 
     EXPONENTIAL = "exponential"
@@ -91,8 +91,8 @@ def command(
     max_attempts: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Attempts before it is dead.")] = 5,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long an attempt may take.")] = "10m",
     backoff: Annotated[
-        Backoff, typer.Option(metavar="exponential|fixed", help="How the pauses between attempts grow.")
-    ] = Backoff.EXPONENTIAL,
+        BackoffWord, typer.Option(metavar="exponential|fixed", help="How the pauses between attempts grow.")
+    ] = BackoffWord.EXPONENTIAL,
     as_json: AsJson = False,
 ) -> None:
     """Enqueue a run.
@@ -111,7 +111,7 @@ def command(
     timeout_s = _whole_seconds(timeout, "--timeout")
     value = read_payload(payload)
 
-    async def send(session: Session) -> tuple[Enqueued, datetime | None, bool]:
+    async def send(session: CommandSession) -> tuple[Enqueued, datetime | None, bool]:
         from wakeboard.engine.enqueue import enqueue as enqueue_run
         from wakeboard.engine.enqueue import was_replaced
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.support.lookup import UuidRange
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.text.facts import Fact
     from wakeboard.views.rules.run_explanation import RunSituation
     from wakeboard.views.rules.schedule_explanation import ScheduleSituation
@@ -71,7 +71,7 @@ def moment_in_words(at: datetime, now: datetime) -> str:
     return f"{with_offset(at)} ({relative(at, now)})"
 
 
-async def _read(session: Session, text: str) -> RunSituation | ScheduleSituation:
+async def _read(session: CommandSession, text: str) -> RunSituation | ScheduleSituation:
     """What the user named: a run, or a schedule, which may be called like the beginning of a uuid."""
     from wakeboard.cli.support.lookup import UuidRange, find_runs, find_schedule, no_such_run
     from wakeboard.views.queries.run_situation import read_run_situation

@@ -16,7 +16,7 @@ from wakeboard.text.humanize import relative
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.failures import FailureRow
 
 MAX_ERRORS = 3  # error types in a cell; --json has all
@@ -52,7 +52,7 @@ def command(
     """
     start = parse_since(since)
 
-    async def query(session: Session) -> list[FailureRow]:
+    async def query(session: CommandSession) -> list[FailureRow]:
         from wakeboard.views.queries.failures import failures_since
 
         return await failures_since(session.conn, time_since(start, session.now), job_type)

@@ -16,7 +16,7 @@ from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.limits.queries import LimitRow
 
 DEFAULT = 1
@@ -96,7 +96,7 @@ def command(
         _print_limits(key, as_json)
         return
 
-    async def change(session: Session) -> LimitRow:
+    async def change(session: CommandSession) -> LimitRow:
         if declared:
             return await _restore(session, key, reason)
         if rate is not None or default:
@@ -112,7 +112,7 @@ def command(
         print_message(_sentence(row))
 
 
-async def _restore(session: Session, key: str, reason: str) -> LimitRow:
+async def _restore(session: CommandSession, key: str, reason: str) -> LimitRow:
     row = await _row(session, key)
     if row is None or row.declared_by is None:
         raise InvalidValue(f"no file declares the limit of {one_line(key)}: `wakeboard limit` lists the keys")
@@ -121,7 +121,7 @@ async def _restore(session: Session, key: str, reason: str) -> LimitRow:
     return await _row(session, key) or row
 
 
-async def _row(session: Session, key: str) -> LimitRow | None:
+async def _row(session: CommandSession, key: str) -> LimitRow | None:
     from wakeboard.limits.queries import list_limits
 
     return next((row for row in await list_limits(session.conn) if row.key == key), None)

@@ -21,7 +21,7 @@ from wakeboard.text.humanize import relative
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.ticks.dst_ticks import DstTicks
 
 Gap = Literal["RunAfter", "Skip"]
@@ -111,7 +111,7 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
     return NextTicks(schedule=None, cron=cron, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
 
 
-async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
+async def _of_schedule(session: CommandSession, name: str, count: int) -> NextTicks:
     from wakeboard.cli.support.lookup import find_schedule, read_schedule
 
     known = await find_schedule(session.listings, name)

@@ -16,7 +16,7 @@ from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 
 class Kind(StrEnum):
@@ -57,7 +57,7 @@ def command(
         return
     require_name(kind, name)
 
-    async def add(session: Session) -> tuple[str, str, bool]:
+    async def add(session: CommandSession) -> tuple[str, str, bool]:
         scope, label = await pause_scope(session, kind, name)
         if kind is Kind.QUEUE and name not in await session.listings.queues():
             print_error(f"note: no schedule, run or worker uses a queue {name!r} yet.")
@@ -77,7 +77,7 @@ def require_name(kind: Kind, name: str | None) -> None:
         raise typer.BadParameter(problem, param_hint="NAME")
 
 
-async def pause_scope(session: Session, kind: Kind, name: str | None) -> tuple[str, str]:
+async def pause_scope(session: CommandSession, kind: Kind, name: str | None) -> tuple[str, str]:
     """The scope for the SQL functions, and its label for users."""
     if name is None:
         return "all", "everything"

@@ -13,7 +13,7 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.queue_backlog import QueueRow
 
 SOON_S = 60.0
@@ -35,7 +35,7 @@ def command(as_json: AsJson = False) -> None:
     next tick does. Runs that no worker may claim, such as dead ones and those of a pause, are not counted.
     """
 
-    async def query(session: Session) -> list[QueueRow]:
+    async def query(session: CommandSession) -> list[QueueRow]:
         from wakeboard.views.queries.queue_backlog import read_queues
 
         return await read_queues(session.conn, SOON_S)

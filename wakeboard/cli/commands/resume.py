@@ -10,7 +10,7 @@ from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule clean-up")
 
@@ -26,7 +26,7 @@ def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "",
         return
     require_name(kind, name)
 
-    async def remove(session: Session) -> tuple[str, str, bool]:
+    async def remove(session: CommandSession) -> tuple[str, str, bool]:
         scope, label = await pause_scope(session, kind, name)
         return scope, label, await session.store.resume(scope, reason)
 

@@ -14,7 +14,7 @@ from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import print_lines, terminal_width
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.run_details import RunDetails
 
 EXAMPLES = ("wakeboard run 1042", "wakeboard run 0b0e1c5a --json", "wakeboard run 1042 | less")
@@ -36,7 +36,7 @@ def command(
 
     wanted = parse_run(text)
 
-    async def query(session: Session) -> RunDetails:
+    async def query(session: CommandSession) -> RunDetails:
         from wakeboard.views.queries.run_details import read_run_details
 
         (run_id,) = await find_runs(session.listings, [wanted])

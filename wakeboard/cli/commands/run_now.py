@@ -14,7 +14,7 @@ from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.errors import WakeboardError
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 EXAMPLES = (
     "wakeboard run-now billing/weekly-report",
@@ -38,7 +38,7 @@ def command(
     """
     value = read_payload(payload) if payload is not None else None
 
-    async def enqueue_run(session: Session) -> tuple[str, int]:
+    async def enqueue_run(session: CommandSession) -> tuple[str, int]:
         from wakeboard.cli.support.lookup import find_schedule
 
         known = await find_schedule(session.listings, schedule)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.run_list import ListedRun
     from wakeboard.views.rules.run_search import RunSearch
 
@@ -90,7 +90,7 @@ def command(
         print_error(f"note: {typed.hint}")
     start = parse_since(since) if since is not None else None
 
-    async def use(session: Session) -> None:
+    async def use(session: CommandSession) -> None:
         from wakeboard.cli.support.lookup import run_search
 
         given = await run_search(session, status, schedule, job_type, queue, start)
@@ -114,7 +114,7 @@ def command(
     with_session(use)
 
 
-async def _newest(session: Session, search: RunSearch, count: int) -> list[ListedRun]:
+async def _newest(session: CommandSession, search: RunSearch, count: int) -> list[ListedRun]:
     """The newest runs that fit, however many pages of the search that takes."""
     from wakeboard.views.queries.run_list import read_run_page
 
@@ -126,7 +126,7 @@ async def _newest(session: Session, search: RunSearch, count: int) -> list[Liste
     return runs
 
 
-async def _table(session: Session, rows: Sequence[ListedRun], *, wide: bool) -> list[Text]:
+async def _table(session: CommandSession, rows: Sequence[ListedRun], *, wide: bool) -> list[Text]:
     now = await session.listings.now()
     if not wide:
         return table(RUN_COLUMNS, [run_cells(row, now) for row in rows], terminal_width())

@@ -22,7 +22,7 @@ from wakeboard.text.mask_json import mask_json
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.text.facts import Fact
     from wakeboard.views.queries.listings import RunRow
 
@@ -82,7 +82,7 @@ def command(
         print_ticks(found.ticks, found.time_zone, now)
 
 
-async def _read(session: Session, name: str) -> ScheduleDetails:
+async def _read(session: CommandSession, name: str) -> ScheduleDetails:
     from wakeboard.cli.support.lookup import find_schedule, read_schedule
     from wakeboard.views.queries.schedule_page import live_runs, past_runs
     from wakeboard.views.rules.schedule_explanation import explain_schedule

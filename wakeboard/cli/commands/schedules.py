@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.listings import ScheduleRow
 
 SHOWN = 1000
@@ -54,7 +54,7 @@ def command(
     """
     count = limit or (None if as_json else SHOWN)
 
-    async def query(session: Session) -> list[ScheduleRow]:
+    async def query(session: CommandSession) -> list[ScheduleRow]:
         from wakeboard.dependencies.queries import read_blocking_reasons
 
         rows = await session.listings.schedules(namespace, None if count is None else count + 1)

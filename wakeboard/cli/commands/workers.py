@@ -12,7 +12,7 @@ from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.overview import PoolRow
 
 COLUMNS = (
@@ -33,7 +33,7 @@ def command(as_json: AsJson = False) -> None:
     A pool has workers now, or had one in the last hour: WAKES are the workers that started and ended in it.
     """
 
-    async def query(session: Session) -> list[PoolRow]:
+    async def query(session: CommandSession) -> list[PoolRow]:
         from wakeboard.views.queries.overview import OverviewQueries
 
         return await OverviewQueries(session.conn, None).pools()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wakeboard.actions.admin_api import DeclaredBackfill
     from wakeboard.backfills.queries import BackfillRow
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 TICKS_SHOWN: Final = 10
 WATCH_EVERY_S: Final = 1.0
@@ -84,7 +84,7 @@ class Planned:
 # -- declaring ---------------------------------------------------------------------------------------------------------
 
 
-async def plan(session: Session, schedule: str, first: str, last: str, *, again: bool) -> Planned:
+async def plan(session: CommandSession, schedule: str, first: str, last: str, *, again: bool) -> Planned:
     """What a backfill of this range would do. Raises WakeboardError."""
     from wakeboard.backfills.queries import history_begins
     from wakeboard.cli.support.lookup import find_schedule, read_schedule
@@ -109,7 +109,7 @@ async def plan(session: Session, schedule: str, first: str, last: str, *, again:
     return Planned(definition_id=known.id, rules=rules, range=wanted, found=found, again=again, notes=notes)
 
 
-async def declare(session: Session, planned: Planned, at_once: int, reason: str) -> DeclaredBackfill:
+async def declare(session: CommandSession, planned: Planned, at_once: int, reason: str) -> DeclaredBackfill:
     """Declares the backfill. Raises NoTickLeft."""
     made = await session.store.create_backfill(
         planned.definition_id, planned.range, at_once=at_once, again=planned.again, reason=reason
@@ -155,7 +155,7 @@ def preview_lines(planned: Planned) -> list[Text]:
 # -- showing -----------------------------------------------------------------------------------------------------------
 
 
-async def find_backfill(session: Session, number: int) -> BackfillRow:
+async def find_backfill(session: CommandSession, number: int) -> BackfillRow:
     """The backfill with this number. Raises WakeboardError."""
     from wakeboard.backfills.queries import backfill
 
@@ -168,7 +168,7 @@ async def find_backfill(session: Session, number: int) -> BackfillRow:
 def print_backfills(schedule: str | None, count: int, as_json: bool) -> None:
     """Lists the newest backfills, of one schedule or of all."""
 
-    async def query(session: Session) -> list[BackfillRow]:
+    async def query(session: CommandSession) -> list[BackfillRow]:
         from wakeboard.backfills.queries import backfills
         from wakeboard.cli.support.lookup import find_schedule
 
@@ -221,7 +221,7 @@ def _cells(row: BackfillRow, now: datetime) -> Iterator[str]:
 def watch(number: int, as_json: bool) -> int:
     """Prints how far the backfill is, each time that changes, until it ends. Returns the exit code."""
 
-    async def follow(session: Session) -> BackfillRow:
+    async def follow(session: CommandSession) -> BackfillRow:
         printed = ""
         while True:
             row = await find_backfill(session, number)

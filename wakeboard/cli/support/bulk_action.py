@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.actions.admin_api import AdminStore, Replayed
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.engine.maintenance_api import Answer
     from wakeboard.views.queries.listings import RunRow
 
@@ -38,7 +38,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the runs and chang
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SelectionOptions:
     """The arguments that select runs: their ids or uuids, or --all-… options with filters.
 
     `statuses`: each status in which the action accepts runs, and whether its --all-… option was given.
@@ -76,7 +76,7 @@ class BulkAction:
     messages: dict[str, str]
 
 
-def run_bulk_action(action: BulkAction, selection: Selection, mode: Mode) -> None:
+def run_bulk_action(action: BulkAction, selection: SelectionOptions, mode: Mode) -> None:
     """Applies the action to the selected runs and prints the results.
 
     Raises typer.Exit(1) if the store refused a run, or with --dry-run if it would refuse one.
@@ -101,7 +101,7 @@ def _refused(answer: Answer | Replayed) -> bool:
     return answer.answer.startswith("refused")
 
 
-def _require_runs_or_filters(selection: Selection) -> None:
+def _require_runs_or_filters(selection: SelectionOptions) -> None:
     *others, last = (f"--all-{status}" for status in selection.statuses)
     options = f"{', '.join(others)} or {last}" if others else last
     filters = (selection.schedule, selection.job_type, selection.queue, selection.since)
@@ -111,7 +111,7 @@ def _require_runs_or_filters(selection: Selection) -> None:
         raise typer.BadParameter(f"give runs by id or uuid, or use {options}", param_hint="RUN")
 
 
-def _finder(selection: Selection) -> Callable[[Session], Awaitable[list[int]]]:
+def _finder(selection: SelectionOptions) -> Callable[[CommandSession], Awaitable[list[int]]]:
     """The query for the selected runs. Raises InvalidValue before the command connects."""
     from wakeboard.actions.queries.run_selection import RunQuery, read_selected_ids
     from wakeboard.cli.support.lookup import find_runs, parse_run, run_search
@@ -119,7 +119,7 @@ def _finder(selection: Selection) -> Callable[[Session], Awaitable[list[int]]]:
     runs = [parse_run(text) for text in selection.runs or ()]
     since = parse_since(selection.since) if selection.since is not None else None
 
-    async def find(session: Session) -> list[int]:
+    async def find(session: CommandSession) -> list[int]:
         if runs:
             return await find_runs(session.listings, runs)
         statuses = selection.selected_statuses
@@ -141,12 +141,12 @@ class _Preview:
     now: datetime
 
 
-async def _preview(session: Session, find: Callable[[Session], Awaitable[list[int]]]) -> _Preview:
+async def _preview(session: CommandSession, find: Callable[[CommandSession], Awaitable[list[int]]]) -> _Preview:
     ids = await find(session)
     return _Preview(ids, await session.listings.runs(ids), session.now)
 
 
-def _confirmed(verb: str, find: Callable[[Session], Awaitable[list[int]]]) -> list[int]:
+def _confirmed(verb: str, find: Callable[[CommandSession], Awaitable[list[int]]]) -> list[int]:
     """The ids of the selected runs, after the user has confirmed the preview. Raises typer.Abort."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
@@ -201,7 +201,9 @@ def _preview_lines(runs: Sequence[RunRow], now: datetime) -> Iterator[str]:
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
-async def _apply(session: Session, action: BulkAction, ids: Sequence[int], reason: str) -> list[Answer | Replayed]:
+async def _apply(
+    session: CommandSession, action: BulkAction, ids: Sequence[int], reason: str
+) -> list[Answer | Replayed]:
     answers: list[Answer | Replayed] = []
     for start in range(0, len(ids), BATCH_SIZE):
         answers += await action.apply(session.store, ids[start : start + BATCH_SIZE], reason)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.store.schema_differences import Differences
-    from wakeboard.views.queries.health_checks import Due, HealthFacts, Route
-    from wakeboard.views.rules.health_conditions import Condition, Severity
+    from wakeboard.views.queries.health_checks import DueRuns, HealthFacts, Route
+    from wakeboard.views.rules.health_conditions import HealthCondition, Severity
 
 Level = Literal["ok", "warn", "fail"]
 LEVELS: Final[dict[Severity | None, Level]] = {"bad": "fail", "warn": "warn", "note": "ok", None: "ok"}
@@ -354,12 +354,12 @@ def _due_runs(facts: HealthFacts, local: LocalFacts) -> Finding:
     return _reported(WAITING_RUNS.severity, "due runs", message, hint)
 
 
-def _severity(condition: Condition, due: Due, now: datetime) -> Severity | None:
+def _severity(condition: HealthCondition, due: DueRuns, now: datetime) -> Severity | None:
     """How bad it is that these runs wait; a paused queue is meant to wait."""
     return None if due.paused else condition.severity_after(now - due.oldest)
 
 
-def _runs(waiting: Sequence[Due]) -> str:
+def _runs(waiting: Sequence[DueRuns]) -> str:
     """How many runs these are. A count that stopped at the bound of its read is a lower bound."""
     return counted_at_least(sum(due.runs for due in waiting), "run", more=any(due.more for due in waiting))
 

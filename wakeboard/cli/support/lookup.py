@@ -18,7 +18,7 @@ from wakeboard.text.object_ids import parse_id
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.listings import Listings, ScheduleName
     from wakeboard.views.rules.run_search import RunSearch
     from wakeboard.views.rules.schedule_explanation import ScheduleSituation
@@ -61,7 +61,7 @@ async def find_schedule(listings: Listings, text: str, *, include_removed: bool 
     raise WakeboardError(f"there is no schedule {quoted(text)}{_suggestion(text, names)}")
 
 
-async def read_schedule(session: Session, known: ScheduleName) -> tuple[dict[str, Any], ScheduleSituation]:
+async def read_schedule(session: CommandSession, known: ScheduleName) -> tuple[dict[str, Any], ScheduleSituation]:
     """The columns and the situation of a schedule that was found. Raises WakeboardError if it was deleted meanwhile."""
     from wakeboard.views.queries.schedule_page import schedule_row
     from wakeboard.views.queries.schedule_situation import read_schedule_situation
@@ -136,7 +136,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 async def run_search(
-    session: Session,
+    session: CommandSession,
     statuses: Sequence[str] | None,
     schedule: str | None,
     job_type: str | None,

@@ -36,7 +36,7 @@ _explicit_dsn: ContextVar[str] = ContextVar("_explicit_dsn", default="")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CommandSession:
     """An open connection and its APIs. `now`: the database's clock at the start. `conn` is for `enqueue`."""
 
     conn: AsyncConnection
@@ -65,21 +65,21 @@ def dsn_hint() -> str:
     return STOPPED_HINT if UP_LOG.exists() else DSN_HINT
 
 
-def with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
+def with_session(use: Callable[[CommandSession], Awaitable[_Result]]) -> _Result:
     """Connects, checks the schema, and returns the result of `use`. Raises WakeboardError."""
     return asyncio.run(_with_session(use))
 
 
-def query_store(query: Callable[[Session], Awaitable[_Result]]) -> tuple[_Result, datetime]:
+def query_store(query: Callable[[CommandSession], Awaitable[_Result]]) -> tuple[_Result, datetime]:
     """The result of `query`, and the database's clock at the start of the session. Raises WakeboardError."""
 
-    async def query_and_now(session: Session) -> tuple[_Result, datetime]:
+    async def query_and_now(session: CommandSession) -> tuple[_Result, datetime]:
         return await query(session), session.now
 
     return with_session(query_and_now)
 
 
-async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
+async def _with_session(use: Callable[[CommandSession], Awaitable[_Result]]) -> _Result:
     from wakeboard.actions.admin_api import AdminStore
     from wakeboard.store.connection import connect, require_schema
     from wakeboard.views.queries.listings import Listings
@@ -96,7 +96,7 @@ async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result
             raise SchemaMismatch(f"{exc} {STOPPED_HINT}") if not dsn and UP_LOG.exists() else exc from exc
         listings = Listings(conn)
         store = AdminStore(conn, actor=system_user(), source="cli")
-        return await use(Session(conn, store, listings, in_zone(await listings.now())))
+        return await use(CommandSession(conn, store, listings, in_zone(await listings.now())))
 
 
 def _dsn_of_up() -> str | None:

@@ -10,7 +10,7 @@ from typer import Context
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from wakeboard.cli.support.session import Session
+    from wakeboard.cli.support.session import CommandSession
 
 QUERY_TIMEOUT_S = 1.0  # the user is waiting at the prompt
 MAX_NAMES = 500
@@ -19,7 +19,7 @@ MAX_NAMES = 500
 def complete_schedule(incomplete: str) -> list[str]:
     """Schedules as namespace/name, and as bare names while no namespace is typed."""
 
-    async def query(session: Session) -> list[str]:
+    async def query(session: CommandSession) -> list[str]:
         names = [known for known in await session.listings.schedule_names() if not known.removed]
         return [known.short for known in names] + [known.name for known in names if "/" not in incomplete]
 
@@ -42,16 +42,16 @@ def complete_pause_name(context: Context, incomplete: str) -> list[str]:
 def complete_source(incomplete: str) -> list[str]:
     """Sources with a pending removal."""
 
-    async def query(session: Session) -> list[str]:
+    async def query(session: CommandSession) -> list[str]:
         return [row.source for row in await session.listings.removals()]
 
     return _complete(incomplete, query)
 
 
-def _complete(incomplete: str, query: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
+def _complete(incomplete: str, query: Callable[[CommandSession], Awaitable[list[str]]]) -> list[str]:
     from wakeboard.cli.support.session import with_session
 
-    async def query_in_time(session: Session) -> list[str]:
+    async def query_in_time(session: CommandSession) -> list[str]:
         async with asyncio.timeout(QUERY_TIMEOUT_S):
             return await query(session)
 

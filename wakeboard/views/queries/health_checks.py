@@ -82,7 +82,7 @@ class LiveRuns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class DueRuns:
     """Free runs of one type that are due in one queue: how many, and since when the oldest.
 
     `more`: there may be more, because the read of the queue stopped at its bound. `known`: a worker of that queue has
@@ -153,7 +153,7 @@ class HealthFacts:
     server: Server
     installed: Installed
     runs: LiveRuns
-    due: list[Due]
+    due: list[DueRuns]
     definitions: Definitions
     maintenance: MaintenanceFacts
     pauses: list[PauseRow]
@@ -327,9 +327,9 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
     )
 
 
-async def read_due(conn: psycopg.AsyncConnection[Any]) -> list[Due]:
+async def read_due(conn: psycopg.AsyncConnection[Any]) -> list[DueRuns]:
     """Due runs by queue and job type, the oldest first."""
-    found = await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT})
+    found = await read(conn, class_row(DueRuns), _DUE, {"scan_limit": SCAN_LIMIT})
     meant = await meant_job_types(conn, {(due.queue, due.job_type) for due in found if not due.known})
     return [replace(due, meant=meant.get((due.queue, due.job_type))) for due in found]
 

@@ -69,7 +69,7 @@ class Unserved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class NextDue:
     """Whether a run or a tick is due, as of `at` by the database's clock."""
 
     due: bool
@@ -173,12 +173,12 @@ class EventQueries:
         """How many runs succeeded, are dead, were cancelled or skipped, and how many other attempts failed."""
         return dict(await read(self.conn, tuple_row, _COUNTS, {"since": since}))
 
-    async def due_since(self, since: datetime | None, queues: Sequence[str]) -> Due:
+    async def due_since(self, since: datetime | None, queues: Sequence[str]) -> NextDue:
         """Whether an unleased run or a tick of these queues became due after `since`; None: whether any is due.
 
         With `since`, at most the last five seconds are searched.
         """
-        found = await self._rows(Due, _DUE_SINCE, since=since, queues=list(queues))
+        found = await self._rows(NextDue, _DUE_SINCE, since=since, queues=list(queues))
         return found[0]
 
     async def running(self, queues: Sequence[str]) -> int:

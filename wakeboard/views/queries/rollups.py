@@ -45,7 +45,7 @@ _DETAILS: Final = ("schedule", "step")  # their minutes are not stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class OutcomeCounts:
     """How runs and attempts ended.
 
     Runs: `succeeded` (of a step: how often it was finished), `cancelled`, `skipped` (ticks too), `discarded`, `died`
@@ -89,7 +89,7 @@ class Point:
     """What ended from `starts_at` on, for the step of its series."""
 
     starts_at: datetime
-    counts: Counts
+    counts: OutcomeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Series:
     points: Sequence[Point]
 
     @property
-    def total(self) -> Counts:
+    def total(self) -> OutcomeCounts:
         """Of all points together."""
         return total(point.counts for point in self.points)
 
@@ -114,13 +114,13 @@ class NamedCounts:
 
     name: str
     label: str
-    counts: Counts
+    counts: OutcomeCounts
 
 
-def total(counts: Iterable[Counts]) -> Counts:
+def total(counts: Iterable[OutcomeCounts]) -> OutcomeCounts:
     """The sum of these counts."""
     parts = list(counts)
-    return Counts(
+    return OutcomeCounts(
         **{outcome: sum(getattr(part, outcome) for part in parts) for outcome in OUTCOMES},
         duration=merged(part.duration for part in parts),
         lateness=merged(part.lateness for part in parts),
@@ -364,7 +364,7 @@ async def read_series(
     found = {(row["name"], row["at"].astimezone(UTC)): _counts(row) for row in rows if row["name"] is not None}
     starts = [since + number * step for number in range(count)]
     return [
-        Series(dimension, name, step, until, [Point(at, found.get((name, at), Counts())) for at in starts])
+        Series(dimension, name, step, until, [Point(at, found.get((name, at), OutcomeCounts())) for at in starts])
         for name in ([""] if merged else names)
     ]
 
@@ -399,7 +399,7 @@ async def read_top(
     rows = await read(conn, dict_row, _SERIES, {**values, "names": ranked, "step": span + _DAY, "merged": False})
     counts = {row["name"]: _counts(row) for row in rows if row["name"] is not None}
     labels = await _labels(conn, ranked) if dimension == "schedule" else {}
-    return [NamedCounts(name, labels.get(name, name), counts.get(name, Counts())) for name in ranked]
+    return [NamedCounts(name, labels.get(name, name), counts.get(name, OutcomeCounts())) for name in ranked]
 
 
 async def read_sparklines(
@@ -467,8 +467,8 @@ def _floor(moment: datetime, step: timedelta) -> datetime:
     return epoch + (moment - epoch) // step * step
 
 
-def _counts(row: Mapping[str, Any]) -> Counts:
-    return Counts(
+def _counts(row: Mapping[str, Any]) -> OutcomeCounts:
+    return OutcomeCounts(
         **{outcome: row[outcome] for outcome in OUTCOMES},
         duration=Histogram.from_columns(row["duration_buckets"], row["duration_counts"]),
         lateness=Histogram.from_columns(row["lateness_buckets"], row["lateness_counts"]),

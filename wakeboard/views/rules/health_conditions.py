@@ -15,7 +15,7 @@ Severity: TypeAlias = Literal["bad", "warn", "note"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class HealthCondition:
     """A state that is reported once it has lasted for `after`.
 
     `bad_after`: it is bad from then on, before that `severity`. `note_after`: it is a note from then on.
@@ -40,28 +40,28 @@ class Condition:
 MINUTE: Final = timedelta(minutes=1)
 DAY: Final = timedelta(days=1)
 
-NO_WORKER: Final = Condition(severity="bad", after=3 * MINUTE)  # since the last one was seen
-NEVER_A_WORKER: Final = Condition(severity="bad")  # while there are schedules or due runs
-NOT_NEEDED_WORKER: Final = Condition(severity="warn")  # never a worker, and nothing to run
-HANGING_COMMITS: Final = Condition(severity="bad")  # no synchronous standby confirms them
-STALLED_SCHEDULE: Final = Condition(severity="bad")
-BLOCKED_SCHEDULE: Final = Condition(severity="warn")  # waits for a dead run or a missing schedule
-LOST_TICK: Final = Condition(severity="bad")  # active, and its next tick is missing or too far away
-OPEN_CIRCUIT: Final = Condition(severity="warn")
-DEPENDENCY_CYCLE: Final = Condition(severity="bad")
-MISSING_PARENT: Final = Condition(severity="warn")  # of a schedule that runs after it
-OVERDUE_SCHEDULE: Final = Condition(severity="bad", after=5 * MINUTE)  # since its tick was due
-UNSERVED_QUEUE: Final = Condition(severity="warn", after=MINUTE, bad_after=10 * MINUTE)  # its oldest due run
-UNKNOWN_JOB_TYPE: Final = Condition(severity="warn", after=MINUTE, bad_after=10 * MINUTE)  # its oldest due run
-WAITING_RUNS: Final = Condition(severity="warn", after=5 * MINUTE)  # since the oldest was due
-EXPIRED_LEASE: Final = Condition(severity="bad", after=2 * MINUTE)  # they are reaped at least once a minute
-DEAD_RUNS: Final = Condition(severity="warn", note_after=DAY)  # since the newest died
-PENDING_REMOVAL: Final = Condition(severity="warn")
+NO_WORKER: Final = HealthCondition(severity="bad", after=3 * MINUTE)  # since the last one was seen
+NEVER_A_WORKER: Final = HealthCondition(severity="bad")  # while there are schedules or due runs
+NOT_NEEDED_WORKER: Final = HealthCondition(severity="warn")  # never a worker, and nothing to run
+HANGING_COMMITS: Final = HealthCondition(severity="bad")  # no synchronous standby confirms them
+STALLED_SCHEDULE: Final = HealthCondition(severity="bad")
+BLOCKED_SCHEDULE: Final = HealthCondition(severity="warn")  # waits for a dead run or a missing schedule
+LOST_TICK: Final = HealthCondition(severity="bad")  # active, and its next tick is missing or too far away
+OPEN_CIRCUIT: Final = HealthCondition(severity="warn")
+DEPENDENCY_CYCLE: Final = HealthCondition(severity="bad")
+MISSING_PARENT: Final = HealthCondition(severity="warn")  # of a schedule that runs after it
+OVERDUE_SCHEDULE: Final = HealthCondition(severity="bad", after=5 * MINUTE)  # since its tick was due
+UNSERVED_QUEUE: Final = HealthCondition(severity="warn", after=MINUTE, bad_after=10 * MINUTE)  # its oldest due run
+UNKNOWN_JOB_TYPE: Final = HealthCondition(severity="warn", after=MINUTE, bad_after=10 * MINUTE)  # its oldest due run
+WAITING_RUNS: Final = HealthCondition(severity="warn", after=5 * MINUTE)  # since the oldest was due
+EXPIRED_LEASE: Final = HealthCondition(severity="bad", after=2 * MINUTE)  # they are reaped at least once a minute
+DEAD_RUNS: Final = HealthCondition(severity="warn", note_after=DAY)  # since the newest died
+PENDING_REMOVAL: Final = HealthCondition(severity="warn")
 OPEN_ALERTS: Final[dict[str, Severity]] = {"critical": "bad", "warning": "warn", "info": "note"}  # by severity
-FULL_LIMIT: Final = Condition(severity="note")
-DIFFERENT_LIMIT: Final = Condition(severity="note")  # from what a file declares
-PAUSES: Final[dict[str, Condition]] = {
-    "all": Condition(severity="warn"),
-    "queue": Condition(severity="warn"),
-    "schedule": Condition(severity="note"),
+FULL_LIMIT: Final = HealthCondition(severity="note")
+DIFFERENT_LIMIT: Final = HealthCondition(severity="note")  # from what a file declares
+PAUSES: Final[dict[str, HealthCondition]] = {
+    "all": HealthCondition(severity="warn"),
+    "queue": HealthCondition(severity="warn"),
+    "schedule": HealthCondition(severity="note"),
 }
