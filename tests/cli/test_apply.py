@@ -71,6 +71,26 @@ def test_a_schedule_that_another_source_has_too_is_named(
     assert cli("apply", "schedules", "--json", "--name", "other").json["duplicates"].keys() >= {"billing/weekly-report"}
 
 
+def test_a_dry_run_shows_the_lines_that_differ(cli: Cli, folder: Path):
+    after = "spec: {jobType: ping, after: [{schedule: clean-up}], payload: {a: 1, b: 2}}"
+    report = folder / "weekly-report.yaml"
+    report.write_text(MANIFEST.format(name="weekly-report", schedule="@daily").partition("spec:")[0] + after)
+    cli("apply", "schedules")
+    report.write_text(report.read_text().replace("b: 2", "b: 3") + "\n")
+    write_schedule(folder, "clean-up", "*/6 * * * *")
+
+    shown = cli("apply", "schedules", "--dry-run")
+
+    assert shown.lines[:6] == [
+        "would be updated: billing/clean-up",
+        '  -schedule: "*/5 * * * *"',
+        '  +schedule: "*/6 * * * *"',
+        "would be updated: billing/weekly-report",
+        "  -  b: 2",
+        "  +  b: 3",
+    ]
+
+
 def test_a_dry_run_lists_changes_and_makes_none(cli: Cli, sample: SampleStore, folder: Path):
     cli("apply", "schedules")
     write_schedule(folder, "weekly-report", "0 9 * * MON")
@@ -87,6 +107,8 @@ def test_a_dry_run_lists_changes_and_makes_none(cli: Cli, sample: SampleStore, f
     assert lines == [
         "would be created: billing/new",
         "would be updated: billing/weekly-report",
+        '  -schedule: "0 8 * * MON"',
+        '  +schedule: "0 9 * * MON"',
         "would be removed: billing/clean-up",
         "file:schedules: 1 would be created, 1 would be updated, 1 would be removed; nothing was changed.",
     ]

@@ -125,7 +125,7 @@ def test_a_schedule_shows_what_is_wrong_its_runs_and_its_ticks(cli: Cli, sample:
 
     shown = cli("schedule", "weekly-report").cells
 
-    assert shown[0].startswith("active billing/weekly-report 0 8 * * MON Europe/Lisbon type report, queue default,")
+    assert shown[0].startswith("active billing/weekly-report: 0 8 * * MON Europe/Lisbon; type report, queue default,")
     assert f"Its run {dead} is dead." in shown
     assert 'payload {"segment": "active"}' in shown
     assert [line.split()[:2] for line in shown if "billing/weekly-report" in line][1:] == [
@@ -139,10 +139,12 @@ def test_queues_and_workers_are_listed(cli: Cli, sample: SampleStore):
     sample.register_worker("report", queues=("default", "mail"))
     sample.enqueue("report")
     cli("pause", "queue", "mail")
+    cli("pause", "queue", "unused")
 
     assert [line.split() for line in cli("queues").lines[1:]] == [
         ["default", "1", "0", "0", "default", "active"],
         ["mail", "0", "0", "0", "default", "paused"],
+        ["unused", "0", "0", "0", "-", "paused"],
     ]
     assert cli("workers").cells[1] == "default 1 10 now 0 0.1.0 default, mail"
 

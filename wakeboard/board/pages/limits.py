@@ -69,7 +69,7 @@ async def limits(request: BoardRequest) -> Page:
             now=await listings.now(),
             limits=[] if restricted else await list_limits(conn),
             pauses=pauses,
-            queues=sorted(paused) if restricted else sorted({*await listings.queues(), *paused}),
+            queues=sorted(paused) if restricted else await listings.queues(),
             restricted=restricted,
         )
 

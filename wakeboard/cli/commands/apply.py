@@ -13,6 +13,7 @@ import typer
 from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.tables import print_lines
 from wakeboard.errors import InvalidSchedule, InvalidValue
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Applied:
     and why; their last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null.
     `duplicates`: schedules of the folder with other sources that have a schedule of the same name; all of them run.
     `limits`: the limit keys whose declarations changed: set, removed, or kept because an administrator has set another
-    limit; and those that another transaction has locked: apply again.
+    limit; and those that another transaction has locked: apply again. `differences`: with --dry-run, of each schedule
+    that would be updated the lines of YAML that would go (-) and come (+).
     """
 
     source: str
@@ -47,6 +49,7 @@ class Applied:
     pending_removal: str | None = None
     duplicates: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     limits: dict[str, str] = field(default_factory=dict[str, str])
+    differences: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     @property
     def complete(self) -> bool:
@@ -156,12 +159,13 @@ async def _preview(session: CommandSession, source: str, manifests: Manifests, p
     known = {(each.namespace, each.name): each for each in await session.store.list_definitions(source)}
     current = {key for key, each in known.items() if not each.removed}
     same = {each.key for each in desired if each.is_synced(known.get(each.key))}
+    updated = [each for each in desired if each.key in current - same]
     missing = sorted(f"{namespace}/{name}" for namespace, name in current - {each.key for each in desired})
     return Applied(
         source=source,
         dry_run=True,
         created=sorted(each.full_name for each in desired if each.key not in current),
-        updated=sorted(each.full_name for each in desired if each.key in current - same),
+        updated=sorted(each.full_name for each in updated),
         unchanged=sorted(each.full_name for each in desired if each.key in same),
         removed=missing if prune else [],
         missing=[] if prune else missing,
@@ -171,7 +175,22 @@ async def _preview(session: CommandSession, source: str, manifests: Manifests, p
             for key in sorted({*wanted, *declared})
             if wanted.get(key) != declared.get(key)
         },
+        differences={each.full_name: await _difference(session, source, each) for each in updated},
     )
+
+
+async def _difference(session: CommandSession, source: str, desired: DesiredSchedule) -> list[str]:
+    """The lines of YAML by which a schedule differs from the stored one; none if its labels or zone data do."""
+    from difflib import unified_diff
+
+    from wakeboard.schedules.desired_schedule import definition_row
+    from wakeboard.schedules.rules.spec_document import spec_document, yaml_text
+    from wakeboard.views.queries.schedule_page import schedules_named
+
+    stored = [row for row in await schedules_named(session.conn, *desired.key, None) if row["source"] == source]
+    rows = (stored[0], definition_row(desired, None, session.now)) if stored else ()
+    before, after = ([yaml_text(spec_document(row)[0]).splitlines() for row in rows] or [[], []])[:2]
+    return [line for line in unified_diff(before, after, n=0) if not line.startswith("@@")][2:]
 
 
 async def _duplicates(session: CommandSession, source: str, desired: Sequence[DesiredSchedule]) -> dict[str, list[str]]:
@@ -181,11 +200,16 @@ async def _duplicates(session: CommandSession, source: str, desired: Sequence[De
     return sources_with_same_name(await session.listings.schedule_names(), source, names)
 
 
-def _print(result: Applied) -> None:
-    would = "would be " if result.dry_run else ""
+def _print_schedules(result: Applied, would: str) -> None:
     for verb in ("created", "updated", "removed"):
         for name in getattr(result, verb):
             print_message(f"{would}{verb}: {name}")
+            print_lines([f"  {line}" for line in result.differences.get(name, [])])
+
+
+def _print(result: Applied) -> None:
+    would = "would be " if result.dry_run else ""
+    _print_schedules(result, would)
     for key, answer in result.limits.items():
         if answer == "locked":
             print_error(f"limit {key}: another transaction has locked it; apply again.")

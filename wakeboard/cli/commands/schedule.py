@@ -69,11 +69,11 @@ def command(
         print_json({**to_json_types(found), "facts": [json_fact(fact) for fact in found.facts]})
         return
     when = runs_after_words(found.runs_after) if found.runs_after else cron_and_zone(found.schedule, found.time_zone)
-    about = f"  {when}  type {found.job_type}, queue {found.queue}, priority {found.priority}, of {found.source}"
+    about = f": {when}; type {found.job_type}, queue {found.queue}, priority {found.priority}, source {found.source}"
     print_lines([styled(found.state, f"  {one_line(found.name + about)}")])
     print_lines([f"  {one_line(fact.text(lambda at: moment_in_words(at, now)))}" for fact in found.facts])
     if found.payload:
-        print_message(f"  payload {mask_json(json.dumps(found.payload)).text}")
+        print_lines([f"  payload {mask_json(json.dumps(found.payload)).text}"])
     if found.runs:
         print_message("")
         print_table(RUN_COLUMNS, [run_cells(run, now) for run in found.runs])

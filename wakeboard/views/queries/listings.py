@@ -301,6 +301,8 @@ union
 select queue::text from wakeboard.job_definitions where removed_at is null
 union
 select queue from wakeboard.worker_types where last_known_at > statement_timestamp() - interval '1 day'
+union
+select substr(scope, 7) from wakeboard.pauses where scope ^@ 'queue:'
  order by 1
 """
 
@@ -360,7 +362,7 @@ class Listings:
         return await self._rows(RemovalRow, query)
 
     async def queues(self) -> list[str]:
-        """The queues of schedules, of live runs without a limit key, and of workers."""
+        """The queues of schedules, of live runs without a limit key, of workers, and of pauses."""
         return await self._values(_QUEUES)
 
     async def _rows(self, kind: type[_Row], query: LiteralString, **values: Any) -> list[_Row]:
