@@ -17,8 +17,9 @@ from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import is_id, parse_id
-from wakeboard.text.sanitize import printable
+from wakeboard.text.sanitize import one_line, printable
 from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.schedule_page import schedule_row
 
 if TYPE_CHECKING:
     from starlette.routing import Route
@@ -102,11 +103,12 @@ def _form(
 
 async def _rules(request: BoardRequest, schedule: ScheduleTarget) -> tuple[TickRules, datetime]:
     async def read(conn: AsyncConnection) -> tuple[TickRules, datetime]:
-        listings = Listings(conn)
-        times = await listings.schedule_times(schedule.id)
+        row = await schedule_row(conn, schedule.id, None)
         name = f"{schedule.namespace}/{schedule.name}"
-        rules = TickRules(name, times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
-        return rules, await listings.now()
+        if row is None:
+            raise NotFound(f"there is no schedule {one_line(name)}")
+        rules = TickRules(name, row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
+        return rules, await Listings(conn).now()
 
     return await request.read(("ticks of schedule", schedule.id), read)
 
