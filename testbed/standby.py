@@ -102,7 +102,14 @@ class Standby:
         server = self._server.pid
         if server is None:
             return []
-        stats = (path.read_text() for path in Path("/proc").glob("[0-9]*/stat"))
-        fields = [text.rpartition(")") for text in stats]
-        children = [int(head.split(" ", 1)[0]) for head, _, rest in fields if int(rest.split()[1]) == server]
+        fields = [_stat(folder).rpartition(")") for folder in Path("/proc").glob("[0-9]*")]
+        children = [int(head.split(" ", 1)[0]) for head, _, rest in fields if rest and int(rest.split()[1]) == server]
         return [server, *children]
+
+
+def _stat(folder: Path) -> str:
+    """What the kernel says about a process; "" if it has ended."""
+    try:
+        return (folder / "stat").read_text()
+    except OSError:
+        return ""
