@@ -22,8 +22,11 @@ def test_a_success_after_the_timeout_wins(store: Store) -> None:
     assert store.run(run)["status"] == "succeeded"
 
 
-def test_a_worker_whose_threads_are_lost_finishes_the_rest(store: Store) -> None:
-    (run,) = store.enqueue("stuck", timeout_s=1)
+@pytest.mark.parametrize(("job_type", "seconds"), [("stuck", 0), ("measures-plainly", 5)])
+def test_a_worker_whose_threads_are_lost_finishes_the_rest(store: Store, job_type: str, seconds: int) -> None:
+    """Also if a handler that was abandoned ends meanwhile."""
+    (run,) = store.enqueue(job_type, json.dumps({"seconds": seconds}), timeout_s=1)
+    store.enqueue("naps", json.dumps({"s": seconds + 2}))
     with store.worker(threads=2) as worker:
         assert worker.exit_code() == 1
     assert "handlers that do not stop occupy half of the slots" in worker.log

@@ -273,6 +273,7 @@ class _WorkerTasks:
             misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings), between_claims=True
         )
         self._failures = FailureLog(log, what="the maintenance task")
+        self._exhausted = False  # why the worker claims no more runs
         self._maintain_at = 0.0
         self._runs_ended = False  # other runs may have waited for them
         self._fetcher = Fetcher(
@@ -309,9 +310,9 @@ class _WorkerTasks:
         run_lines.count_omitted()
         seconds, counts = time.monotonic() - began, str(self._in_flight.counts)
         log.info("worker finished after %.1f s: %s", seconds, counts, extra={"counts": counts})
-        if self._threads.exhausted:
+        if self._exhausted:
             log.error("handlers that do not stop occupy half of the slots: this worker exits")
-        return int(self._threads.exhausted or self._in_flight.blocked_too_long)
+        return int(self._exhausted or self._in_flight.blocked_too_long)
 
     async def _work(self) -> None:
         try:
@@ -320,6 +321,7 @@ class _WorkerTasks:
             log.error("this worker claims no more runs, finishes the others and exits: %s", error)
             await self._drain()
             raise
+        self._exhausted = self._threads.exhausted  # a handler may end while the others drain
         await self._drain()
 
     # -- shutdown ------------------------------------------------------------------------------------------------------
