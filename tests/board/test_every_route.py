@@ -28,6 +28,8 @@ FORM: dict[str, Any] = {
     "confirmed": "1",
     "scope": "all",
     "key": "openai",
+    "rule": "dead",
+    "hours": "1",
     "max_running": "3",
     "payload": "{}",
 }
