@@ -112,7 +112,7 @@ class AlertSender:
             error.args = tuple(secrets.redact(str(arg)) for arg in error.args)
             raise
         except Exception as error:  # noqa: BLE001 - any error may contain a secret, and is rewritten
-            reason = "no answer in time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+            reason = "no answer in time" if isinstance(error, TimeoutError) else _in_words(error)
             raise DeliveryFailed(secrets.redact(f"{receiver.name}: {reason}")) from None
         return {"sent": True}
 
@@ -203,6 +203,11 @@ async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key
             password = secrets.resolve(service.password) if service.password is not None else ""
             mail = email_of(message, service.sender, service.to, key)
             await _mail(service, password, mail)
+
+
+def _in_words(error: Exception) -> str:
+    """The error of a connection without the words that a library adds for a url that is not https."""
+    return f"{type(error).__name__}: {error}".replace(" ssl:default", "")
 
 
 def _url(written: Any, secrets: Secrets) -> str:

@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Write a new project.
 
-    It has two handlers and their tests, two schedules, settings for ruff and pyright, a Dockerfile for the workers, a
-    workflow for CI, and values for the chart. All of its checks pass. Nothing is overwritten.
+    It has two handlers and their tests, two schedules, settings for ruff and pyright, a Dockerfile for the workers,
+    and values for the chart. All of its checks pass. Nothing is overwritten.
     """
     from wakeboard.cli.support.new_project import project_files, project_name, write_project
 

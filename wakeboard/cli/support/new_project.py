@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST_NAME: Final = 40  # it becomes part of the names of pods
-# The project depends on this package, and YAML reads the others as values that are no text.
+# A project of this name would hide this package, and YAML reads the others as values that are no text.
 _TAKEN: Final = frozenset({"wakeboard", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 # Where each template goes in the project.
 FILES: Final = {
@@ -28,7 +28,6 @@ FILES: Final = {
     "Dockerfile": "Dockerfile",
     "dockerignore": ".dockerignore",
     "gitignore": ".gitignore",
-    "ci.yaml": ".github/workflows/ci.yaml",
     "values.yaml": "values.yaml",
 }
 _NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
