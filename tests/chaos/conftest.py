@@ -1,4 +1,4 @@
-"""A database with the tables in which handlers record events."""
+"""A database with the table in which handlers have their effects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.processes import EVENT_TABLES, Watcher
+from tests.chaos.processes import EFFECTS, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 @pytest.fixture
 def watcher(database: str) -> Iterator[Watcher]:
     with Watcher(database) as watcher:
-        watcher.do(EVENT_TABLES)
+        watcher.do(EFFECTS)
         yield watcher

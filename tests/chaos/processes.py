@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-EVENT_TABLES = """
-create table events (run_id bigint, pid integer, what text, at timestamptz default clock_timestamp());
-create table gate (open boolean);
-create table effects (run_id bigint, pid integer)
-"""
+EFFECTS = "create table effects (run_id bigint, pid integer)"
 
 started: list[Worker] = []  # of the running test; `wait_until` fails when one has crashed
 

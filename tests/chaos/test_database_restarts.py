@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.chaos.processes import EVENT_TABLES, Watcher, Worker, wait_until
+from tests.chaos.processes import EFFECTS, Watcher, Worker, wait_until
 from tests.postgres_servers import running_pooler
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
@@ -38,7 +38,7 @@ def test_stops_and_crashes_of_postgres_lose_nothing_and_repeat_no_effect(
     server: EmbeddedPostgres, tmp_path: Path
 ) -> None:
     with Watcher(server.dsn) as watcher:
-        watcher.do(EVENT_TABLES)
+        watcher.do(EFFECTS)
         watcher.enqueue("counts", RUNS, max_attempts=20)
         with Worker(server.dsn, tmp_path, "--forever"), Worker(server.dsn, tmp_path, "--forever"):
             for how, done in (("stopped", RUNS // 10), ("killed", RUNS // 3)):
@@ -59,22 +59,6 @@ def test_a_forever_worker_waits_for_an_absent_database_at_its_start(server: Embe
         with Watcher(server.dsn) as watcher:
             watcher.enqueue("ping")
             watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
-
-
-def test_outages_longer_than_a_lease_are_no_crashes(server: EmbeddedPostgres, tmp_path: Path) -> None:
-    run_again = "select lease_epoch > %s and locked_by <> 0 and crash_count = 0 from wakeboard.job_runs where id = %s"
-    with Watcher(server.dsn) as watcher:
-        (run,) = watcher.enqueue("sleeps")
-        with Worker(server.dsn, tmp_path, "--forever") as worker:
-            watcher.wait("select true from wakeboard.job_runs where started_epoch = lease_epoch")
-            for outage in range(1, 4):
-                epoch = watcher.ask("select lease_epoch from wakeboard.job_runs where id = %s", run)
-                expires_at = time.monotonic() + 2.0  # a lease
-                _end(server, "killed")
-                wait_until(lambda n=outage: worker.log.count("three quarters of a lease") >= n, "it gives its lease up")
-                wait_until(lambda at=expires_at: time.monotonic() > at, "the lease has expired")
-                server.start()
-                watcher.wait(run_again, epoch, run)
 
 
 @pytest.mark.parametrize("pooled", [False, True])

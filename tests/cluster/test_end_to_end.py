@@ -121,16 +121,6 @@ def test_the_board_without_a_login_is_opened_by_port_forward_alone(release: Rele
         release.kubectl("get", "service", f"{NAME}-board")
 
 
-def test_a_run_whose_container_is_killed_is_taken_over(release: Release) -> None:
-    run, pod = hanging(release, "killed")
-    release.node.kill_container(release.namespace, pod)
-    release.wait_for_row(f"select id from wakeboard.job_runs where id = {run} and status = 'queued'")
-    release.wake("story")
-    release.comes("killed", succeeded)
-    taken_over = release.asked("run", str(run))
-    assert (taken_over["result"], taken_over["crash_count"]) == ("taken over", 1)
-
-
 def test_a_drained_node_loses_no_run_and_gives_attempts_back(release: Release) -> None:
     run, _ = hanging(release, "drained")
     words = ["--pod-selector=app.kubernetes.io/component=worker", "--force", "--delete-emptydir-data", "--timeout=60s"]

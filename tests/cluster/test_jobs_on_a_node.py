@@ -99,18 +99,5 @@ async def test_a_cancelled_run_ends_after_the_container_that_ignores_sigterm(poo
     assert not [pod for pod in await pool.pods.pods() if pod["metadata"]["name"].startswith("stubborn-wb-")]
 
 
-async def test_a_run_is_adopted_while_the_api_server_restarts(pool: Pool, real_node: Node) -> None:
-    await defined(pool, "steady", "for i in 1 2 3 4 5 6 7 8; do sleep 1; done; echo done")
-    first = pool.start(run := pool.run({"cronJob": "steady"}))
-    await pool.recorded(run, "Job 1 started")
-    run.lose_lease()
-    assert (await first).status == "lease lost"
-    run.stopped_because, run.attempt = None, 1
-    second = pool.start(run, pool.process())
-    real_node.restart_api_server()
-    assert (await second).result == {"exit_code": 0, "output": "done\n"}
-    assert len([job for job in await pool.pods.jobs() if job["metadata"]["name"].startswith("steady-wb-")]) == 1
-
-
 def _soon(*_: float) -> float:
     return ENDLESS_S

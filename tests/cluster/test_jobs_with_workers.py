@@ -61,37 +61,6 @@ async def workers(pool: Pool, database: str, tmp_path: Path) -> AsyncIterator[Wo
         yield Workers(pool, database, tmp_path, watcher)
 
 
-async def test_the_job_of_a_worker_that_is_killed_is_adopted(workers: Workers) -> None:
-    run = workers.enqueue()
-    with workers.worker() as first:
-        pod = await workers.pool.pods.start()
-        await workers.started(run)
-        first.send(signal.SIGKILL)
-        await asyncio.to_thread(first.exit_code)
-    with workers.worker():
-        await workers.wait("select release_count = 1 and status = 'running' from wakeboard.job_runs where id = %s", run)
-        await workers.pool.pods.end(pod, message="1")
-        found = await workers.is_now(run, "succeeded")
-    assert (found["result"], found["attempts"], found["crash_count"]) == (1, 1, 0)
-    assert len(await workers.pool.pods.jobs()) == 1
-
-
-async def test_a_stopping_worker_leaves_its_job_to_the_next_one(workers: Workers) -> None:
-    run = workers.enqueue()
-    with workers.worker() as first:
-        pod = await workers.pool.pods.start()
-        await workers.started(run)
-        first.send(signal.SIGTERM)
-        assert await asyncio.to_thread(first.exit_code) == 0
-    found = await workers.is_now(run, "queued")
-    assert (found["attempts"], found["release_count"], found["crash_count"]) == (0, 0, 0)
-    with workers.worker():
-        await workers.is_now(run, "running")
-        await workers.pool.pods.end(pod, message="1")
-        assert (await workers.is_now(run, "succeeded"))["result"] == 1
-    assert len(await workers.pool.pods.jobs()) == 1
-
-
 async def test_a_job_that_takes_too_long_is_gone_before_its_run_ends(workers: Workers) -> None:
     run = workers.enqueue(timeout_s=6, max_attempts=1)
     with workers.worker():

@@ -16,7 +16,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, FolderLock, find_binaries
+from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, find_binaries
 from wakeboard.local.postgres_user import Account, accessible_binaries, accessible_home, can_enter, server_account
 
 if TYPE_CHECKING:
@@ -170,12 +170,6 @@ def test_the_folder_may_have_any_name(postgres_folder: Path) -> None:
         assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_ctrl_c_in_the_terminal_does_not_reach_the_server(postgres_folder: Path) -> None:
-    with server_in(postgres_folder) as server:
-        assert server.pid is not None
-        assert os.getpgid(server.pid) != os.getpgid(0)
-
-
 def test_a_failed_start_reports_the_reason_and_releases_the_lock(postgres_folder: Path) -> None:
     with pytest.raises(WakeboardError, match=r"did not start: .*shared_buffers"):
         EmbeddedPostgres(postgres_folder, settings={"shared_buffers": "lots"}).start()
@@ -273,17 +267,6 @@ def test_a_user_without_a_name_is_told_what_to_do(tmp_path: Path) -> None:
     assert "the user 54321 has none on this machine; add the user to /etc/passwd" in answer.stderr
 
 
-def test_a_released_lock_is_free_for_others_at_once(tmp_path: Path) -> None:
-    lock = FolderLock(tmp_path)
-    lock.acquire()
-    inherited = os.dup(lock._file or 0)  # pyright: ignore[reportPrivateUsage]  as between fork and exec
-    lock.release()
-    second = FolderLock(tmp_path)
-    second.acquire()
-    second.release()
-    os.close(inherited)
-
-
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root cannot run PostgreSQL itself")
 
 
@@ -323,23 +306,6 @@ def test_a_closed_home_stays_closed_and_the_data_is_created_elsewhere(
         assert (home / "data" / "PG_VERSION").exists()
     assert closed_folder.parent.stat().st_mode & 0o777 == 0o700
     assert not (closed_folder / "data").exists()
-
-
-def test_the_data_elsewhere_is_kept_until_its_link_is_deleted(
-    postgres_folder: Path, closed_folder: Path, nobody: Account
-) -> None:
-    home = accessible_home(closed_folder, nobody, postgres_folder / "shared")
-    (home / "data").mkdir()
-    assert accessible_home(closed_folder, nobody, postgres_folder / "shared") == home
-    assert (home / "data").exists()
-    (closed_folder / "elsewhere").unlink()
-    assert accessible_home(closed_folder, nobody, postgres_folder / "shared") == home
-    assert not (home / "data").exists()
-
-
-def test_nothing_is_copied_for_a_server_that_runs_as_the_current_user(closed_folder: Path) -> None:
-    assert accessible_home(closed_folder, None) == closed_folder
-    assert accessible_binaries(closed_folder, None) == closed_folder
 
 
 @as_root

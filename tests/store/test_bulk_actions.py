@@ -170,19 +170,6 @@ async def test_after_a_crash_between_batches_another_process_continues(
     assert await bulk_actions(store.conn, 10, unfinished=True) == []
 
 
-async def test_a_batch_that_is_rolled_back_has_changed_nothing(
-    store: AdminStore, admin: SqlClient, database: str, dead_runs: Callable[[int], list[int]]
-) -> None:
-    bulk = await store.create_bulk_action("discard", dead_runs(20))
-    with psycopg.connect(database) as crashing:
-        crashing.execute("select wakeboard.run_bulk_action_batch(%s, 10)", [bulk.id])
-        crashing.rollback()
-    assert counts(admin) == {"dead": 20, "answered nothing": 20}
-    await execute_bulk_action(store, bulk.id)
-    assert counts(admin) == {"dead": 20, "audited discard": 20, "answered discarded": 20}
-    assert admin.value("select count(*) from job_runs") == 0
-
-
 async def test_runs_that_have_changed_since_are_refused_and_counted(
     store: AdminStore, admin: SqlClient, dead_runs: Callable[[int], list[int]]
 ) -> None:
@@ -223,11 +210,6 @@ async def test_each_action_can_be_a_bulk_action(
         assert admin.past(run).reason == "why"
 
 
-async def test_a_bulk_action_without_runs_is_finished_at_once(store: AdminStore) -> None:
-    bulk = await store.create_bulk_action("retry", [])
-    assert await execute_bulk_action(store, bulk.id) == (0, 0, 0, 0, True, False)
-
-
 async def test_what_no_bulk_action_can_be_is_refused_in_one_sentence(store: AdminStore, admin: SqlClient) -> None:
     with pytest.raises(InvalidValue, match="there is no bulk action 7"):
         await store.run_bulk_action_batch(7)
@@ -247,35 +229,6 @@ async def test_a_filter_with_hundreds_of_thousands_of_runs_is_stored_in_seconds(
     )
     assert bulk.total == 300_000
     assert (await store.run_bulk_action_batch(bulk.id)).refused == 1000
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
-async def test_audit_rows_are_read_page_by_page_and_by_filter(store: AdminStore, admin: SqlClient) -> None:
-    runs = [admin.enqueue() for _ in range(5)]
-    for run in runs:
-        await store.cancel([run], "why")
-    await AdminStore(store.conn, actor="bob").pause("all")
-    newest = await audit_rows(store.conn, AuditFilter(), 2)
-    older = await audit_rows(store.conn, AuditFilter(), 9, before=newest[-1].id)
-    assert [row.action for row in newest] == ["pause", "cancel"]
-    assert [row.run_id for row in older] == runs[3::-1]
-    assert [row.action for row in await audit_rows(store.conn, AuditFilter(actor="bob"), 9)] == ["pause"]
-    assert len(await audit_rows(store.conn, AuditFilter(action="cancel"), 9)) == 5
-    assert [row.run_id for row in await audit_rows(store.conn, AuditFilter(run_id=runs[2]), 9)] == [runs[2]]
-    assert await audit_rows(store.conn, AuditFilter(namespaces=["team"]), 9) == []
-
-
-async def test_the_run_that_a_replay_created_shows_the_replay(
-    store: AdminStore, admin: SqlClient, worker: SqlClient
-) -> None:
-    run = admin.enqueue()
-    worker.complete(worker.claims(run))
-    ((_, _, new),) = await store.replay([run], {"n": 2}, "again")
-    assert new is not None
-    (row,) = await audit_rows(store.conn, AuditFilter(run_id=new), 9)
-    assert (row.action, row.run_id, row.new_run_id, row.detail["other_payload"]) == ("replay", run, new, True)
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------

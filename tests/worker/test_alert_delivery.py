@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import ssl
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -244,37 +243,6 @@ async def test_a_mail_server_that_never_stops_answering_keeps_no_thread(
         assert "no answer in time" in str(outcome)
         async with asyncio.timeout(10):
             await left.wait()
-
-
-async def test_a_mail_that_is_stopped_before_its_connection_opens_keeps_no_thread(
-    deliver: Deliver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Reading the certificates of the system takes a while. The connection that opens after it ends at once."""
-    monkeypatch.setattr(alert_sender, "SEND_WITHIN_S", 0.5)
-    stopped, ended = threading.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def slow_context() -> ssl.SSLContext:
-        stopped.wait(30)
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            await reader.read()
-        writer.close()
-        loop.call_soon(ended.set)
-
-    monkeypatch.setattr(alert_sender.ssl, "create_default_context", slow_context)
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        mail = {"host": "127.0.0.1", "port": port, "tls": "none", "from": "a@example.com", "to": ["b@example.com"]}
-        outcome = await deliver(alerts_file(tmp_path, email=mail))
-        assert "no answer in time" in str(outcome)
-        monkeypatch.setattr(alert_sender, "SEND_WITHIN_S", 30)
-        stopped.set()
-        async with asyncio.timeout(10):
-            await ended.wait()
 
 
 # -- with the store ----------------------------------------------------------------------------------------------------
