@@ -266,19 +266,6 @@ async def check_order(client: Client, database: str, sort: str) -> None:
     assert cells[0][0] == f"{runs:,}"
 
 
-async def test_the_table_and_the_charts_count_the_same_runs(client: Client, database: str):
-    rollups(database)
-    table = await client.get("/performance", by="type", period="90d")
-    rows = re.findall(r'name=(type\d+)[^>]*>.*?data-label="ended">([\d,]+)<', table.text)
-    assert len(rows) == 5
-
-    for name, ended in rows:
-        drawn = legend((await client.get("/performance", by="type", name=name, period="90d")).text)
-        parts = [drawn[key] for key in ("succeeded", "cancelled", "skipped", "became dead")]
-        assert sum(int(part.replace(",", "")) for part in parts) == int(ended.replace(",", ""))
-    assert "A run has ended when it succeeded, was cancelled, was skipped or became dead." in table.words
-
-
 async def test_a_search_leaves_the_names_that_contain_it(client: Client, database: str):
     rollups(database, job_types=12)
     assert "type12" in (await client.get("/performance", q="TYPE1")).words

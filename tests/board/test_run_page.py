@@ -177,17 +177,6 @@ async def test_an_attempt_whose_worker_was_terminated_shows_cause_and_pod(worker
     assert (event.note, event.error) == ("on worker-a, pod wake-1", "OOMKilled")
 
 
-async def test_a_run_before_its_first_attempt_has_a_bar_of_waiting(worker: SqlClient):
-    run_id = worker.enqueue()
-    worker.sql("update job_runs set created_at = now() - interval '1 minute' where id = %s", run_id)
-    history = await history_of(worker, run_id)
-
-    assert [event.kind for event in timeline(history)] == ["created", "waiting"]
-    drawn = bar(history, timeline(history))
-    assert drawn is not None
-    assert [segment.kind for segment in drawn.segments] == ["waiting"]
-
-
 async def test_earlier_and_later_runs_are_those_of_the_same_schedule(worker: SqlClient):
     definition = worker.define("report")
     other = worker.define("other")
@@ -205,17 +194,6 @@ async def test_earlier_and_later_runs_are_those_of_the_same_schedule(worker: Sql
     last = await history_of(worker, runs[3])
     assert [run.id for run in last.earlier] == runs[:3]
     assert last.later == []
-
-
-async def test_a_run_that_ended_after_a_later_one_is_still_earlier(worker: SqlClient):
-    definition = worker.define("report")
-    first, second = (worker.value("select id from run_now(%s)", definition) for _ in range(2))
-    worker.sql("update job_runs set run_at = now() + interval '1 hour' where id = %s", first)
-    (lease,) = worker.claim()
-    worker.complete(lease)
-
-    assert [run.id for run in (await history_of(worker, first)).later] == [second]
-    assert [run.id for run in (await history_of(worker, second)).earlier] == [first]
 
 
 # -- what happens next

@@ -14,7 +14,7 @@ import pytest
 from tests.board.schedules import get, schedules_in, serving_team
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Page
 
 pytestmark = pytest.mark.anyio
 
@@ -253,18 +253,3 @@ async def test_every_page_about_schedules_fits_a_phone(database: str, board: str
     for path in ("/schedules", f"/schedules/{number}", "/calendar?zone=UTC", "/calendar?view=week&zone=UTC"):
         await page.goto(board + path)
         assert await page.evaluate("document.documentElement.scrollWidth") == 360, path
-
-
-@pytest.mark.parametrize(("zone", "times"), [("Europe/Lisbon", 0), ("Asia/Tokyo", 1)])
-async def test_the_zone_of_a_tick_is_named_to_viewers_elsewhere(
-    database: str, board: str, browser: Browser, zone: str, times: int
-):
-    with schedules_in(database) as schedules:
-        schedules.add("job", time_zone="Europe/Lisbon", next_run_at=schedules.now() + timedelta(hours=2))
-    context = await browser.new_context(timezone_id=zone)
-    page = await context.new_page()
-
-    await page.goto(f"{board}/schedules")
-
-    assert await page.locator("[data-other-than]:visible").count() == times
-    await context.close()

@@ -83,14 +83,6 @@ def test_a_unique_window_keeps_or_replaces_the_run_that_waits(cli: Cli, sample: 
     assert enqueue(4, "--if-exists", "replace") == "run 1 was enqueued within 1h; no run was enqueued.\n"
 
 
-def test_a_run_that_waits_for_another_is_not_replaced(cli: Cli, sample: SampleStore):
-    parent = sample.enqueue()
-    waits = "select id from wakeboard.enqueue('sync', '{}', unique_for => 3600, after => array[%s::bigint])"
-    run = sample.value(waits, parent)
-    text = cli("enqueue", "sync", "{}", "--unique-for", "1h", "--if-exists", "replace").out
-    assert text == f"run {run} was enqueued within 1h; no run was enqueued.\n"
-
-
 def test_enqueue_reads_the_payload_from_standard_input(cli: Cli, sample: SampleStore, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'["a", 1]')))
 

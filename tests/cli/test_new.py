@@ -86,15 +86,6 @@ def test_the_image_of_a_new_project_is_built_from_this_release(project: Path):
     assert f"ARG WORKER=wakeboard/worker:{__version__}\nFROM ${{WORKER}}\n" in dockerfile
 
 
-def test_an_empty_folder_can_be_used(bare_cli: Cli, tmp_path: Path):
-    (tmp_path / "empty").mkdir()
-    result = bare_cli("new", "empty", "--name", "Shop_Jobs", "--json")
-    assert result.json["name"] == "shop-jobs"
-    assert sorted(result.json["files"]) == sorted(
-        str(path.relative_to(tmp_path / "empty")) for path in (tmp_path / "empty").rglob("*") if path.is_file()
-    )
-
-
 def test_a_folder_with_files_is_left_as_it_is(bare_cli: Cli, tmp_path: Path):
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "handlers.py").write_text("mine")
@@ -102,13 +93,6 @@ def test_a_folder_with_files_is_left_as_it_is(bare_cli: Cli, tmp_path: Path):
     assert result.err == "wakeboard: jobs exists and is not empty; choose another name. Nothing was written.\n"
     assert result.code == 1
     assert [path.name for path in (tmp_path / "jobs").iterdir()] == ["handlers.py"]
-
-
-def test_a_file_is_left_as_it_is(bare_cli: Cli, tmp_path: Path):
-    (tmp_path / "jobs").write_text("mine")
-    result = bare_cli("new", "jobs")
-    assert result.err == "wakeboard: jobs exists and is not a folder; choose another name. Nothing was written.\n"
-    assert (tmp_path / "jobs").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["my jobs", "-jobs", "7jobs", "jobs-", "jöbs", "a" * (LONGEST_NAME + 1), "${x}"])

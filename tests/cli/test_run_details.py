@@ -46,16 +46,6 @@ def test_a_dead_run_shows_payload_attempts_steps_effects_and_the_next_commands(c
     assert result.lines[-1] == f"`wakeboard retry {run}` runs it again, `wakeboard discard {run}` moves it to history."
 
 
-def test_a_live_or_finished_run_is_found_by_its_uuid(cli: Cli, sample: SampleStore):
-    live, past = sample.enqueue(), sample.enqueue()
-    uuids = {run: str(sample.value("select uuid from wakeboard.job_runs where id = %s", run)) for run in (live, past)}
-    sample.succeed(past, {"sent": 3})
-
-    for run, uuid in uuids.items():
-        assert cli("run", uuid, "--json").json["id"] == run
-    assert cli("run", uuids[past], "--json").json["result"] == {"sent": 3}
-
-
 def test_json_has_iso_times_in_utc(cli: Cli, sample: SampleStore):
     run = sample.enqueue("ping", {"größe": "ünï"})
 

@@ -7,18 +7,14 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import psycopg
 import pytest
 
 import wakeboard
 from wakeboard import Job
 from wakeboard.errors import InvalidValue, KeyReused, WakeboardError
-from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.store.sql_clients import SqlClient
 
 Connection = psycopg.Connection[Any]
@@ -108,16 +104,6 @@ def test_a_job_that_a_unique_window_refuses_is_named(application: Connection) ->
     assert said == "jobs[1] (pong): a run has unique_for or an idempotency key, not both; leave one of them out"
 
 
-def test_an_async_application_reads_the_same(database: str) -> None:
-    async def enqueue() -> None:
-        async with await connect(database) as conn:
-            await wakeboard.enqueue_many(conn, [Job("ping"), Job("ping", queue="a b")])
-
-    with pytest.raises(InvalidValue, match=r'^jobs\[1\] \(ping\): queue is "a b"; write') as refused:
-        anyio.run(enqueue)
-    assert isinstance(refused.value.__cause__, psycopg.Error)
-
-
 def test_a_refusal_of_the_whole_call_names_no_job(application: Connection) -> None:
     assert refusal(application, Job("ping"), max_attempts=0).startswith("max_attempts is 0; write")
     assert refusal(application, Job("ping"), unique_for=9, if_exists="drop").startswith('if_exists is "drop"; write')
@@ -152,15 +138,6 @@ def test_what_is_no_job_is_refused_by_its_place(application: Connection, jobs: A
     with pytest.raises(InvalidValue) as refused:
         wakeboard.enqueue_many(application, jobs)
     assert str(refused.value).startswith(sentence)
-
-
-def test_an_error_of_the_applications_own_iterator_is_raised_as_it_is(application: Connection) -> None:
-    def jobs() -> Iterator[Job]:
-        yield Job("ping")
-        raise TypeError("mine")
-
-    with pytest.raises(TypeError, match=r"^mine$"):
-        wakeboard.enqueue_many(application, jobs())
 
 
 @pytest.mark.parametrize(
