@@ -42,6 +42,27 @@ async def test_a_backfill_is_paused_resumed_and_cancelled(client: Client, store:
     assert store.value("select count(*) from job_runs") == 0
 
 
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"first": "2026-02-01", "last": "2026-01-01"}, "The range ends before it begins"),
+        ({"first": "x", "last": "2026-01-01"}, "is neither a date nor a time"),
+        (
+            {"first": "2026-01-01", "last": "2026-01-03", "at_once": "0"},
+            "a whole number from 1 to 1,000,000 as the most runs at once",
+        ),
+        ({"first": "2026-01-01", "last": "2026-01-03", "again": "maybe"}, "again is again or nothing"),
+    ],
+)
+async def test_a_bad_range_is_shown_again_with_a_sentence(
+    client: Client, store: Store, fields: dict[str, Any], problem: str
+):
+    answer = await client.post(f"/schedules/{store.timed_schedule()}/backfill", **fields)
+    assert answer.status == 422
+    assert problem.lower() in answer.words.lower()
+    assert store.rows("select * from backfills") == []
+
+
 async def test_more_than_a_thousand_runs_are_typed_to_confirm(client: Client, store: Store):
     schedule = store.timed_schedule(cron="0 * * * *")
     year: dict[str, Any] = {"first": "2025-01-01", "last": "2026-01-01"}

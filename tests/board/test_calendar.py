@@ -155,6 +155,21 @@ def test_pile_ups_are_listed_with_links_to_their_schedules(database: str, board:
     assert "alone" not in cell.html
 
 
+def test_a_full_cell_is_listed_page_by_page(database: str, board: str):
+    with schedules_in(database) as schedules:
+        ids = [schedules.add(f"job-{number % 90}", "0 0 * * *", source=f"file:{number}") for number in range(230)]
+
+    found: list[str] = []
+    path: str | None = "/calendar?zone=UTC&day=2027-06-01&at=2027-06-01T00:00Z&minutes=1"
+    while path:
+        page = get(board, path)
+        found += page.all(r'<td><a class="job" href="/schedules/(\d+)"')
+        links = page.all(r'Pages of the cell"><a rel="next" href="([^"]*)"')
+        path = links[0] if links else None
+
+    assert sorted(map(int, found)) == ids
+
+
 def test_paused_schedules_and_past_ticks_do_not_count(database: str, board: str):
     with schedules_in(database) as schedules:
         schedules.add("runs", "* * * * *")

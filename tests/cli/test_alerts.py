@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,3 +79,21 @@ def test_a_file_with_rules_is_checked_without_a_database(bare_cli: Cli, tmp_path
     result = bare_cli("alerts", "check", "alerts.yaml")
     assert result.code == 1
     assert 'alerts.yaml:6: spec.rules.0.within is "sixty"; write a duration' in result.err
+
+
+def test_a_test_message_that_failed_leaves_no_dead_run(cli: Cli, sample: SampleStore):
+    delivery = Thread(target=fail_the_delivery, args=(sample,))
+    delivery.start()
+    result = cli("alerts", "test", "team")
+    delivery.join()
+    assert result.code == 1
+    assert result.out == "Run 1 delivers it. Waiting for at most 90 s.\n"
+    assert "team did not get the notification (run 1): no receiver 'team'" in result.err
+    assert sample.value("select count(*) from wakeboard.job_runs") == 0
+
+
+def fail_the_delivery(sample: SampleStore) -> None:
+    for _ in range(1000):
+        if runs := sample.sql("select id from wakeboard.job_runs, pg_sleep(0.02)"):
+            sample.fail(runs[0][0], "no receiver 'team'", outcome="discarded")
+            return

@@ -95,6 +95,13 @@ def test_a_folder_with_files_is_left_as_it_is(bare_cli: Cli, tmp_path: Path):
     assert [path.name for path in (tmp_path / "jobs").iterdir()] == ["handlers.py"]
 
 
+def test_a_file_is_left_as_it_is(bare_cli: Cli, tmp_path: Path):
+    (tmp_path / "jobs").write_text("mine")
+    result = bare_cli("new", "jobs")
+    assert result.err == "wakeboard: jobs exists and is not a folder; choose another name. Nothing was written.\n"
+    assert (tmp_path / "jobs").read_text() == "mine"
+
+
 @pytest.mark.parametrize("name", ["my jobs", "-jobs", "7jobs", "jobs-", "jöbs", "a" * (LONGEST_NAME + 1), "${x}"])
 def test_a_name_that_no_package_can_have_is_refused(bare_cli: Cli, tmp_path: Path, name: str):
     result = bare_cli("new", "folder", f"--name={name}")

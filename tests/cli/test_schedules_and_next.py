@@ -60,6 +60,16 @@ def test_next_of_a_cron_expression_needs_no_database(bare_cli: Cli):
     assert [line.split()[2] for line in result.lines[1:]] == ["00:00", "00:00"]
 
 
+def test_next_has_notes_on_clock_changes(bare_cli: Cli):
+    gap = bare_cli("next", "30 1 * * *", "--zone", "Europe/Lisbon", "-n", "366", "--json").json
+    notes = [tick["note"] for tick in gap["ticks"] if tick["note"]]
+    skipped = bare_cli("next", "30 1 * * *", "--zone", "Europe/Lisbon", "-n", "366", "--gap", "Skip")
+
+    assert any(note.startswith("moved from 01:30, which does not exist on 20") for note in notes)
+    assert any("comes twice" in note for note in notes)
+    assert skipped.lines[-1].startswith("Note: skips 01:30, which does not exist on 20")
+
+
 def test_local_times_have_their_offset(bare_cli: Cli):
     (tick,) = bare_cli("next", "0 12 1 7 *", "--zone", "Europe/Lisbon", "-n", "1", "--json").json["ticks"]
 

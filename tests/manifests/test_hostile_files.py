@@ -69,6 +69,17 @@ def test_documents_before_the_hostile_one_are_loaded(tmp_path: Path) -> None:
     assert not found.complete
 
 
+def test_payloads_that_a_chain_of_aliases_makes_deep_are_refused(tmp_path: Path) -> None:
+    chain = "".join(f"    a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 5000))
+    write(
+        tmp_path,
+        "a.yaml",
+        SPEC.replace("{jobType: ping, payload: {a: %s}}", f"\n  jobType: ping\n  payload:\n    a0: &a0 [x]\n{chain}"),
+    )
+    (problem,) = load_folder(tmp_path).problems
+    assert "expand to too many levels" in problem
+
+
 def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.yaml")
     (tmp_path / "endless.yaml").symlink_to("/dev/zero")

@@ -309,6 +309,17 @@ async def test_the_first_reported_deletions_wait_for_the_others(harness: Reconci
     assert "12 of 12 schedules" in (harness.reconciler.pending_removal or "")
 
 
+async def test_deletions_that_go_on_are_carried_out_within_seconds(harness: ReconcilerHarness) -> None:
+    await harness.list(*many(30))
+    removed: list[int] = []
+    for number in range(14):
+        harness.reconciler.missing.record_deletion(f"uid of s{number}", harness.now)
+        removed.append(len((await harness.list_once(*many(30, number + 1))).removed))
+        harness.now += 1.5
+    assert max(removed) <= 8
+    assert sum(removed) >= 6
+
+
 async def test_deletions_of_a_resource_definition_remove_nothing(harness: ReconcilerHarness) -> None:
     await harness.list(*many(30))
     for number in range(30):
