@@ -11,23 +11,11 @@ A refusal says which other dialect the expression looks like, because crontabs o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.imports.rules.kubernetes_cron import KubernetesCron
+from wakeboard.imports.rules.kubernetes_cron import FIELDS, MONTHS, SHORT_FORMS, WEEKDAYS, CronField, KubernetesCron
 
-_SHORT_FORMS: Final = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _PART: Final = re.compile(r"(?:\*|([0-9]{1,9}|[a-z]{3})(?:-([0-9]{1,9}|[a-z]{3}))?)(?:/([0-9]{1,9}))?", re.IGNORECASE)
 _SUNDAY_TWICE: Final = 0b111_1111
 
@@ -44,16 +32,12 @@ _DIALECTS: Final = (
     (r"[0-9]+/[0-9]+", "a step behind a single value is of Quartz and Kubernetes; write a range, for example 5-59/10"),
 )
 _FIELD_LIKE: Final = re.compile(
-    rf"[*?]\S*|[0-9*][0-9*,/?#LW-]*|(?i:(?:{'|'.join((*_MONTHS, *_WEEKDAYS))})(?:[-,#/0-9L][-,#/0-9A-Z]*)?)"
+    rf"[*?]\S*|[0-9*][0-9*,/?#LW-]*|(?i:(?:{'|'.join((*MONTHS, *WEEKDAYS))})(?:[-,#/0-9L][-,#/0-9A-Z]*)?)"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    noun: str
-    low: int
-    high: int
-    names: tuple[str, ...] = ()
+class _Field(CronField):
+    __slots__ = ()
 
     def mask(self, text: str) -> int:
         """The values of a comma-separated list, as bits."""
@@ -90,11 +74,8 @@ class _Field:
 
 
 _FIELDS: Final = (
-    _Field("minute", 0, 59),
-    _Field("hour", 0, 23),
-    _Field("day of the month", 1, 31),
-    _Field("month", 1, 12, _MONTHS),
-    _Field("day of the week", 0, 7, _WEEKDAYS),
+    *(_Field(each.noun, each.low, each.high, each.names) for each in FIELDS[:-1]),
+    _Field("day of the week", 0, 7, WEEKDAYS),  # Sunday twice
 )
 
 
@@ -107,7 +88,7 @@ def parse_crontab_schedule(written: str) -> KubernetesCron:
 
     Raises InvalidSchedule for what cron refuses, with the dialect that it looks like.
     """
-    texts = _SHORT_FORMS.get(written, written).split()
+    texts = SHORT_FORMS.get(written, written).split()
     try:
         if len(texts) != len(_FIELDS) or texts[0].startswith("@"):
             raise _Refused("a form that cron does not know")  # noqa: TRY301 - one way out for every refusal

@@ -30,7 +30,7 @@ _NOON: Final = 12
 _DECEMBER: Final = 12
 _YEARS: Final = 5  # robfig/cron gives up after as many
 _SHOWN: Final = 100  # characters of an invalid expression
-_MACROS: Final = {
+SHORT_FORMS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -39,8 +39,8 @@ _MACROS: Final = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DURATION: Final = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 _NUMBER: Final = re.compile(r"\+?[0-9]{1,9}")
 
@@ -63,11 +63,17 @@ class KubernetesCron:
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class CronField:
+    """A field of an expression: its name in messages, and its values. Names stand for the values from `low` on."""
+
     noun: str
     low: int
     high: int
     names: tuple[str, ...] = ()
+
+
+class _Field(CronField):
+    __slots__ = ()
 
     def mask(self, text: str) -> tuple[int, bool]:
         """The values of a comma-separated list, and whether one of its parts is a star."""
@@ -103,12 +109,12 @@ class _Field:
         return int(text)
 
 
-_FIELDS: Final = (
+FIELDS: Final = (
     _Field("minute", 0, 59),
     _Field("hour", 0, 23),
     _Field("day of the month", 1, 31),
-    _Field("month", 1, 12, _MONTHS),
-    _Field("day of the week", 0, 6, _WEEKDAYS),
+    _Field("month", 1, 12, MONTHS),
+    _Field("day of the week", 0, 6, WEEKDAYS),
 )
 
 
@@ -130,10 +136,10 @@ def parse_kubernetes_cron(expression: str) -> KubernetesCron:
     try:
         if expression.startswith("@every "):
             return KubernetesCron(every_s=_duration(expression.removeprefix("@every ")))
-        if expression.startswith("@") and expression not in _MACROS:
+        if expression.startswith("@") and expression not in SHORT_FORMS:
             raise _Refused("is not a known short form")  # noqa: TRY301 - one way out for every refusal
-        texts = _MACROS.get(expression, expression).split()
-        if len(texts) != len(_FIELDS):
+        texts = SHORT_FORMS.get(expression, expression).split()
+        if len(texts) != len(FIELDS):
             raise _Refused(f"has {len(texts)} fields, not five")  # noqa: TRY301
         return _parsed(texts)
     except _Refused as error:
@@ -141,7 +147,7 @@ def parse_kubernetes_cron(expression: str) -> KubernetesCron:
 
 
 def _parsed(texts: list[str]) -> KubernetesCron:
-    masks, stars = zip(*(field.mask(text) for field, text in zip(_FIELDS, texts, strict=True)), strict=True)
+    masks, stars = zip(*(field.mask(text) for field, text in zip(FIELDS, texts, strict=True)), strict=True)
     minutes, hours, days, months, weekdays = masks
     return KubernetesCron(minutes, hours, days, months, weekdays, stars[2] or stars[4])
 
