@@ -384,7 +384,7 @@ def unknown_settings(environment: Iterable[str]) -> list[str]:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
+    from wakeboard.text.similar_names import closest
 
-    near = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1, cutoff=0.75)
-    return f"; did you mean {PREFIX}{near[0]}?" if near else "."
+    near = closest(name.removeprefix(PREFIX), {each.removeprefix(PREFIX): each for each in known}, cutoff=0.75)
+    return f"; did you mean {near}?" if near else "."

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import reprlib
 from datetime import date
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pydantic_core import PydanticCustomError
 
 from wakeboard.text.humanize import counted
 from wakeboard.text.name_patterns import IN_WORDS
+from wakeboard.text.similar_names import closest, letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
@@ -48,13 +47,6 @@ def refusal(sentence: str) -> PydanticCustomError:
 def problems_of(error: ValidationError, schema: Schema) -> list[tuple[Place, str]]:
     """The location and the message of each problem that pydantic found in a document of `schema`."""
     return [(problem["loc"], _sentence(problem, schema)) for problem in error.errors(include_url=False)]
-
-
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The name in `known` that is most similar to `word`; None if no name is similar."""
-    by_letters = {_letters(name): name for name in known}
-    found = get_close_matches(_letters(word), by_letters, n=1, cutoff=0.6)
-    return by_letters[found[0]] if found else None
 
 
 def _sentence(problem: ErrorDetails, schema: Schema) -> str:
@@ -136,19 +128,15 @@ def _kind(node: Schema) -> str:  # noqa: PLR0911 - a table
 def _advice(word: str, node: Schema, schema: Schema) -> str:
     """What to write instead of the unknown field `word` of an object."""
     fields = node.get("properties", {})
-    meant = _MEANT.get(_letters(word))
+    word = word.rpartition(".")[2]
+    meant = _MEANT.get(letters(word))
     if meant not in fields:
-        meant = closest(word, fields) or closest(word, _inner_fields(fields, schema))
+        meant = closest(word, list(fields)) or closest(word, dict(_inner_fields(fields, schema)))
     return f"did you mean {meant}?" if meant else f"the fields here are {', '.join(fields)}"
 
 
-def _inner_fields(fields: Schema, schema: Schema) -> Iterator[str]:
-    """The fields of the objects among `fields`, as "dst.gap"."""
+def _inner_fields(fields: Schema, schema: Schema) -> Iterator[tuple[str, str]]:
+    """The fields of the objects among `fields`: "gap" and "dst.gap"."""
     for name, field in fields.items():
         for inner in _resolved(field, schema).get("properties", {}):
-            yield f"{name}.{inner}"
-
-
-def _letters(word: str) -> str:
-    """`word` in lower case and without separators, for comparisons."""
-    return re.sub(r"[\W_]", "", word.rpartition(".")[2]).lower()
+            yield inner, f"{name}.{inner}"

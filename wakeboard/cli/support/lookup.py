@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -14,6 +13,7 @@ from wakeboard.cli.support.usage_errors import quoted
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import parse_id
+from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -82,8 +82,8 @@ def _suggestion(text: str, names: Sequence[ScheduleName]) -> str:
     if not names:
         return ": there are no schedules yet (`wakeboard apply DIR` creates them)."
     by_name = {known.name: known.short for known in names} | {known.short: known.short for known in names}
-    close = get_close_matches(text, by_name, n=1)
-    return f"; did you mean {by_name[close[0]]}?" if close else ": `wakeboard schedules` lists them."
+    close = closest(text, by_name)
+    return f"; did you mean {close}?" if close else ": `wakeboard schedules` lists them."
 
 
 async def find_runs(listings: Listings, runs: Sequence[int | UuidRange]) -> list[int]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from wakeboard.text.sanitize import one_line
+from wakeboard.text.similar_names import closest
 
 MAX_QUOTED = 60  # characters of an invalid value
 OF_STATUS = "--all-"  # begins the options that select all runs with a status
@@ -95,5 +95,5 @@ def _parser_message(message: str, context: Any) -> str:
 
 
 def _suggestion(word: str, known: Sequence[str]) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = closest(word, known)
+    return f"; did you mean {close}?" if close else ""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from wakeboard.declared.model import Declared
-from wakeboard.declared.validation_messages import Place, closest, problems_of, refusal
+from wakeboard.declared.validation_messages import Place, problems_of, refusal
 from wakeboard.errors import InvalidSchedule
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
 from wakeboard.text.canonical_json import canonical_json, canonical_payload
 from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN, WORD
+from wakeboard.text.similar_names import closest
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT, CatchUpPolicy
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.zones import known_zones, unknown_zone

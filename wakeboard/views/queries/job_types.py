@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import tuple_row
 
-from wakeboard.declared.validation_messages import closest
 from wakeboard.store.statements import read
+from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.declared.validation_messages import closest
 from wakeboard.errors import InvalidSettings
 from wakeboard.text.facts import did_you_mean
 from wakeboard.text.host_patterns import host_pattern, normalized
 from wakeboard.text.sanitize import one_line
+from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidValue
 from wakeboard.text.object_ids import parse_id
 from wakeboard.text.sanitize import one_line
 from wakeboard.text.secret_keys import is_secret_key
+from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -205,8 +205,8 @@ def _term(word: str, *, negated: bool) -> Term:
 
 def _check_name(name: str, path: tuple[str, ...], body: str) -> None:
     if name not in QUALIFIERS:
-        near = get_close_matches(name, QUALIFIERS, 1)
-        instead = f"write {near[0]}:" if near else f"write one of {', '.join(QUALIFIERS)}"
+        near = closest(name, list(QUALIFIERS))
+        instead = f"write {near}:" if near else f"write one of {', '.join(QUALIFIERS)}"
         quoted = body.replace('"', "")[:40]
         raise InvalidValue(
             f'There is no qualifier "{one_line(name[:40])}"; {instead}, or "{one_line(quoted)}" for the text.'
@@ -252,8 +252,8 @@ def _example(what: str) -> str:
 def _check_value(name: str, value: Value) -> None:
     shown = one_line(value.text[:60])
     if name == "status" and value.text.lower() not in STATUSES:
-        near = get_close_matches(value.text.lower(), STATUSES, 1)
-        instead = f"status:{near[0]}" if near else ", ".join(STATUSES)
+        near = closest(value.text, STATUSES)
+        instead = f"status:{near}" if near else ", ".join(STATUSES)
         raise InvalidValue(f'"{shown}" is not a status; write {instead}.')
     if name == "trigger" and value.text not in TRIGGERS:
         raise InvalidValue(f'"{shown}" is not a trigger; write {", ".join(TRIGGERS)}.')
