@@ -10,6 +10,7 @@ import yaml
 from prometheus_client import Counter, Gauge
 
 from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.run_histogram import LABELS, RunHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +81,11 @@ def metrics() -> Iterator[str]:
     found = Metrics()
     leaders = found.leader_only
     for metric in vars(found).values():
-        if isinstance(metric, Counter | Gauge):
+        if isinstance(metric, Counter | Gauge | RunHistogram):
             (family,) = metric.describe()
             name = family.name + ("_total" if isinstance(metric, Counter) else "")
-            names: tuple[str, ...] = getattr(metric, "_labelnames")  # noqa: B009 - it has no type, and no public name
+            # It has no type, and no public name.
+            names: tuple[str, ...] = LABELS if isinstance(metric, RunHistogram) else getattr(metric, "_labelnames")  # noqa: B009
             labels = ", ".join(f"`{label}`" for label in names)
             who = "the leader" if metric in leaders else "every operator"
             yield f"| `{name}` | {family.type} | {labels} | {who} | {family.documentation} |"

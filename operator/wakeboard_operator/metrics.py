@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
+from wakeboard_operator.run_histogram import MAX_PAIRS, RunHistogram
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from wakeboard.maintenance import MaintenancePass
+    from wakeboard.views.queries.finished_runs import Finished
     from wakeboard.views.queries.health_checks import HealthFacts
     from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard_operator.cache import ResourceCache
@@ -78,6 +81,17 @@ class Metrics:
             "Runs that finished while this operator led.",
             ["outcome"],
             registry=registry,
+        )
+        self.durations = RunHistogram(
+            "wakeboard_run_duration_seconds",
+            "Durations of runs that succeeded while this operator led: from the start of the last attempt to its end."
+            f" At most {MAX_PAIRS} pairs of labels, then `other`.",
+            registry,
+        )
+        self.lateness = RunHistogram(
+            "wakeboard_run_lateness_seconds",
+            "How late runs started that succeeded while this operator led.",
+            registry,
         )
         self.schedules = Gauge(
             "wakeboard_schedules", "Schedules by condition.", ["condition", "status"], registry=registry
@@ -157,10 +171,14 @@ class Metrics:
         """Counts the attempts that the end of a worker's process ended."""
         self.terminated.labels(cause).inc(attempts)
 
-    def record_finished(self, runs: Mapping[str, int]) -> None:
-        """Counts finished runs by outcome."""
-        for outcome, count in runs.items():
+    def record_finished(self, finished: Finished) -> None:
+        """Counts finished runs by outcome, and those that succeeded by duration and lateness."""
+        for outcome, count in finished.runs.items():
             self.finished.labels(outcome).inc(count)
+        for each in finished.groups:
+            if each.duration is not None and each.lateness is not None:
+                self.durations.add(each.namespace, each.queue, each.duration, each.runs, each.durations_s)
+                self.lateness.add(each.namespace, each.queue, each.lateness, each.runs, each.latenesses_s)
 
     def record_health(self, facts: HealthFacts) -> None:
         """Sets the metrics of runs, schedules and workers."""

@@ -428,7 +428,7 @@ class Operator:
             until = finished.until
             self._metrics.record_health(facts)
             self._metrics.record_backlog(await read_queues(conn, BACKLOG_WITHIN_S))
-            self._metrics.record_finished(finished.runs)
+            self._metrics.record_finished(finished)
             self._metrics.count_conditions(reconciler.cache)
             foreign = reconciler.ownership.counts(time.monotonic())
             self._metrics.count_foreign(foreign)

@@ -167,7 +167,7 @@ async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Lead
         counted = 0
         while counted < 3:
             finished = await finished_since(conn, since)
-            metrics.record_finished(finished.runs)
+            metrics.record_finished(finished)
             counted += sum(finished.runs.values())
             since = finished.until
             await conn.execute("select pg_sleep(0.1)")
