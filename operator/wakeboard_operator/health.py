@@ -19,7 +19,7 @@ RESYNC_TIMEOUT_INTERVALS: Final = 3  # times reconcile_seconds
 
 
 class Health:
-    """The health of this process. `reconciler` is that of the current term, `problem` why the last list failed."""
+    """The health of this process. `reconciler` is that of the current term."""
 
     def __init__(
         self, leadership: Leadership, supervisor: WatchSupervisor, metrics: Metrics, reconcile_seconds: float
@@ -28,7 +28,6 @@ class Health:
         self._reconcile_seconds = reconcile_seconds
         self._began = self._heartbeat_at = time.monotonic()
         self.reconciler: Reconciler | None = None
-        self.problem: str | None = None
         self.port = 0
 
     def heartbeat(self) -> None:
@@ -60,8 +59,8 @@ class Health:
         if not leadership.is_leader():
             return []
         found: list[str] = []
-        if self.problem is not None:
-            found.append(self.problem)
+        if leadership.problem is not None:
+            found.append(leadership.problem)
         last = self.reconciler.last_resync_at if self.reconciler else None
         allowed_s = RESYNC_TIMEOUT_INTERVALS * self._reconcile_seconds
         if last is None:

@@ -31,6 +31,7 @@ from wakeboard.process.clock import boottime
 from wakeboard.process.outages import Outages
 from wakeboard.schedules.leader_api import OperatorStore
 from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.schedules.leader_api import LeadershipState
@@ -41,6 +42,7 @@ outages = Outages(log)  # shared by all tasks of the operator
 STANDBY_POLL_S: Final = 0.5
 RETRY_S: Final = 1.0
 REQUEST_TIMEOUT_S: Final = 5.0
+MAX_PROBLEM: Final = 256  # characters
 BLOCKED: Final = (
     "release %s leads %s in this database: this operator is a standby and is not ready. For two releases to work side"
     " by side, set operator.namespaces and operator.source (WAKEBOARD_NAMESPACES, WAKEBOARD_SOURCE) in each."
@@ -51,7 +53,8 @@ class Leadership:
     """This process as a candidate for the leadership of `source`.
 
     `state` is the last answer of the store, None before the first one. `database_error` is why there is no newer one.
-    `changed` is set when this process gains or loses the leadership.
+    `changed` is set when this process gains or loses the leadership. `problem` is why the last list or watch failed;
+    the store keeps it with the lease.
     """
 
     def __init__(self, dsn: str, source: str, lease_s: int, release: str = "") -> None:
@@ -61,6 +64,7 @@ class Leadership:
         self.state: LeadershipState | None = None
         self.changed = asyncio.Event()
         self.database_error: str | None = None
+        self.problem: str | None = None
         self._valid_until = 0.0  # boottime()
         self._connection = ReconnectingConnection(
             dsn, f"wakeboard leadership {self.identity}", OperatorStore, listens=True
@@ -117,7 +121,8 @@ class Leadership:
         requested_at = boottime()
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             store = await self._open()
-            state = await store.acquire_leadership(self._source, self.identity, self._release, self._lease_s)
+            problem = one_line(self.problem or "")[:MAX_PROBLEM]
+            state = await store.acquire_leadership(self._source, self.identity, self._release, self._lease_s, problem)
         if state.is_leader:
             self._valid_until = requested_at + self._lease_s * 2 / 3
         elif self.state is not None and self.state.is_leader:

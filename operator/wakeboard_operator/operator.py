@@ -187,7 +187,7 @@ class Operator:
                     outages.lost("term", error)
                 elif str(error) != logged:
                     log.warning("cannot start term %d: %s", term, error)
-                logged = self._health.problem = str(error)
+                logged = self._leadership.problem = str(error)
                 await asyncio.sleep(RETRY_S)
             finally:
                 for task in tasks:
@@ -227,7 +227,7 @@ class Operator:
             min_interval_s=settings.status_min_interval_seconds,
             errors=settings.status_errors,
         )
-        self._health.reconciler, self._health.problem = reconciler, None
+        self._health.reconciler, self._leadership.problem = reconciler, None
 
         def leader_store(conn: AsyncConnection) -> LeaderStore:
             return LeaderStore(conn, self._source, term)
@@ -344,9 +344,9 @@ class Operator:
         try:
             listing = await self._cluster.listed()
         except ListFailed as error:
-            if self._health.problem is None:
+            if self._leadership.problem is None:
                 log.warning("%s", error)
-            self._health.problem = str(error)
+            self._leadership.problem = str(error)
             self._metrics.api_up.set(0)
             self._supervisor.list_failed()
             if error.reason == "missing":
@@ -357,7 +357,7 @@ class Operator:
         self._supervisor.expect(listing.resources)  # starts the watch, so that it does not slow down the first sync
         if report.pending_removal:
             log.warning("%s", report.pending_removal)
-        self._health.problem = None
+        self._leadership.problem = self._supervisor.problem
         self._metrics.api_up.set(1)
         self._metrics.last_reconcile.set_to_current_time()
         self._metrics.reconcile_s.set(time.monotonic() - began)

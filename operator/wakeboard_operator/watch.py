@@ -162,6 +162,7 @@ class WatchStream:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._ready = threading.Event()
+        self.problem: str | None = None  # the answer of the API server that ended it
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
@@ -182,7 +183,8 @@ class WatchStream:
             asyncio.run(self._watch())
         except Exception as error:
             if isinstance(error.__cause__ or error, aiohttp.ClientError):  # an answer of the API server
-                log.warning("the watch ended: %s", error.args[0] if error.args else type(error).__name__)
+                self.problem = f"the watch ended: {error.args[0] if error.args else type(error).__name__}"
+                log.warning("%s", self.problem)
             else:
                 log.exception("the watch failed")
         finally:
@@ -245,7 +247,10 @@ def _settings() -> kopf.OperatorSettings:
 
 
 class WatchSupervisor:
-    """Keeps a watch running. `restarts` and `stalled` count restarts and stalled watches since the start."""
+    """Keeps a watch running. `restarts` and `stalled` count restarts and stalled watches since the start.
+
+    `problem` is why the last watch ended, until another one has lived for ten seconds.
+    """
 
     def __init__(self, namespaces: Sequence[str], changes: PendingChanges) -> None:
         self._namespaces = namespaces
@@ -256,6 +261,7 @@ class WatchSupervisor:
         self.restarts = 0
         self.stalled = 0
         self.running = False
+        self.problem: str | None = None
 
     def expect(self, listed: Iterable[Resource]) -> None:
         """Expects the watch to deliver these listed versions, or later ones, within ten seconds."""
@@ -299,14 +305,17 @@ class WatchSupervisor:
 
         self._stream = WatchStream(self._namespaces, self.changes, on_end)
         self._stream.start()
+        began = time.monotonic()
         self.running = True
         while not ended.is_set() and not self._is_stalled():
             try:
                 async with asyncio.timeout(1.0):
                     await ended.wait()
             except TimeoutError:
-                continue
+                if time.monotonic() - began > STALLED_AFTER_S:
+                    self.problem = None
         self.running = False
+        self.problem = self._stream.problem or self.problem
         self._end_stream()
 
     def _is_stalled(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,11 @@ import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.board.test_problems import WELL
+from tests.cli.test_checklist import LOCAL
 from wakeboard import __version__
+from wakeboard.board.problems import problems
+from wakeboard.cli.support.checklist import checklist
 from wakeboard.schedules.leader_api import LeadershipState
 from wakeboard.store.connection import connect
 from wakeboard.views.queries.finished_runs import finished_since
@@ -19,6 +24,7 @@ from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.operator import no_worker_seen
+from wakeboard_operator.run_histogram import MAX_PAIRS
 from wakeboard_operator.watch import PendingChanges, WatchSupervisor
 
 if TYPE_CHECKING:
@@ -173,6 +179,43 @@ async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Lead
             await conn.execute("select pg_sleep(0.1)")
         assert sum((await finished_since(conn, since)).runs.values()) == 0
     assert exported_values(metrics, leadership)["wakeboard_runs_finished_total cancelled"] == 3
+
+
+async def test_durations_and_lateness_are_histograms_with_bounded_labels(leadership: Leadership, database: str) -> None:
+    metrics = Metrics()
+    async with await connect(database) as conn:
+        await conn.execute("select wakeboard.enqueue('ping', queue => 'q' || n) from generate_series(1, 60) as n")
+        await conn.execute("select wakeboard.cancel(array(select id from wakeboard.job_runs))")
+        await conn.execute(
+            "update wakeboard.job_run_history set status = 'succeeded', schedule = 'shop/report',"
+            " created_at = now() - interval '26 s', run_at = now() - interval '26 s',"
+            " started_at = now() - interval '24 s', finished_at = now() - interval '4 s'"
+        )
+        metrics.record_finished(await finished_since(conn, datetime.now(UTC) - timedelta(minutes=1)))
+    page = metrics.text(leadership, WatchSupervisor([], PendingChanges(asyncio.get_running_loop()))).decode()
+    found = {
+        (sample.name.removeprefix("wakeboard_run_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    assert found["duration_seconds_bucket", "10.0", "other", "other"] == 0
+    assert found["duration_seconds_bucket", "30.0", "other", "other"] == 60 - MAX_PAIRS
+    assert found["lateness_seconds_bucket", "5.0", "other", "other"] == 60 - MAX_PAIRS
+    assert found["duration_seconds_sum", "other", "other"] == 20 * (60 - MAX_PAIRS)
+    assert sum(name[0] == "duration_seconds_count" for name in found) == MAX_PAIRS + 1
+
+
+async def test_check_and_the_board_name_what_the_operator_is_refused(leadership: Leadership, database: str) -> None:
+    refused = "the API server does not list jobschedules: forbidden"
+    leadership.problem = refused
+    leadership.check_now()
+    async with await connect(database) as conn:
+        while not (facts := await read_health_facts(conn)).maintenance.operator_problems:
+            await conn.execute("select pg_sleep(0.05)")
+    findings = {finding.check: finding for finding in checklist(facts, LOCAL)}
+    assert (findings["operators"].level, findings["operators"].message) == ("fail", f"k8s:one: {refused}")
+    (problem,) = (each for each in problems(replace(WELL, maintenance=facts.maintenance)) if "operator" in each.text)
+    assert problem.text == f"The operator of k8s:one: {refused}. Changes of schedules have no effect meanwhile."
 
 
 @pytest.mark.parametrize(

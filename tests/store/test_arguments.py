@@ -63,6 +63,7 @@ VALID: Final = {
     "examples": "'{a}'",
     "record_alert.value": "1",
     "acquire_leadership.lease_s": "15",
+    "acquire_leadership.problem": "'refused'",
     "advance_scan.scan_limit": "10",
     "action": "'run-now'",
     "after bigint[]": "'{1}'",

@@ -28,6 +28,7 @@ from wakeboard.views.rules.health_conditions import (
     OVERDUE_SCHEDULE,
     PAUSES,
     PENDING_REMOVAL,
+    REFUSED_OPERATOR,
     STALLED_SCHEDULE,
     UNKNOWN_JOB_TYPE,
     UNSERVED_QUEUE,
@@ -96,6 +97,7 @@ def problems(situation: Situation) -> list[Problem]:
     found = [
         *_commits(situation),
         *_workers(situation),
+        *_operators(situation),
         *_alerts(situation),
         *_schedules(situation),
         *_due(situation),
@@ -112,6 +114,12 @@ def problems(situation: Situation) -> list[Problem]:
 def _commits(situation: Situation) -> Iterator[Problem]:
     if why := situation.commits.why_they_hang:
         yield Problem(severity=HANGING_COMMITS.severity, text=f"Commits hang: {one_line(why)}; {REMEDY}.")
+
+
+def _operators(situation: Situation) -> Iterator[Problem]:
+    for problem in situation.maintenance.operator_problems:
+        text = f"The operator of {one_line(problem)}. Changes of schedules have no effect meanwhile."
+        yield Problem(severity=REFUSED_OPERATOR.severity, text=text)
 
 
 def _alerts(situation: Situation) -> Iterator[Problem]:

@@ -60,14 +60,17 @@ class TerminatedRuns(NamedTuple):
 class OperatorStore(MaintenanceStore):
     """Calls that an operator makes without being the leader."""
 
-    async def acquire_leadership(self, source: str, holder: str, release: str, lease_s: int) -> LeadershipState:
+    async def acquire_leadership(
+        self, source: str, holder: str, release: str, lease_s: int, problem: str = ""
+    ) -> LeadershipState:
         """Becomes the leader if there is none, or renews the own lease. Returns the current leader.
 
-        Another operator may lead as soon as this connection ends, unless a pooler is between.
+        Another operator may lead as soon as this connection ends, unless a pooler is between. `problem`: why
+        the caller cannot list or watch JobSchedules, for `wakeboard check` and the board.
         """
         columns = "term, is_leader, leader, leader_release, expires_in_s"
-        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s, %s)"
-        values = (source, holder, release, lease_s, self.conn.info.backend_pid)
+        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s, %s, %s)"
+        values = (source, holder, release, lease_s, self.conn.info.backend_pid, problem)
         return LeadershipState(*(await self._rows(query, *values))[0])
 
     async def release_leadership(self, source: str, term: int) -> bool:

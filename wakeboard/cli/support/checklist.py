@@ -29,6 +29,7 @@ from wakeboard.views.rules.health_conditions import (
     OVERDUE_SCHEDULE,
     PAUSES,
     PENDING_REMOVAL,
+    REFUSED_OPERATOR,
     STALLED_SCHEDULE,
     UNKNOWN_JOB_TYPE,
     UNSERVED_QUEUE,
@@ -94,6 +95,7 @@ def checklist(facts: HealthFacts, local: LocalFacts) -> list[Finding]:
         _commits(facts),
         _vacuum(facts),
         _workers(facts),
+        _operators(facts),
         _ticks(facts),
         _dependencies(facts),
         _time_zones(facts, local),
@@ -261,6 +263,13 @@ def _workers(facts: HealthFacts) -> Finding:
     by_cause = ", ".join(f"{cause} {attempts}" for cause, attempts in sorted(maintenance.terminated.items()))
     ended = f"; attempts of terminated workers in 24 h: {by_cause}" if by_cause else ""
     return _ok("workers", f"{message}, {counted(maintenance.workers, 'worker')} running{ended}")
+
+
+def _operators(facts: HealthFacts) -> Finding:
+    if problems := facts.maintenance.operator_problems:
+        hint = "changes of schedules have no effect; if it is refused, restore the operator's roles (rbac.create)"
+        return _reported(REFUSED_OPERATOR.severity, "operators", one_line(problems[0]), hint)
+    return _ok("operators", "no operator reports a failed list or watch of JobSchedules")
 
 
 def _ticks(facts: HealthFacts) -> Finding:

@@ -6,12 +6,13 @@
 -- `client_pid`: the process number that the caller's connection shows. If it is that of this backend, no pooler is between, and the leader's
 -- session takes an advisory lock. PostgreSQL releases it when the session ends, and the next call of another operator then leads at once.
 -- Otherwise only the lease ends a leadership. A leader that has lost the leadership closes its connection, and with it the lock.
+-- `problem`: why the caller cannot list or watch JobSchedules; `wakeboard check` and the board show that of a leader.
 -- Example:
 --   select * from wakeboard.acquire_leadership('k8s:shop', 'operator-1', '0.1.0', 15);
 
 create or replace function wakeboard.acquire_leadership(
   source wakeboard.source_name, holder wakeboard.process_name, release wakeboard.label, lease_s wakeboard.leader_lease_s,
-  client_pid wakeboard.process_number default 0)
+  client_pid wakeboard.process_number default 0, problem wakeboard.label default '')
 returns table (term bigint, is_leader boolean, leader text, leader_release text, expires_in_s double precision) language plpgsql security definer
 set lock_timeout = '2s'
 as $$
@@ -29,9 +30,9 @@ begin
     update leadership as held set expires_at = 'epoch', has_session = false
      where held.source = acquire_leadership.source and held.term = led_term and held.has_session;
   end if;
-  insert into leadership as held (source, term, holder, release, expires_at, acquired_at)
+  insert into leadership as held (source, term, holder, release, expires_at, acquired_at, problem)
   select acquire_leadership.source, lease_step(), acquire_leadership.holder, acquire_leadership.release,
-         statement_timestamp() + make_interval(secs => lease_s), statement_timestamp()
+         statement_timestamp() + make_interval(secs => lease_s), statement_timestamp(), acquire_leadership.problem
    where not exists (
      select from leadership as led
       where led.source = acquire_leadership.source and led.holder <> acquire_leadership.holder and led.expires_at > statement_timestamp())
@@ -40,7 +41,8 @@ begin
          acquired_at = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.acquired_at
                          else excluded.acquired_at end,
          has_session = held.has_session and held.holder = excluded.holder and held.expires_at > statement_timestamp(),
-         holder = excluded.holder, release = excluded.release, expires_at = excluded.expires_at
+         holder = excluded.holder, release = excluded.release, expires_at = excluded.expires_at,
+         problem = excluded.problem
    where held.holder = excluded.holder or held.expires_at <= statement_timestamp();
   if found and client_pid = pg_backend_pid() then
     locked := pg_try_advisory_lock(lock_key);                  -- also if this session has it: it is released when the session ends

@@ -60,8 +60,10 @@ create table leadership (
   acquired_at timestamptz not null,
   -- Whether the leader's session holds the advisory lock of its source. The server releases that lock when the session ends, so a standby
   -- can take over without waiting until the lease has expired.
-  has_session boolean not null default false
+  has_session boolean not null default false,
+  problem     text not null default ''
 );
+comment on column leadership.problem is 'why its last list or watch of JobSchedules failed; empty: it did not';
 comment on table leadership is 'Which operator leads for a source, and its term.';
 
 -- A token is executed once. Rows are kept for 90 days, longer than an annotation is left by mistake.

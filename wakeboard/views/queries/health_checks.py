@@ -132,7 +132,7 @@ class MaintenanceFacts:
 
     `last_worker`: when one was last seen, also one that has stopped; `workers`: those seen in the last 3 minutes.
     `terminated`: by cause, the attempts that ended because the process of their worker did, among the newest 10,000 of
-    the last 24 hours.
+    the last 24 hours. `operator_problems`: why leaders cannot list or watch JobSchedules, as "SOURCE: why".
     """
 
     last_worker: datetime | None
@@ -144,6 +144,7 @@ class MaintenanceFacts:
     oldest_partition_end: datetime | None
     oldest_change: datetime | None
     terminated: dict[str, int] = field(default_factory=dict[str, int])
+    operator_problems: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +294,8 @@ select greatest((select max(last_seen) from wakeboard.workers),
        coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
        max(ends) as partitions_until, min(ends) as oldest_partition_end,
        (select min(changed_at) from wakeboard.definition_changes) as oldest_change,
+       array(select source || ': ' || problem from wakeboard.leadership
+              where problem <> '' and expires_at > statement_timestamp() order by 1) as operator_problems,
        (select coalesce(jsonb_object_agg(cause, attempts), '{}')
           from (select cause, count(*) as attempts
                   from (select cause from wakeboard.job_attempts

@@ -44,6 +44,7 @@ NO_WORKER: Final = HealthCondition(severity="bad", after=3 * MINUTE)  # since th
 NEVER_A_WORKER: Final = HealthCondition(severity="bad")  # while there are schedules or due runs
 NOT_NEEDED_WORKER: Final = HealthCondition(severity="warn")  # never a worker, and nothing to run
 HANGING_COMMITS: Final = HealthCondition(severity="bad")  # no synchronous standby confirms them
+REFUSED_OPERATOR: Final = HealthCondition(severity="bad")  # it cannot list or watch JobSchedules
 STALLED_SCHEDULE: Final = HealthCondition(severity="bad")
 BLOCKED_SCHEDULE: Final = HealthCondition(severity="warn")  # waits for a dead run or a missing schedule
 LOST_TICK: Final = HealthCondition(severity="bad")  # active, and its next tick is missing or too far away
