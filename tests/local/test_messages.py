@@ -108,3 +108,13 @@ def test_a_problem_is_printed_when_it_appears_and_when_it_is_resolved() -> None:
         "it is missing.", "another problem.", "resolved: it is missing.", "resolved: another problem.",
     ]  # fmt: skip
     assert problems.all == []
+
+
+def test_problems_of_a_group_are_resolved_one_by_one() -> None:
+    printed: list[str] = []
+    problems = Problems(lambda message: printed.append(message.text))
+    problems.update_each("maintenance", {"reaper": "no disk", "rollups": "no disk either"})
+    problems.update_each("maintenance", {"rollups": "no disk either"})
+    problems.update_each("maintenance", {})
+    assert printed == ["no disk.", "no disk either.", "resolved: no disk.", "resolved: no disk either."]
+    assert problems.all == []

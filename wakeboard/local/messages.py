@@ -19,7 +19,7 @@ from wakeboard.text.humanize import counted, full_stop, lasted, reason_in_words,
 from wakeboard.text.sanitize import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wakeboard.views.queries.recent_events import RunEvent
 
@@ -86,6 +86,14 @@ class Problems:
             for text in [resolved] if resolved else [f"resolved: {problem}" for problem in before]:
                 self._emit(UpLine(UP, text, "success"))
         self._open[subject] = sentences
+
+    def update_each(self, group: str, problems: Mapping[str, str]) -> None:
+        """Replaces the open problems of a group by name. Unlike those of `update`, they are resolved one by one."""
+        subjects = {f"{group}: {name}": problem for name, problem in problems.items()}
+        for subject in [known for known in self._open if known.startswith(f"{group}: ")]:
+            self.update(subject, [subjects.pop(subject)] if subject in subjects else [])
+        for subject, problem in subjects.items():
+            self.update(subject, [problem])
 
     @property
     def all(self) -> list[str]:

@@ -193,8 +193,8 @@ class Supervisor:
                 store = await self._maintenance_connection.store()
                 done = await maintenance.run_due(store, time.monotonic())
                 failing = maintenance.failing.items()  # a task that is not due in this pass still fails
-                failures = [f"Maintenance failed: {name}: {one_line(str(why))}" for name, why in failing]
-                self._problems.update("maintenance", failures)
+                failures = {name: f"Maintenance failed: {name}: {one_line(str(why))}" for name, why in failing}
+                self._problems.update_each("maintenance", failures)
                 reaped = await self._reap_if_scheduled(store) or done.reaped
                 if reaped.crashed:
                     self._spawner.request_check()
