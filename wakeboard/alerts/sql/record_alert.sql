@@ -45,13 +45,18 @@ begin
     returning id into recorded;
     update alert_rules set silenced_until = null where name = claimed_rule.name and silenced_until = 'infinity';
   else
-    insert into alerts (rule, severity, summary, examples, value, definition)
-    values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value,
-            claimed_rule.definition)
-    on conflict (rule) where resolved_at is null
-      do update set severity = excluded.severity, summary = excluded.summary, examples = excluded.examples, value = excluded.value,
-                    definition = excluded.definition, seen_at = present
+    update alerts
+       set severity = claimed_rule.severity, summary = left(record_alert.summary, 500), examples = record_alert.examples[:5],
+           value = record_alert.value, definition = claimed_rule.definition, seen_at = present
+     where alerts.rule = record_alert.rule and resolved_at is null
     returning id into recorded;
+    if not found then                        -- an INSERT for an alert that is open would use up an id each time
+      insert into alerts (rule, severity, summary, examples, value, definition)
+      values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value,
+              claimed_rule.definition)
+      on conflict (rule) where resolved_at is null do nothing       -- the next evaluation renews it
+      returning id into recorded;
+    end if;
   end if;
 
   if recorded is not null and record_alert.notification is not null
