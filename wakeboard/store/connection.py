@@ -13,6 +13,8 @@ import select
 import socket
 import threading
 from contextlib import suppress
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
@@ -23,7 +25,6 @@ from wakeboard.errors import DatabaseUnavailable, InvalidSettings, InvalidValue,
 from wakeboard.store.database_errors import translated, without_quotes
 from wakeboard.store.infinite_times import bound_times
 from wakeboard.store.reply_limit import CANCEL_S, LimitedBlockingConnection, LimitedConnection
-from wakeboard.store.schema_files import migration_names
 from wakeboard.store.statements import execute
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     except psycopg.Error as exc:
         raise translated(exc, conn.info.user) from exc
     version, names, min_code = rows[0]
-    ours = migration_names()
+    ours = _migration_names()
     if any(theirs != own for theirs, own in zip(names, ours, strict=False)):
         raise foreign_schema(conn)
     if version < len(ours):
@@ -281,6 +282,13 @@ async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
             f"the schema in {describe_connection(conn)} needs wakeboard {min_code} or newer, and this is {__version__}:"
             " upgrade this installation."
         )
+
+
+@cache
+def _migration_names() -> tuple[str, ...]:
+    """The names of all migrations, oldest first. A worker starts faster without schema_files.py, which reads them."""
+    found = (file.name for file in files("wakeboard.store").joinpath("migrations").iterdir())
+    return tuple(name[5:-4] for name in sorted(found) if name.endswith(".sql"))
 
 
 def foreign_schema(conn: psycopg.AsyncConnection[Any]) -> SchemaMismatch:

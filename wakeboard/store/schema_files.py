@@ -100,15 +100,9 @@ class SqlFunction:
 
 
 @cache
-def migration_names() -> tuple[str, ...]:
-    """The names of all migrations, oldest first: version 1 is the first. It reads no file."""
-    return tuple(file.name[5:-4] for file in _migration_files())
-
-
-@cache
 def migrations() -> tuple[Migration, ...]:
     """All migrations, oldest first."""
-    found = _migration_files()
+    found = _sql_files([files("wakeboard.store").joinpath("migrations")])
     return tuple(Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in found)
 
 
@@ -159,10 +153,6 @@ def _sql_function(name: str, text: str) -> SqlFunction:
         re.sub(r"^-- ?", "", description, flags=re.MULTILINE),
         Trigger(trigger[1], trigger[2], begin + end) if trigger else None,
     )
-
-
-def _migration_files() -> list[Traversable]:
-    return _sql_files([files("wakeboard.store").joinpath("migrations")])
 
 
 def _sql_files(folders: list[Traversable]) -> list[Traversable]:
