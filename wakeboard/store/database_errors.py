@@ -22,7 +22,6 @@ from wakeboard.errors import (
     SchemaMismatch,
     WakeboardError,
 )
-from wakeboard.store.schema_files import sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +134,8 @@ def _function_of(context: str) -> tuple[str, bool] | None:
 
     One of the application's is that of a trigger. A word in quotes may be an expression: it is one of ours or none.
     """
+    from wakeboard.store.schema_files import sql_functions  # only here: each worker would pay for it at its start
+
     ours = {function.name for function in sql_functions()}
     for found in _FUNCTION.finditer(context):
         schema, _, name = (found["signature"] or found["name"]).rpartition(".")
