@@ -72,7 +72,7 @@ select id, 'step ' || n, 1, finished_at - random() * interval '9 s', case when i
 """
 
 
-async def generate(store: MaintenanceStore, *, days: int = DAYS, runs: int = 20_000) -> None:
+async def generate(store: MaintenanceStore, *, days: int = DAYS, runs: int = 6_000) -> None:
     """Inserts finished runs, attempts and steps of so many days, and sets the rollups back to before them."""
     span = f"{days} days"
     await rows(store, _PARTITIONS.format(weeks=days // 7 + 1))

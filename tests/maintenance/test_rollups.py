@@ -142,7 +142,7 @@ create trigger crash before update on rollup_progress
 
 async def test_a_crash_at_any_point_loses_nothing_and_counts_nothing_twice(store: MaintenanceStore, database: str):
     """Before each call two crash: at their first row of `run_rollups`, if they write one, and at their progress."""
-    await generate(store, days=5, runs=5000)
+    await generate(store, days=2, runs=1500)
     await rows(store, ENDS_ITS_SESSION)
     crashes: Counter[str] = Counter()
     behind = True
@@ -340,7 +340,7 @@ async def test_the_steps_beyond_the_first_thousand_of_an_hour_are_counted_togeth
 
 @pytest.mark.every_postgres
 async def test_no_call_scans_a_partition_or_the_steps(store: MaintenanceStore):
-    await generate(store, days=20, runs=20_000)
+    await generate(store, days=9, runs=4_000)
     await rows(store, "analyze")
     scans = (
         "select relname, pg_stat_get_xact_numscans(oid) from pg_class where relkind = 'r'"
