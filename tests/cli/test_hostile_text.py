@@ -68,6 +68,8 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
     number = str(run)
     return [
         ("schedules",), ("schedules", "--json"), ("runs",), ("runs", "--json"), ("runs", "--queue", HOSTILE),
+        ("runs", "-o", "wide"), ("runs", HOSTILE), ("schedule", "billing/calm"), ("schedule", HOSTILE), ("workers",),
+        ("queues",), ("alerts", "silence", HOSTILE), ("alerts", "unsilence", HOSTILE),
         ("failures",), ("audit",), ("alerts",), ("alerts", "--json"), ("alerts", "check", HOSTILE),
         ("alerts", "test", HOSTILE, "--wait", "1"),
         ("board", "--port", HOSTILE),
