@@ -91,9 +91,13 @@ class WriterHarness:
         """Another client writes into its status."""
         self._plane.call("PATCH", f"{self._path}/status", {"status": document}, MERGE_PATCH)
 
+    def condition(self, kind: str) -> dict[str, str]:
+        """A condition in the cluster."""
+        return next(each for each in self.seen()["status"]["conditions"] if each["type"] == kind)
+
     def reason(self, condition: str) -> str:
         """The reason of a condition in the cluster."""
-        return next(each["reason"] for each in self.seen()["status"]["conditions"] if each["type"] == condition)
+        return self.condition(condition)["reason"]
 
     def message(self, condition: str) -> str:
         """The message of a condition."""
@@ -298,9 +302,9 @@ async def test_a_job_type_without_a_handler_is_reported_as_time_passes(leader: W
     await leader.change(ENQUEUE.format(run_at="now() - interval '9 minutes 59 seconds'"))
     await leader.change(NOTE)
     await leader.write()
-    assert leader.reason("Healthy") == "NoRuns"
+    assert leader.condition("Healthy")["status"] == "Unknown"
     await leader.write_when_it_is_time()
-    assert leader.reason("Healthy") == "NoWorker"
+    assert (leader.condition("Healthy")["status"], leader.reason("Healthy")) == ("False", "NoWorker")
     assert await leader.write() == 0
 
 
