@@ -23,7 +23,7 @@ def next_revision(before: str, texts: str) -> int:
 
 def main() -> None:
     """Prints the file."""
-    files = sorted(CORE.glob("*/sql/*.sql"), key=lambda file: file.name)
+    files = sorted(CORE.glob("*/sql/**/*.sql"), key=lambda file: file.name)
     texts = hashlib.sha256(b"\n".join(file.read_bytes() for file in files)).hexdigest()[:32]
     here = CORE / "store/REVISION"
     before = here.read_text("utf-8") if here.exists() else ""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from wakeboard.alerts.rules.alert_rules import AlertRule, AlertSpec, definition_of, load_alert_rules
+from wakeboard.alerts.rules.conditions import CONDITIONS, Condition, page_behind
 from wakeboard.alerts.rules.evaluation import Measurement, is_quiet, like_pattern, notification_of, step_of, summary_of
 from wakeboard.errors import InvalidSchedule
+from wakeboard.store.schema_files import sql_functions
+from wakeboard.views.rules.run_search import parse_run_search
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 
@@ -133,6 +137,26 @@ def test_each_mistake_is_a_sentence_that_says_what_to_write(fields: dict[str, An
 @pytest.mark.parametrize("pattern", ["billing/close-month", "billing/*", "*/close-month", "*month", "bill*", "*"])
 def test_a_pattern_that_a_schedule_can_match_is_accepted(pattern: str):
     assert rule_of(dead=1, where={"schedule": pattern}).where.schedule == pattern
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
+def test_every_condition_has_all_its_parts(condition: Condition):
+    rule = rule_of(**condition.example)
+    assert rule.condition is condition
+    value = condition.threshold(rule.limit)
+    assert step_of(rule, Measurement(value), None, NOW) == "fire"
+    assert step_of(rule, Measurement(0), None, NOW) == "wait"
+    assert summary_of(rule, Measurement(value))
+    assert condition.shown(value)
+    path, query = page_behind(definition_of(rule), NOW)
+    assert path in {"/runs", "/schedules", "/performance"}
+    assert not parse_run_search(query.get("q", "") if path == "/runs" else "").problem
+
+
+def test_every_condition_is_measured_and_no_other():
+    (measure,) = (function for function in sql_functions() if function.name == "measure_alert")
+    branches = re.findall(r"^  when (.*) then$", measure.body, re.MULTILINE)
+    assert sorted(", ".join(branches).split(", ")) == sorted(f"'{condition.name}'" for condition in CONDITIONS)
 
 
 def test_two_rules_have_two_names():

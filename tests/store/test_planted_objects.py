@@ -22,7 +22,7 @@ from wakeboard.actions.admin_api import AdminStore
 from wakeboard.actions.queries.run_selection import RunQuery, read_selected_ids
 from wakeboard.alerts.queries.alerts import read_alerts
 from wakeboard.alerts.queries.page import AlertQueries
-from wakeboard.alerts.rules.alert_rules import CONDITIONS
+from wakeboard.alerts.rules.conditions import CONDITIONS
 from wakeboard.backfills.queries import backfill, backfilled_ticks, backfills, history_begins
 from wakeboard.backfills.rules import BackfillRange, BackfillWords
 from wakeboard.engine.effects import Lease, once
@@ -173,7 +173,7 @@ NOTIFICATION = Notification("open", ["team"], "default")
 
 async def _measure_each_condition(store: MaintenanceStore) -> None:
     for condition in CONDITIONS:
-        await store.measure_alert(condition, DAY, 0.95, ("%", "%", "%"))
+        await store.measure_alert(condition.name, DAY, 0.95, ("%", "%", "%"))
 
 
 def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any]]]:

@@ -74,7 +74,7 @@ def _sql(*patterns: str) -> dict[str, str]:
     return {name: " ".join(re.sub(r"\b(free|run|job_runs)\.", "", text).split()) for name, text in bare.items()}
 
 
-FUNCTIONS: Final = _sql("*/sql/*.sql")
+FUNCTIONS: Final = _sql("*/sql/**/*.sql")
 EVERYWHERE: Final = FUNCTIONS | _sql("store/migrations/*.sql", "*/queries.py", "*/queries/*.py")
 
 
@@ -126,7 +126,7 @@ def test_lateness_is_the_same_expression_everywhere() -> None:
     """No figure counts from `run_at` alone; `due_since` is the expression."""
     using = {name for name, text in EVERYWHERE.items() if DUE_SINCE in text or "{DUE_SINCE}" in text}
     assert using == {
-        *("run_facts.sql", "measure_alert.sql", "listings.py"),
+        *("run_facts.sql", "waiting.sql", "listings.py"),
         *("overview.py", "health_checks.py", "run_situation.py", "finished_runs.py"),
     }
     alone = {name for name, text in EVERYWHERE.items() if re.search(r"- run_at\b|min\(run_at\)", text)}

@@ -24,6 +24,7 @@ from wakeboard.alerts.rules.evaluation import (
     summary_of,
     unmeasured_after,
 )
+from wakeboard.alerts.rules.fields import TimesUsual
 from wakeboard.engine.maintenance_api import Notification
 from wakeboard.errors import LeadershipLost, Locked, WakeboardError
 from wakeboard.text.humanize import counted
@@ -155,9 +156,9 @@ async def measure(store: MaintenanceStore, rule: AlertRule) -> Measurement:
     """What the rule measures now."""
     where = rule.where
     value, examples = await store.measure_alert(
-        rule.condition,
+        rule.condition.name,
         span_of(rule),
-        rule.duration_over.share if rule.duration_over else None,
+        rule.limit.share if isinstance(rule.limit, TimesUsual) else None,
         (like_pattern(where.queue), like_pattern(where.job_type), like_pattern(where.schedule)),
     )
     return Measurement(value, tuple(examples))

@@ -25,7 +25,7 @@ from urllib.parse import quote, urlencode
 
 from wakeboard import __version__
 from wakeboard.alerts.rules.alert_rules import definition_of
-from wakeboard.alerts.rules.links import page_behind
+from wakeboard.alerts.rules.conditions import page_behind
 from wakeboard.alerts.rules.messages import (
     AlertMessage,
     email_of,

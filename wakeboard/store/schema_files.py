@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from importlib.resources.abc import Traversable
 
 
@@ -108,9 +110,16 @@ def migrations() -> tuple[Migration, ...]:
 
 @cache
 def sql_functions() -> tuple[SqlFunction, ...]:
-    """All SQL functions, by name: the files of the folder `sql/` of each feature."""
+    """All SQL functions, by name: the files of the folder `sql/` of each feature.
+
+    A function may have branches: the files of a folder of its name.
+    """
     folders = [feature.joinpath("sql") for feature in files("wakeboard").iterdir() if feature.is_dir()]
-    return tuple(_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files(folders))
+    found = [(file, *(folder.joinpath(file.name[:-4]) for folder in folders)) for file in _sql_files(folders)]
+    return tuple(
+        _sql_function(file.name[:-4], _with_branches(file.read_text("utf-8"), _sql_files(list(parts))))
+        for file, *parts in found
+    )
 
 
 @cache
@@ -153,6 +162,22 @@ def _sql_function(name: str, text: str) -> SqlFunction:
         re.sub(r"^-- ?", "", description, flags=re.MULTILINE),
         Trigger(trigger[1], trigger[2], begin + end) if trigger else None,
     )
+
+
+def _with_branches(text: str, files: Sequence[Traversable]) -> str:
+    """The text of a function, with its branches in the places of <heads>, <branches> and <names>.
+
+    A branch begins with comments "- NAME: what it does", for one name or several, and an empty line.
+    """
+    heads, branches, known = "", "", list[str]()
+    for file in files:
+        head, _, body = file.read_text("utf-8").partition("\n\n")
+        names = re.findall(r"^-- - (\w+): ", head, re.MULTILINE)
+        heads += head + "\n"
+        branches += f"  when {', '.join(map(repr, names))} then\n" + textwrap.indent(body, "    ")
+        known += names
+    listed = " or ".join([", ".join(known[:-1]), *known[-1:]])
+    return text.replace("-- <heads>\n", heads).replace("  <branches>\n", branches).replace("<names>", listed)
 
 
 def _sql_files(folders: list[Traversable]) -> list[Traversable]:

@@ -11,24 +11,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from wakeboard.alerts.rules.alert_rules import duration_text
-from wakeboard.text.humanize import counted, lasted
+from wakeboard.alerts.rules.conditions import FAST_S, Reading, condition_in
+from wakeboard.alerts.rules.fields import duration_text
+from wakeboard.text.humanize import lasted
 from wakeboard.ticks.zones import zone_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from wakeboard.alerts.rules.alert_rules import AlertRule, QuietHours
+    from wakeboard.alerts.rules.alert_rules import AlertRule
+    from wakeboard.alerts.rules.fields import QuietHours
 
 RESOLVE_AFTER: Final = timedelta(minutes=1)
 CLOCK_TOLERANCE: Final = timedelta(minutes=1)  # a later time in the database was written by a clock that was ahead
-INTERVAL_S: Final = 15.0
-SLOW_INTERVAL_S: Final = 60.0  # of conditions that read much, and that change slowly
-_SLOW: Final = frozenset({"noSuccessFor", "durationOver"})
 SILENT_AFTER: Final = timedelta(minutes=3)  # since a process claimed an evaluation of a rule
 UNTIL_RESOLVED_YEAR: Final = 9999  # infinity is read as a time of this year
-DURATION_WITHIN: Final = timedelta(minutes=15)
 
 Step = Literal["fire", "resolve", "wait"]
 
@@ -43,7 +41,8 @@ class Measurement:
 
 def interval_s(definition: Mapping[str, object]) -> float:
     """Seconds between two evaluations of a rule with this definition."""
-    return SLOW_INTERVAL_S if _SLOW & definition.keys() else INTERVAL_S
+    condition = condition_in(definition)
+    return condition.interval_s if condition else FAST_S
 
 
 def unmeasured_after(definition: Mapping[str, object]) -> timedelta:
@@ -65,23 +64,13 @@ def silence_in_words(until: datetime | None, now: datetime) -> str:
 
 def span_of(rule: AlertRule) -> timedelta | None:
     """The duration that the measurement of a rule depends on."""
-    if rule.condition == "durationOver":
-        return rule.within or DURATION_WITHIN
-    return rule.within or rule.late or rule.no_success_for or rule.no_worker
-
-
-def threshold(rule: AlertRule) -> float:
-    """The value that a measurement must reach for the rule to fire."""
-    if rule.duration_over is not None:
-        return rule.duration_over.times
-    if (span := rule.late or rule.no_worker) is not None:
-        return span.total_seconds()
-    return float(rule.failures or rule.dead or rule.backlog or rule.circuit_open or 1)
+    spans = (rule.within, rule.condition.within, rule.limit)
+    return next((span for span in spans if isinstance(span, timedelta)), None)
 
 
 def fires(rule: AlertRule, measured: Measurement) -> bool:
     """Whether the condition of the rule is true."""
-    return measured.value >= threshold(rule)
+    return measured.value >= rule.condition.threshold(rule.limit)
 
 
 def step_of(rule: AlertRule, measured: Measurement, seen_at: datetime | None, now: datetime) -> Step:
@@ -125,39 +114,16 @@ def is_quiet(quiet: QuietHours, now: datetime) -> bool:
     return local >= quiet.start or local < quiet.until
 
 
-def summary_of(rule: AlertRule, measured: Measurement) -> str:  # noqa: PLR0911 - a table
+def summary_of(rule: AlertRule, measured: Measurement) -> str:
     """One sentence, without a full stop, that says what is wrong."""
-    count = int(measured.value)
-    span = timedelta(seconds=measured.value)
-    within = f" within {duration_text(rule.within)}" if rule.within else ""
-    match rule.condition:
-        case "failures":
-            return f"{counted(count, 'attempt')} failed{within}{_of(rule)}"
-        case "dead":
-            became = "became dead" if within else "dead"
-            verb = "" if within else ("is " if count == 1 else "are ")
-            return f"{counted(count, 'run')} {verb}{became}{within}{_of(rule)}"
-        case "late":
-            return f"the oldest due run{_of(rule)} has waited for {lasted(span)}"
-        case "noSuccessFor":
-            period = duration_text(rule.no_success_for or timedelta())
-            return f"{counted(count, 'schedule')}{_of(rule)} had no successful run for {period}"
-        case "backlog":
-            return f"{counted(count, 'due run')}{_of(rule)} {'waits' if count == 1 else 'wait'}"
-        case "durationOver":
-            share = round(100 * rule.duration_over.share) if rule.duration_over else 0
-            return f"a run{_of(rule)} took {measured.value:.1f} x the p{share} of its job type"
-        case "circuitOpen":
-            return f"{counted(count, 'schedule')}{_of(rule)} stopped after dead runs"
-        case "noWorker":
-            return f"runs are due{_of(rule)}, and no worker was seen for {lasted(span)}"
-
-
-def _of(rule: AlertRule) -> str:
-    """The restriction of the rule in words: " (queue billing)"."""
-    where = rule.where.model_dump(exclude_none=True)
-    parts = [f"{name.replace('_', ' ')} {pattern}" for name, pattern in where.items()]
-    return f" ({', '.join(parts)})" if parts else ""
+    where = [f"{name.replace('_', ' ')} {text}" for name, text in rule.where.model_dump(exclude_none=True).items()]
+    found = Reading(
+        value=measured.value,
+        limit=rule.limit,
+        within=f" within {duration_text(rule.within)}" if rule.within else "",
+        where=f" ({', '.join(where)})" if where else "",
+    )
+    return rule.condition.sentence(found)
 
 
 def like_pattern(pattern: str | None) -> str | None:

@@ -7,12 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.alerts.queries.page import AlertQueries
-from wakeboard.alerts.rules.alert_rules import CONDITIONS, seconds_of
+from wakeboard.alerts.rules.conditions import CONDITIONS, condition_in, page_behind
 from wakeboard.alerts.rules.evaluation import is_evaluated, silence_in_words, unmeasured_after
-from wakeboard.alerts.rules.links import page_behind
+from wakeboard.alerts.rules.fields import seconds_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
-from wakeboard.text.humanize import counted, lasted
 from wakeboard.text.object_ids import parse_id
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.listings import Listings
@@ -28,13 +27,6 @@ PAGE_SIZE: Final = 25
 DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another version of a rule
 LONGEST_WITHIN_S: Final = 366 * 86_400
 LARGEST_VALUE: Final = 1e10  # about 300 years
-_COUNTED: Final = {
-    "failures": "attempt",
-    "dead": "run",
-    "noSuccessFor": "schedule",
-    "backlog": "run",
-    "circuitOpen": "schedule",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +155,8 @@ def value_text(rule: Mapping[str, Any], value: float) -> str:
     """What a rule measured, in its unit."""
     if not abs(value) <= LARGEST_VALUE:  # or not a number
         return f"{value:g}"
-    condition = next((name for name in CONDITIONS if name in rule), "")
-    if condition in _COUNTED:
-        return counted(int(value), _COUNTED[condition])
-    if condition == "durationOver":
-        return f"{value:.1f} x"
-    return lasted(timedelta(seconds=value)) if condition else f"{value:g}"
+    condition = condition_in(rule)
+    return condition.shown(value) if condition else f"{value:g}"
 
 
 def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
@@ -188,7 +176,9 @@ def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
 
 def fields_of(definition: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The fields of a rule as a file declares them, the condition first."""
-    first = [name for name in (*CONDITIONS, "within", "where", "receivers") if name in definition]
+    first = [
+        name for name in (*(each.name for each in CONDITIONS), "within", "where", "receivers") if name in definition
+    ]
     names = [*first, *(name for name in definition if name not in first)]
     return tuple((name, _written(definition[name])) for name in names)
 

@@ -48,7 +48,7 @@ def _row(rule: AlertRule) -> dict[str, Any]:
     return {
         "name": rule.name,
         "severity": rule.severity,
-        "condition": rule.condition,
+        "condition": rule.condition.name,
         "definition": definition_of(rule),
     }
 
