@@ -57,7 +57,7 @@ select 'tick', definition_id::text, scheduled_for::text, waits_for, null from wa
  where waits_for in ('run', 'check')
 limit 20
 """
-_RESUME: Final = "select wakeboard.resume_backfill(id) from wakeboard.backfills where paused_at is not null"
+_RESUME: Final = "select wakeboard.resume('backfill:' || id) from wakeboard.backfills where paused_at is not null"
 # Runs of well-behaved handlers that are dead because their workers were killed three times. A user retries them.
 _DEAD: Final = "select id from wakeboard.job_runs where status = 'dead' and job_type = any (%s) order by id limit 500"
 _WORKER_PROBE: Final = "select id from wakeboard.enqueue('quick', '{}', queue => %s, max_attempts => 100)"

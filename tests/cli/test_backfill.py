@@ -84,8 +84,8 @@ def test_a_backfill_is_paused_resumed_and_cancelled(cli: Cli, sample: SampleStor
     rows = cli("audit", "--limit", "99", "--json").json
     assert [row["action"] for row in rows if not row["run_id"]] == [
         "cancel_backfill",
-        "resume_backfill",
-        "pause_backfill",
+        "resume",
+        "pause",
         "create_backfill",
     ]
     assert "create-backfill backfill 1 of billing/close-day 31 runs" in cli("audit", "--limit", "99").cells[-1]

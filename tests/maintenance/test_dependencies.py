@@ -256,7 +256,7 @@ async def test_a_tick_of_a_backfill_gets_no_second_run(store: MaintenanceStore, 
         await rows(store, "select pause('queue:default')")
     job = await AdminStore(store.conn).create_backfill(number, BackfillRange(TICK, TICK + DAY, [TICK]))
     if paused:
-        await rows(store, "select pause_backfill(%s)", job.id)
+        await rows(store, "select pause(%s)", f"backfill:{job.id}")
         await rows(store, "select resume('queue:default')")
     await put(store, declared("extract"), following("transform", "extract"))
     await insert_ticks(store, "extract", [TICK])
@@ -264,7 +264,7 @@ async def test_a_tick_of_a_backfill_gets_no_second_run(store: MaintenanceStore, 
     await enqueue_dependents(store)
     if paused:
         assert await ticks_of(store, "transform") == []
-        await rows(store, "select resume_backfill(%s)", job.id)
+        await rows(store, "select resume(%s)", f"backfill:{job.id}")
     assert await ticks_of(store, "transform") == [TICK]
 
 

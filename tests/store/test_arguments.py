@@ -31,7 +31,7 @@ DUE: Final = (
 ACTIONS: Final = (
     *("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "set_rate_limit", "reveal"),
     *("send_test_notification", "silence_alert"),
-    *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
+    *("create_backfill", "cancel_backfill"),
 )
 ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 
@@ -288,7 +288,7 @@ REFUSED: Final = (
     ("claim_quarantined(71, null, '{default}', '{ping}')", "lease_s is null; write a number of seconds from 1"),
     ("claim_limited(71, 60, '{default}', '{ping}', '{null}', 1)", 'keys is "{NULL}"; write an array of'),
     ("claim_limited(71, 60, '{default}', '{ping}', array[repeat('x', 200)], 1)", 'limit_key is "xxxx'),
-    ("pause('queue:a b')", 'scope is "queue:a b"; write all, queue:NAME or schedule:ID'),
+    ("pause('queue:a b')", 'scope is "queue:a b"; write all, queue:NAME, schedule:ID or backfill:ID'),
     ("pause('schedule:999')", 'scope is "schedule:999"; write the id of a schedule that exists'),
     ("request_removal('file:t', 'abc', -1)", "count is -1; write a whole number from 0 to 1000000"),
     ("acquire_leadership('file:t', repeat('x', 1000000), '0.1.0', 15)", "holder is"),

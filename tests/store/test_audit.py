@@ -236,8 +236,6 @@ ACTIONS = {
     "create_bulk_action": "create_bulk_action('retry', '{{}}', ",
     "reveal": "reveal({run}, null, 'payload', ",
     "create_backfill": "create_backfill({timed}, '{{2026-01-01Z}}', '2026-01-01Z', '2026-02-01Z', ",
-    "pause_backfill": "pause_backfill(1, ",
-    "resume_backfill": "resume_backfill(2, ",
     "cancel_backfill": "cancel_backfill(1, ",
 }
 
@@ -249,7 +247,7 @@ def accepted(request: pytest.FixtureRequest, admin: SqlClient, worker: SqlClient
     admin.sql("select pause(%s)", f"schedule:{timed}")
     for day in ("2026-02-01", "2026-02-02"):  # backfills 1 and 2
         admin.sql(f"select create_backfill(%s, '{{{day}Z}}', '2026-02-01Z', '2026-03-01Z')", timed)
-    admin.sql("select pause_backfill(2), pause('queue:held')")
+    admin.sql("select pause('backfill:2') as one, pause('queue:held') as two")
     admin.sql("insert into alert_rules (name, severity, definition) values ('known', 'info', '{}')")
     run = finished(admin, worker) if request.param == "replay" else dead(admin, worker)
     if request.param == "cancel":

@@ -157,13 +157,14 @@ def test_a_killed_maintenance_task_loses_and_doubles_no_tick(
 def test_each_action_writes_who_did_it_and_why(admin: SqlClient) -> None:
     schedule = admin.define(**DAILY)
     made = declare(admin, schedule, days(3), reason="closed", actor="ada", source="cli")
-    for action in ("pause", "resume", "cancel"):
-        admin.sql(f"select {action}_backfill(%s, 'why', 'bob', 'board')", made.id)
+    for action in ("pause", "resume"):
+        admin.sql(f"select {action}(%s, 'why', 'bob', 'board')", f"backfill:{made.id}")
+    admin.sql("select cancel_backfill(%s, 'why', 'bob', 'board')", made.id)
     rows = admin.sql("select * from audit_log where run_id is null order by id")
     assert [(row.action, row.actor, row.source, row.reason) for row in rows] == [
         ("create_backfill", "ada", "cli", "closed"),
-        ("pause_backfill", "bob", "board", "why"),
-        ("resume_backfill", "bob", "board", "why"),
+        ("pause", "bob", "board", "why"),
+        ("resume", "bob", "board", "why"),
         ("cancel_backfill", "bob", "board", "why"),
     ]
     assert {(row.definition_id, row.schedule, row.scope) for row in rows} == {
@@ -176,7 +177,7 @@ def test_a_thousand_paused_backfills_do_not_hold_up_the_next(admin: SqlClient) -
     schedule = admin.define(**DAILY)
     for each in range(2):
         declare(admin, schedule, [FIRST - (each + 1) * DAY])
-    admin.sql("select pause_backfill(id) from backfills")
+    admin.sql("select pause('backfill:' || id) from backfills")
     columns = (
         "definition_id, schedule, range_begin, range_end, again, at_once, total, created, actor, source, paused_at"
     )
@@ -257,7 +258,7 @@ async def test_the_row_of_skipped_ticks_names_the_backfill_that_runs_them(databa
 
 async def test_a_run_of_a_paused_backfill_is_explained(database: str, admin: SqlClient) -> None:
     made = declare(admin, admin.define(**DAILY), days(1))
-    admin.sql("select pause_backfill(%s)", made.id)
+    admin.sql("select pause(%s)", f"backfill:{made.id}")
     async with await connect(database) as conn:
         situation = await read_run_situation(conn, admin.value("select id from job_runs"))
     assert situation is not None

@@ -73,7 +73,10 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "silence_alert('free', now() + '1 h')",
         "select silenced_until > now() from alert_rules where name = 'free'",
     ),
-    "pause": ("pause('schedule:' || {schedule_free})", "select count(*) = 1 from pauses"),
+    "pause": (
+        "pause(scope) from unnest(array['schedule:' || {schedule_free}, 'backfill:' || {backfill_free}]) as scope",
+        "select paused_at is not null from backfills where id = {backfill_free}",
+    ),
     "resume": ("resume('schedule:' || {schedule_free})",),
     "set_limit": ("set_limit('free', 7)", "select max_running = 7 from job_limits where key = 'free'"),
     "set_rate_limit": ("set_rate_limit('free', 7, 1, 7)", "select rate_burst = 7 from job_limits where key = 'free'"),
@@ -93,11 +96,6 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         f"create_backfill({{other_free}}, {RANGE})",
         "select count(*) > 0 from job_runs where definition_id = {other_free}",
     ),
-    "pause_backfill": (
-        "pause_backfill({backfill_free})",
-        "select paused_at is not null from backfills where id = {backfill_free}",
-    ),
-    "resume_backfill": ("resume_backfill({backfill_free})",),
     "cancel_backfill": (
         "cancel_backfill({backfill_free})",
         "select cancelled_at is not null from backfills where id = {backfill_free}",

@@ -242,8 +242,6 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "cancel_bulk_action": lambda: store.cancel_bulk_action(2),
         "plan_backfill": lambda: store.plan_backfill(99, []),
         "create_backfill": lambda: _or_refused(store.create_backfill(1, BackfillRange(NOW - DAY, NOW, [NOW - DAY]))),
-        "pause_backfill": lambda: store.pause_backfill(1),
-        "resume_backfill": lambda: store.resume_backfill(1),
         "cancel_backfill": lambda: store.cancel_backfill(1),
     }
 

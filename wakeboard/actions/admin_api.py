@@ -173,7 +173,7 @@ class AdminStore(MaintenanceStore):
         return run_id, answer
 
     async def pause(self, what: str, reason: str = "") -> bool:
-        """Pauses 'all', 'queue:NAME' or 'schedule:ID'. False: it was paused already."""
+        """Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID'. False: it was paused already."""
         return await self._value("select wakeboard.pause(%s, %s, %s, %s)", what, reason, *self._by)
 
     async def resume(self, what: str, reason: str = "") -> bool:
@@ -211,14 +211,6 @@ class AdminStore(MaintenanceStore):
         )
         values = (moment_array(wanted.ticks), wanted.begin, wanted.end, at_once, again, reason)
         return DeclaredBackfill(*(await self._rows(query, definition_id, *values, *self._by))[0])
-
-    async def pause_backfill(self, backfill_id: int, reason: str = "") -> bool:
-        """No run of it starts until it is resumed. False: it is paused already, has ended, or there is none."""
-        return await self._value("select wakeboard.pause_backfill(%s, %s, %s, %s)", backfill_id, reason, *self._by)
-
-    async def resume_backfill(self, backfill_id: int, reason: str = "") -> bool:
-        """Ends the pause of a backfill. False: it is not paused, or there is none."""
-        return await self._value("select wakeboard.resume_backfill(%s, %s, %s, %s)", backfill_id, reason, *self._by)
 
     async def cancel_backfill(self, backfill_id: int, reason: str = "") -> CancelledBackfill:
         """Cancels a backfill and its unfinished runs."""

@@ -185,12 +185,12 @@ class FullMachine(HostileCalls):
 
     def pause_backfill(self, pick: int) -> None:
         if job := self._backfill(pick):
-            assert self.harness.user.value("select pause_backfill(%s)", job.id) == self.backfills.pause(job)
+            assert self.harness.user.value("select pause(%s)", f"backfill:{job.id}") == self.backfills.pause(job)
 
     def resume_backfill(self, pick: int) -> None:
         if job := self._backfill(pick):
             resumed, made = self.backfills.resume(job)
-            assert self.harness.user.value("select resume_backfill(%s)", job.id) == resumed
+            assert self.harness.user.value("select resume(%s)", f"backfill:{job.id}") == resumed
             self._record_backfill_runs(made)
 
     def cancel_backfill(self, pick: int) -> None:

@@ -1,7 +1,9 @@
 -- for: operator
--- Pauses 'all', 'queue:NAME' or 'schedule:ID' until `resume`. Runs of a paused queue are not claimed; a paused schedule creates no runs.
--- Runs that are running continue. After `resume`, catchUp decides about the missed ticks, as after any outage. False: it was paused already.
--- The first 200 characters of `reason` are stored. Writes an audit row unless it was paused already (see Audit).
+-- Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID' until `resume`. Runs of a paused queue are not claimed; a paused schedule creates
+-- no runs; of a paused backfill no run starts, also no retry. Runs that are running continue; of a backfill, if the concurrencyPolicy of its
+-- schedule is not Allow, also with their retries. After `resume`, catchUp decides about the missed ticks, as after any outage. False: it was
+-- paused already, or is a backfill that has ended. The first 200 characters of `reason` are stored. Writes an audit row unless it was paused
+-- already (see Audit). Raises 55P03 if another transaction has locked a run of the backfill: nothing was done, try again.
 -- Example:
 --   select wakeboard.pause('queue:default', 'the mail server is being moved');
 
@@ -12,6 +14,7 @@ set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
+  job backfills;
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
@@ -19,16 +22,30 @@ begin
      and not exists (select from job_definitions where id = substr(pause.scope, 10)::bigint and removed_at is null) then
     perform refuse_argument('scope', pause.scope, 'the id of a schedule that exists, from wakeboard.job_definitions');
   end if;
-  insert into pauses (scope, reason) values (pause.scope, coalesce(left(pause.reason, 200), '')) on conflict do nothing;
+  if pause.scope like 'backfill:%' then
+    perform require_read_committed('pause');
+    update backfills set paused_at = statement_timestamp()
+     where id = substr(pause.scope, 10)::bigint and finished_at is null and paused_at is null returning * into job;
+  else
+    insert into pauses (scope, reason) values (pause.scope, coalesce(left(pause.reason, 200), '')) on conflict do nothing;
+  end if;
   if not found then
     return false;
+  end if;
+  if job.id is not null then
+    insert into job_limits (key, max_running) values (pause.scope, 0)
+    on conflict on constraint job_limits_pkey do update set max_running = 0;
+    perform lock_runs(array(select unfinished_backfill_runs(job.id)));
+    update job_runs as run set limit_key = pause.scope
+     where run.id in (select unfinished_backfill_runs(job.id)) and run.locked_by = 0 and run.limit_key like 'schedule:%';
   end if;
   insert into definition_changes (definition_id)
   select id from job_definitions
    where removed_at is null and pause.scope in ('all', 'queue:' || queue, 'schedule:' || id);
-  insert into audit_log (actor, source, action, scope, definition_id, schedule, reason)
-  select checked_actor, checked_source, 'pause', pause.scope, def.id, def.namespace || '/' || def.name,
-         coalesce(left(pause.reason, 200), '')
+  insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
+  select checked_actor, checked_source, 'pause', pause.scope, coalesce(def.id, job.definition_id),
+         coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(pause.reason, 200), ''),
+         case when job.id is not null then jsonb_build_object('total', job.total, 'created', job.created) else '{}' end
     from (values (true)) as one left join job_definitions as def on pause.scope = 'schedule:' || def.id;
   return true;
 exception when lock_not_available then

@@ -1,6 +1,7 @@
 -- for: operator
--- Ends a pause, and with schedule:ID also closes the circuit of the schedule (suspend_after_dead): it counts dead runs from zero. False: it was not
--- paused and its circuit was not open. Otherwise it writes an audit row (see Audit).
+-- Ends a pause (see `pause`), and with schedule:ID also closes the circuit of the schedule (suspend_after_dead): it counts dead runs from zero. False: it was not
+-- paused and its circuit was not open. Otherwise it writes an audit row (see Audit). Raises 55P03 if another transaction has locked the
+-- schedule or a run of the backfill: nothing was done, try again.
 -- Example:
 --   select wakeboard.resume('queue:default');
 
@@ -13,6 +14,8 @@ as $$
 declare
   ended pauses;
   opened_at timestamptz;
+  job backfills;
+  policy text;
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
@@ -25,18 +28,32 @@ begin
        where id = substr(resume.scope, 10)::bigint;
     end if;
   end if;
-  delete from pauses where scope = resume.scope returning * into ended;
+  if resume.scope like 'backfill:%' then
+    perform require_read_committed('resume');
+    update backfills set paused_at = null where id = substr(resume.scope, 10)::bigint and paused_at is not null returning * into job;
+  else
+    delete from pauses where scope = resume.scope returning * into ended;
+  end if;
   if not found and opened_at is null then
     return false;
+  end if;
+  if job.id is not null then
+    select concurrency_policy into policy from job_definitions where id = job.definition_id for share;
+    update job_limits set max_running = job.at_once where key = resume.scope;
+    perform lock_runs(array(select unfinished_backfill_runs(job.id)));
+    update job_runs as run set limit_key = 'schedule:' || job.definition_id
+     where run.id in (select unfinished_backfill_runs(job.id)) and policy <> 'Allow';
+    perform create_backfill_runs(job.id);
   end if;
   insert into definition_changes (definition_id)
   select id from job_definitions
    where removed_at is null and resume.scope in ('all', 'queue:' || queue, 'schedule:' || id);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
-  select checked_actor, checked_source, 'resume', resume.scope, def.id, def.namespace || '/' || def.name,
-         coalesce(left(resume.reason, 200), ''),
+  select checked_actor, checked_source, 'resume', resume.scope, coalesce(def.id, job.definition_id),
+         coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(resume.reason, 200), ''),
          case when ended.scope is not null then jsonb_build_object('paused_at', ended.paused_at, 'pause_reason', ended.reason) else '{}' end
            || case when opened_at is not null then jsonb_build_object('circuit_opened_at', opened_at) else '{}' end
+           || case when job.id is not null then jsonb_build_object('total', job.total, 'created', job.created) else '{}' end
     from (values (true)) as one left join job_definitions as def on resume.scope = 'schedule:' || def.id;
   perform pg_notify('wakeboard', '');
   return true;

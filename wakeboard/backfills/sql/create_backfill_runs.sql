@@ -1,4 +1,4 @@
--- internal (called by create_backfill, resume_backfill and continue_backfills)
+-- internal (called by create_backfill, resume and continue_backfills)
 -- Creates the next runs of a backfill, oldest tick first, until 1,000 of its runs are unfinished. Returns how many. Creates none while the
 -- schedule or its queue is paused, and none of a schedule that is removed or whose row another transaction has locked. The caller has locked
 -- the backfill, so that each tick becomes one run.

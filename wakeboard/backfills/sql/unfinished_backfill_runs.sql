@@ -1,4 +1,4 @@
--- internal (called by create_backfill_runs, pause_backfill, resume_backfill and cancel_backfill)
+-- internal (called by create_backfill_runs, pause, resume and cancel_backfill)
 -- The ids of the unfinished runs of a backfill: at most 1,000, and those that were dead and are retried.
 
 create or replace function wakeboard.unfinished_backfill_runs(backfill bigint)

@@ -243,8 +243,8 @@ def _routes(what: BackfillAction) -> list[Route]:
             if what.name == "cancel":
                 changed = (await store.cancel_backfill(found.id, reason)).changed
             else:
-                change = store.pause_backfill if what.name == "pause" else store.resume_backfill
-                changed = await change(found.id, reason)
+                change = store.pause if what.name == "pause" else store.resume
+                changed = await change(f"backfill:{found.id}", reason)
         if not changed:
             return Redirect(form.next, f"Nothing changed: backfill {found.id} was {found.state}.", problem=True)
         return Redirect(form.next, f"{what.done} backfill {found.id}.")

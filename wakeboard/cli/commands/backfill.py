@@ -206,8 +206,8 @@ def _change(number: int, what: str, reason: str, as_json: bool) -> None:
             stopping = f", {counted(done.requested, 'running run')} asked to stop" if done.requested else ""
             done_text = f"cancelled: {counted(done.cancelled, 'run')} cancelled{stopping}"
             return done.changed, done_text if done.changed else known.state
-        change = session.store.pause_backfill if what == "pause" else session.store.resume_backfill
-        changed = await change(number, reason)
+        change = session.store.pause if what == "pause" else session.store.resume
+        changed = await change(f"backfill:{number}", reason)
         return changed, {"pause": "paused", "resume": "resumed"}[what] if changed else known.state
 
     changed, answer = with_session(change)

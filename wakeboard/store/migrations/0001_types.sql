@@ -64,8 +64,8 @@ create domain step_name as text check (
 create domain effect_key as text check (
   value is not null or refuse_argument('effect key', null, '1 to 256 characters, no control characters'));
 create domain pause_scope as text check (
-  value ~ '^(all|queue:[A-Za-z0-9][A-Za-z0-9._/-]{0,62}|schedule:[1-9][0-9]{0,17})$'
-  or refuse_argument('scope', value, 'all, queue:NAME or schedule:ID'));
+  value ~ '^(all|queue:[A-Za-z0-9][A-Za-z0-9._/-]{0,62}|(schedule|backfill):[1-9][0-9]{0,17})$'
+  or refuse_argument('scope', value, 'all, queue:NAME, schedule:ID or backfill:ID'));
 create domain acting_program as text check (
   value in ('cli', 'board', 'kubectl', 'up', 'sql') or refuse_argument('source', value, 'cli, board, kubectl, up or sql'));
 create domain bulk_action_name as text check (
