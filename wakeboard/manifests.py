@@ -1,4 +1,4 @@
-"""Loads JobSchedules from a folder of YAML files and reports every problem with file and line.
+"""Loads JobSchedules and limits from a folder of YAML files and reports every problem with file and line.
 
 A problem in one schedule does not hide the others. Callers decide what problems mean. So that a caller does not remove
 a schedule whose file is only unreadable, the result lists the names of invalid schedules and says whether every file

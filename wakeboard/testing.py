@@ -1,4 +1,4 @@
-"""Run a handler in a test, without a database and without a worker.
+"""Runs a handler in a test, without a database and without a worker.
 
     from wakeboard.testing import FakeRun, run_handler
 

@@ -163,3 +163,17 @@ def test_every_claim_returns_the_columns_of_claimed_run() -> None:
     returned = ", ".join(ClaimedRow._fields)
     claims = {name for name, text in FUNCTIONS.items() if returned in re.sub(r"::\w+|\bclaimed\.", "", text)}
     assert claims == {"claim.sql", "claim_limited.sql", "claim_oldest.sql", "claim_quarantined.sql"}
+
+
+def test_the_head_of_an_internal_function_names_its_callers() -> None:
+    wrong: dict[str, str] = {}
+    for file in sorted(CORE.glob("*/sql/*.sql")):
+        head = file.read_text("utf-8").partition("\n")[0]
+        if not (found := re.fullmatch(r"-- internal \(called by (.+)\)", head)):
+            continue
+        call = re.compile(rf"\b{file.stem}\s*\(")
+        callers = [name[:-4] for name, text in FUNCTIONS.items() if name != file.name and call.search(text)]
+        wanted = {"many functions"} if len(callers) > 8 else set(callers)
+        if set(re.split(r", | and ", found[1])) != wanted:
+            wrong[file.stem] = f"called by {', '.join(sorted(wanted))}"
+    assert wrong == {}

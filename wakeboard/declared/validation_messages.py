@@ -1,4 +1,4 @@
-"""Error messages for an invalid JobSchedule: each names the field, its value, and what to write instead."""
+"""Error messages for invalid declarations: each names the field, its value, and what to write instead."""
 
 from __future__ import annotations
 

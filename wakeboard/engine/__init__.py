@@ -1,1 +1,1 @@
-"""The engine: runs, leases and ticks. What is here is not changed without thought."""
+"""The engine: runs, leases and maintenance. What is here is not changed without thought."""

@@ -1,1 +1,1 @@
-"""Kubernetes: where its API server is, and how a process logs in."""
+"""Kubernetes: where its API server is, and who this pod is."""

@@ -1,4 +1,4 @@
-"""Configure logging: JSON lines or console lines, on stderr."""
+"""Configures logging: JSON lines or console lines, on stderr."""
 
 from __future__ import annotations
 

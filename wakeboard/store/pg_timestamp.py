@@ -1,4 +1,4 @@
-"""Convert Postgres' binary timestamps. The store's hot queries return them as numbers, which cost less to read."""
+"""Converts Postgres' binary timestamps. The store's hot queries return them as numbers, which cost less to read."""
 
 from __future__ import annotations
 

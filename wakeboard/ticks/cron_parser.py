@@ -1,4 +1,4 @@
-"""Parse a cron expression into `CronFields`.
+"""Parses a cron expression into `CronFields`.
 
 croniter expands the fields. The result is stored as text with the schedule, so a worker never imports croniter, and an
 upgrade of croniter never changes an existing schedule.

@@ -1,4 +1,4 @@
-"""Describe a compiled cron expression in plain words, for example "Monday to Friday at 08:00".
+"""Describes a compiled cron expression in plain words, for example "Monday to Friday at 08:00".
 
 The words name local times. Two expressions with the same words match the same local times; a test checks this. They do
 not say what a clock change does: `wakeboard.ticks.clock_change_notes` does.

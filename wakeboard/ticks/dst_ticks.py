@@ -1,4 +1,4 @@
-"""Compute the ticks of a schedule from its cron fields and time zone, with the rules for daylight saving time (DST).
+"""Computes the ticks of a schedule from its cron fields and time zone, with the rules for daylight saving time (DST).
 
 A cron expression describes local times. A zone is a sequence of periods with a constant UTC offset
 (`wakeboard.ticks.zones`). `wakeboard.ticks.local_ticks` finds the ticks within a period, and subtracting the offset

@@ -1,4 +1,4 @@
-"""Compute the local times that a cron expression matches, without a time zone and without clock changes.
+"""Computes the local times that a cron expression matches, without a time zone and without clock changes.
 
 Times are local seconds: what a local clock shows, counted since 1970-01-01T00:00 as if it were UTC. Days are counted
 from the same date.

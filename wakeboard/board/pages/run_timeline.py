@@ -134,6 +134,8 @@ def _created(run: RunDetails, actions: Sequence[AuditRow]) -> Event:
             title = f"Started{who or ' by a user'}"
         case "replay":
             title = f"Created{who} as a replay{' of run' if parent else ''}"
+        case "backfill":
+            title = "Created by a backfill of its schedule"
         case _:
             title = "Enqueued by an application"
     notes = [by.reason if by else "", f"idempotency key {run.idempotency_key}" if run.idempotency_key else ""]

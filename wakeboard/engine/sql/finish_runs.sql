@@ -1,4 +1,4 @@
--- internal (called by cancel, discard, fail, reap and others)
+-- internal (called by many functions)
 -- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
 -- of the request to cancel it, if there was one. Notes the end of runs that others may wait for; a skipped run has none. `complete` does the
 -- same for runs that succeeded.

@@ -1,4 +1,4 @@
--- internal (called by the functions of administrators and by get_run)
+-- internal (called by many functions)
 -- Raises 55P03 with a sentence, after a wait for a lock has ended.
 
 create or replace function wakeboard.refuse_locked()

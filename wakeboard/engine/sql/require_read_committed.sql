@@ -1,4 +1,4 @@
--- internal (called by functions that read after waiting for a lock)
+-- internal (called by many functions)
 -- Raises WB003 unless the transaction is READ COMMITTED: after waiting for a lock, the caller must see what the lock's holder committed. In
 -- the other isolation levels, all statements of a transaction see one snapshot.
 

@@ -1,4 +1,4 @@
--- internal (called by claim_limited and claim_quarantined)
+-- internal (called by backlog, claim_limited and claim_quarantined)
 -- How many more runs of a limit key may start. The caller has locked the key's row in job_limits.
 
 create or replace function wakeboard.free_slots(key text)

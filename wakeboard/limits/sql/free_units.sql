@@ -1,4 +1,4 @@
--- internal (called by claim_limited, claim_quarantined and next_due)
+-- internal (called by backlog, claim_limited and claim_quarantined)
 -- How many runs may start now by the rate limit in this row of job_limits; 1,000,000 without one. To start them, lock the row first.
 -- The rule is the generic cell rate algorithm (GCRA; ITU-T I.371): each start moves next_unit_at by one unit's time (`advance_rate`), and
 -- it may be at most rate_burst units ahead of the clock. So in any t seconds at most rate_burst + t * rate_count / rate_period_s runs

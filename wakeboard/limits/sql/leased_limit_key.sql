@@ -1,4 +1,4 @@
--- internal (called by consume and pause_limit)
+-- internal (called by consume, pause_limit and run_results)
 -- The limit key that a leased run shares with others: the limitKey of its schedule, or its own. Raises WB001 if the lease is lost.
 
 create or replace function wakeboard.leased_limit_key(worker bigint, run_id bigint, epoch bigint)

@@ -1,4 +1,4 @@
-"""Write a stored schedule as the YAML that declares it: the inverse of `maintenance.desired_schedule.definition_row`.
+"""Writes a stored schedule as the YAML that declares it: the inverse of `schedules.desired_schedule.definition_row`.
 
 Only fields that differ from their defaults are written, as users write them. Applied again, the document declares the
 same schedule. Text from users stays exact: what another reader of YAML could take for a number, a date or a truth value

@@ -1,4 +1,4 @@
--- internal (called by sync_definitions and remove_definitions)
+-- internal (called by remove_definitions, suspend_definitions and sync_definitions)
 -- Locks these schedules in the order of their ids and returns the ids that it has locked. After waiting for two seconds it leaves out the
 -- schedules that another transaction keeps locked.
 

@@ -1,6 +1,6 @@
 -- Types: what callers of the SQL functions may pass, and what columns may hold. Each refusal is one sentence.
 
--- The domains call these functions for a value out of bounds, and the functions raise the error. Their bodies are in functions/.
+-- The domains call these functions for a value out of bounds, and the functions raise the error. Their bodies are in engine/sql/.
 create function refuse_argument(argument text, value text, wanted text) returns boolean language sql as 'select false';
 create function refuse_value(field text, value text) returns boolean language sql strict as 'select false';
 create function check_payload(payload jsonb) returns boolean language sql strict as 'select false';

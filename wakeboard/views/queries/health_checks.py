@@ -1,4 +1,4 @@
-"""Facts for `wakeboard check` and the operator's metrics. cli/checklist.py evaluates them.
+"""Facts for `wakeboard check` and the operator's metrics. cli/support/checklist.py does the rest.
 
 Needs SELECT on the tables; one scan of job_runs, some tenths of a second for a million live runs. Facts that the role
 may not read (other sessions, replication) are left out.

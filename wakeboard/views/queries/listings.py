@@ -1,4 +1,4 @@
-"""Read-only queries that list schedules, runs and pauses, mostly for the command line.
+"""Read-only queries that list schedules, runs and pauses, for the command line and the board.
 
 Needs SELECT on the tables, which the viewer's and the operator's role have. They take no lock that blocks an
 SQL function. The fields of the rows are public: they are the keys of `--json`.

@@ -1,6 +1,6 @@
 """How runs ended over time, from `run_rollups`: the last hour, day, week and 90 days.
 
-`roll_up` (wakeboard/maintenance.py) counts each minute once. What has finished since is read from the history, if it is
+`roll_up` (views/sql/roll_up.sql) counts each minute once. What has finished since is read from the history, if it is
 at most PRESENT_RUNS runs; otherwise a series ends where the counting has come to. Each function sends one statement, so
 its figures are of one moment. Days are UTC days.
 

@@ -1,4 +1,4 @@
-"""The job type `wakeboard.alert`: delivers one notification about an alert to one receiver. See alert_sender.py.
+"""The job type `wakeboard.alert`: delivers one notification about an alert to one receiver.
 
 A delivery that fails is a failed attempt and is retried.
 """
