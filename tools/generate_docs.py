@@ -121,12 +121,14 @@ def answers() -> dict[str, Answer]:
     from wakeboard.engine.enqueue import Enqueued
     from wakeboard.limits.queries import LimitRow
     from wakeboard.store.migrate import Migrated
+    from wakeboard.text.facts import Pause
     from wakeboard.views.queries.audit import AuditRow
     from wakeboard.views.queries.failures import FailureRow
-    from wakeboard.views.queries.listings import PauseRow, RunRow, ScheduleRow
+    from wakeboard.views.queries.listings import RunRow
     from wakeboard.views.queries.overview import PoolRow
     from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard.views.queries.run_details import RunDetails
+    from wakeboard.views.queries.schedule_list import ScheduleRow
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
     refused = {"refused": "true if the run was not changed"}
@@ -193,8 +195,8 @@ def answers() -> dict[str, Answer]:
         "cancel": Answer({**changed, **refused}, many=True),
         "replay": Answer({**changed, **new_run, **refused}, many=True),
         "discard": Answer({**changed, **refused}, many=True),
-        "pause": Answer(pause, listed=PauseRow),
-        "resume": Answer(pause, listed=PauseRow),
+        "pause": Answer(pause, listed=Pause),
+        "resume": Answer(pause, listed=Pause),
         "limit": Answer(LimitRow, listed=LimitRow),
         "confirm removal": Answer({"source": "the source", "count": "number of schedules that the next sync removes"}),
         "check": Answer(Finding, many=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,9 +10,11 @@ import pytest
 from wakeboard.alerts.queries.page import AlertCounts
 from wakeboard.board.problems import Situation, problems
 from wakeboard.limits.queries import LimitRow
+from wakeboard.text.facts import Pause
 from wakeboard.views.queries.health_checks import Definitions, DueRuns, MaintenanceFacts
-from wakeboard.views.queries.listings import PauseRow, RemovalRow
-from wakeboard.views.queries.overview import DeadGroup, StalledSchedule
+from wakeboard.views.queries.listings import RemovalRow
+from wakeboard.views.queries.overview import DeadGroup
+from wakeboard.views.queries.schedule_list import ListedSchedule
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -54,7 +56,9 @@ WELL = Situation(
     pauses=(),
     removals=(),
 )
-PAUSE = PauseRow(kind="queue", name="mail", reason="a move", paused_at=NOW - AGO)
+_COLUMNS = dict.fromkeys((each.name for each in fields(ListedSchedule)), None)
+STALLED = ListedSchedule(**{**_COLUMNS, "id": 1, "namespace": "a", "name": "b", "schedule_error": "no zone"})
+PAUSE = Pause(kind="queue", name="mail", reason="a move", paused_at=NOW - AGO)
 
 
 def test_nothing_is_wrong_when_all_is_well():
@@ -79,7 +83,7 @@ def test_nothing_is_wrong_when_all_is_well():
             "",
         ),
         (
-            replace(WELL, stalled=[StalledSchedule(id=1, namespace="a", name="b", schedule_error="no zone")]),
+            replace(WELL, stalled=[STALLED]),
             "bad",
             "a/b is stalled: no zone",
             "",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from wakeboard.cli.support.checklist import Finding, LocalFacts, checklist
+from wakeboard.text.facts import Pause
 from wakeboard.views.queries.commits import CommitFacts
 from wakeboard.views.queries.health_checks import (
     Definitions,
@@ -19,7 +20,7 @@ from wakeboard.views.queries.health_checks import (
     MaintenanceFacts,
     Server,
 )
-from wakeboard.views.queries.listings import PauseRow, RemovalRow
+from wakeboard.views.queries.listings import RemovalRow
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 HOURS_2 = timedelta(hours=2)
@@ -228,7 +229,7 @@ def test_problems_of_this_machine_are_reported(changed: dict[str, Any], level: s
 
 
 def test_pauses_and_pending_removals_are_reported():
-    pauses = [PauseRow(kind="queue", name="mail", reason="", paused_at=AGO["1 h"])]
+    pauses = [Pause(kind="queue", name="mail", reason="", paused_at=AGO["1 h"])]
     removals = [RemovalRow(source="file:x", count=12, requested_at=AGO["1 h"], confirmed_at=None)]
     facts = replace(HEALTHY, pauses=pauses, removals=removals)
 

@@ -44,9 +44,11 @@ if TYPE_CHECKING:
     from wakeboard.alerts.queries.page import AlertCounts
     from wakeboard.dependencies.queries import BlockedSchedule
     from wakeboard.limits.queries import LimitRow
+    from wakeboard.text.facts import Pause
     from wakeboard.views.queries.health_checks import Definitions, DueRuns, MaintenanceFacts
-    from wakeboard.views.queries.listings import PauseRow, RemovalRow
-    from wakeboard.views.queries.overview import DeadGroup, StalledSchedule
+    from wakeboard.views.queries.listings import RemovalRow
+    from wakeboard.views.queries.overview import DeadGroup
+    from wakeboard.views.queries.schedule_list import ListedSchedule
 
 MAX_GROUPS: Final = 5
 START_WORKER: Final = "wakeboard worker --forever --handlers MODULE"
@@ -82,10 +84,10 @@ class Situation:
     due: Sequence[DueRuns]
     definitions: Definitions
     maintenance: MaintenanceFacts
-    stalled: Sequence[StalledSchedule]
+    stalled: Sequence[ListedSchedule]
     dead: Sequence[DeadGroup]
     limits: Sequence[LimitRow]
-    pauses: Sequence[PauseRow]
+    pauses: Sequence[Pause]
     removals: Sequence[RemovalRow]
     alerts: AlertCounts | None = None
     blocked: Sequence[BlockedSchedule] = ()
@@ -181,7 +183,7 @@ def _schedules(situation: Situation) -> Iterator[Problem]:
             severity=OPEN_CIRCUIT.severity, text=text, path="/schedules", parameters={"state": "circuit open"}
         )
     for schedule in situation.stalled[:MAX_GROUPS]:
-        text = f"{schedule.namespace}/{schedule.name} is stalled: {one_line(schedule.schedule_error)}"
+        text = f"{schedule.namespace}/{schedule.name} is stalled: {one_line(schedule.schedule_error or '')}"
         yield Problem(severity=STALLED_SCHEDULE.severity, text=text, path=f"/schedules/{schedule.id}")
     for blocked in situation.blocked[:MAX_GROUPS]:
         text = f"{blocked.namespace}/{blocked.name} is blocked. {blocked.reason}"

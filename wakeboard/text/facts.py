@@ -32,18 +32,26 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """A pause. `scope`: all, queue:NAME or schedule:ID. `actor`: who paused; None: the audit row was deleted."""
+    """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule, or null.
 
-    scope: str
+    `actor`: who paused; null if the audit row is older than its retention.
+    """
+
+    kind: str
+    name: str | None
     reason: str
     paused_at: datetime
-    actor: str | None
+    actor: str | None = None
+
+    @property
+    def label(self) -> str:
+        """For users: all, queue NAME or schedule NAMESPACE/NAME."""
+        return f"{self.kind} {self.name}" if self.name else self.kind
 
 
 def pause_fact(pause: Pause, schedule: str) -> Fact:
     """What is paused, by whom, since when and why. `schedule`: how the sentence calls the schedule."""
-    kind, _, name = pause.scope.partition(":")
-    what = {"all": "Everything", "queue": f"The queue {one_line(name)}", "schedule": schedule}[kind]
+    what = {"all": "Everything", "queue": f"The queue {one_line(pause.name or '')}", "schedule": schedule}[pause.kind]
     by = f" by {one_line(pause.actor)}" if pause.actor else ""
     reason = f": {one_line(pause.reason).rstrip('.')}" if pause.reason else ""
     return Fact("paused", f"{what} is paused{by} since", pause.paused_at, f"{reason}.")

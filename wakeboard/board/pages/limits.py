@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wakeboard.limits.queries import LimitRow
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.views.queries.listings import PauseRow
+    from wakeboard.text.facts import Pause
 
 HIGHEST_LIMIT: Final = 1_000_000
 MAX_DIGITS: Final = 10
@@ -38,16 +38,16 @@ class LimitsModel:
 
     now: datetime
     limits: list[LimitRow]
-    pauses: list[PauseRow]
+    pauses: list[Pause]
     queues: list[str]
     restricted: bool
 
     @property
-    def everything(self) -> PauseRow | None:
+    def everything(self) -> Pause | None:
         """The pause of everything."""
         return next((pause for pause in self.pauses if pause.kind == "all"), None)
 
-    def pause_of(self, queue: str) -> PauseRow | None:
+    def pause_of(self, queue: str) -> Pause | None:
         """The pause of a queue."""
         return next((pause for pause in self.pauses if pause.kind == "queue" and pause.name == queue), None)
 

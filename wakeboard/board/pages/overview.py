@@ -21,7 +21,7 @@ from wakeboard.views.queries.commits import read_commit_facts
 from wakeboard.views.queries.health_checks import read_definitions, read_due, read_maintenance
 from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.overview import OverviewQueries
-from wakeboard.views.queries.schedule_list import filter_choices
+from wakeboard.views.queries.schedule_list import ScheduleFilter, filter_choices, list_schedules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.views.queries.listings import PauseRow
-    from wakeboard.views.queries.overview import DeadGroup, LiveCounts, NextTick, PoolRow
+    from wakeboard.text.facts import Pause
+    from wakeboard.views.queries.overview import DeadGroup, LiveCounts, PoolRow
+    from wakeboard.views.queries.schedule_list import ListedSchedule
 
 WAKES_COMPARED: Final = 3
+TICKS_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,16 @@ class Overview:
     problems: Sequence[Problem]
     dead: Sequence[DeadGroup]
     pools: Sequence[ShownPool]
-    next_ticks: Sequence[NextTick]
+    next_ticks: Sequence[ListedSchedule]
     charts: RunCharts | None = None
 
 
 async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None) -> Overview:
     """Reads the model, of the namespaces that the viewer may see."""
     queries, listings = OverviewQueries(conn, namespaces), Listings(conn)
-    counts, dead, stalled = await queries.counts(), await queries.dead(), await queries.stalled()
+    counts, dead = await queries.counts(), await queries.dead()
+    stalled = await list_schedules(conn, ScheduleFilter(namespaces=namespaces, state="stalled"), "name", MAX_GROUPS)
+    active = await list_schedules(conn, ScheduleFilter(namespaces=namespaces, state="active"), "next", TICKS_SHOWN)
     definitions = await read_definitions(conn, namespaces)
     blocked = await read_blocked_schedules(conn, namespaces, MAX_GROUPS + 1)
     sees_all = namespaces is None
@@ -119,11 +123,11 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
             for row in await queries.pools()
             if (pool := _with_queues(row, queues)).queues or sees_all
         ],
-        next_ticks=await queries.next_ticks(),
+        next_ticks=[schedule for schedule in active if schedule.next_run_at],
     )
 
 
-def _shows(pause: PauseRow, namespaces: frozenset[str] | None, queues: frozenset[str] | None) -> bool:
+def _shows(pause: Pause, namespaces: frozenset[str] | None, queues: frozenset[str] | None) -> bool:
     """Whether the viewer may see this pause: of a schedule or a queue only if it concerns a visible namespace."""
     if namespaces is None or queues is None:
         return True

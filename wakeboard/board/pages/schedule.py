@@ -146,7 +146,7 @@ class ScheduleModel:
     def may_resume(self) -> bool:
         """Whether the schedule has a pause of its own, or its circuit is open."""
         return self.found.situation.circuit_opened_at is not None or any(
-            pause.scope.startswith("schedule:") for pause in self.found.situation.pauses
+            pause.kind == "schedule" for pause in self.found.situation.pauses
         )
 
     @property

@@ -28,7 +28,6 @@ from wakeboard.views.queries.schedule_list import (
     STATES,
     filter_choices,
     list_schedules,
-    paused_by,
     recent_runs,
     schedule_health,
 )
@@ -60,7 +59,6 @@ class ScheduleItem:
     strip: Strip
     words: str
     next_local: datetime | None
-    paused_by: str | None
     blocked: str | None
 
     @property
@@ -159,7 +157,6 @@ async def read_list(
     health = await schedule_health(conn, ids)
     blocked = await read_blocking_reasons(conn, [schedule.id for schedule in shown if schedule.runs_after])
     runs = await recent_runs(conn, ids, BAR_COUNT)
-    pausers = await paused_by(conn, [schedule.pause_scope for schedule in shown if schedule.pause_scope])
     items = [
         ScheduleItem(
             schedule,
@@ -168,7 +165,6 @@ async def read_list(
             strip_of(runs[schedule.id], now),
             words_of(schedule.cron_fields, tuple(schedule.runs_after or ())),
             next_local(schedule.time_zone, schedule.next_run_at) if schedule.state == "active" else None,
-            pausers.get(schedule.pause_scope or ""),
             blocked.get(schedule.id),
         )
         for schedule in shown

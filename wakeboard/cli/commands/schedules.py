@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.listings import ScheduleRow
+    from wakeboard.views.queries.schedule_list import ScheduleRow
 
 SHOWN = 1000
 UTC_NAMES = {"UTC", "Etc/UTC"}
@@ -56,8 +56,9 @@ def command(
 
     async def query(session: CommandSession) -> list[ScheduleRow]:
         from wakeboard.dependencies.queries import read_blocking_reasons
+        from wakeboard.views.queries.schedule_list import schedule_rows
 
-        rows = await session.listings.schedules(namespace, None if count is None else count + 1)
+        rows = await schedule_rows(session.conn, namespace, None if count is None else count + 1)
         blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])
         return [replace(row, blocked=blocked.get(row.id)) for row in rows]
 

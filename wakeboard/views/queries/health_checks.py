@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     import psycopg
 
     from wakeboard.limits.queries import LimitRow
-    from wakeboard.views.queries.listings import PauseRow, RemovalRow
+    from wakeboard.text.facts import Pause
+from wakeboard.views.queries.listings import RemovalRow
 
 SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are read
 POOLER_TRIES = 5
@@ -157,7 +158,7 @@ class HealthFacts:
     due: list[DueRuns]
     definitions: Definitions
     maintenance: MaintenanceFacts
-    pauses: list[PauseRow]
+    pauses: list[Pause]
     removals: list[RemovalRow]
     differing_limits: list[LimitRow] = field(default_factory=list["LimitRow"])
     dependencies: DependencyFacts = field(default_factory=DependencyFacts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 from psycopg.rows import class_row, scalar_row, tuple_row
 
 from wakeboard.store.statements import call, read
+from wakeboard.text.facts import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -25,43 +26,6 @@ PAST = ("succeeded", "cancelled", "skipped", "discarded")
 STATUSES = LIVE + PAST  # 'discarded': a dead run that was given up; its history row says dead
 
 _Row = TypeVar("_Row")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleRow:
-    """A schedule, its next tick, its last result and its runs.
-
-    `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
-    `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why)
-    or on demand. `runs_after`: the names in spec.after. `blocked`: what it waits for that does not pass by itself, if
-    that was asked for. `last_*`: the run that ended last.
-    """
-
-    id: int
-    namespace: str
-    name: str
-    source: str
-    job_type: str
-    queue: str
-    priority: int
-    schedule: str | None
-    time_zone: str
-    concurrency_policy: str
-    generation: int
-    spec_hash: str
-    state: str
-    schedule_error: str | None
-    next_run_at: datetime | None
-    runs_after: list[str] | None
-    last_tick_at: datetime | None
-    last_run_id: int | None
-    last_status: str | None
-    last_finished_at: datetime | None
-    queued: int
-    running: int
-    failed: int
-    dead: int
-    blocked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,25 +99,6 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseRow:
-    """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule, or null.
-
-    `actor`: who paused; null if the audit row is older than its retention.
-    """
-
-    kind: str
-    name: str | None
-    reason: str
-    paused_at: datetime
-    actor: str | None = None
-
-    @property
-    def label(self) -> str:
-        """For users: all, queue NAME or schedule NAMESPACE/NAME."""
-        return f"{self.kind} {self.name}" if self.name else self.kind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalRow:
     """A removal of many schedules at once that waits for a confirmation."""
 
@@ -162,51 +107,6 @@ class RemovalRow:
     requested_at: datetime
     confirmed_at: datetime | None
 
-
-RUNS_AFTER: LiteralString = """(
-         select array_agg(parent_name order by place)
-           from wakeboard.schedule_dependencies where definition_id = def.id)"""
-_STATE: LiteralString = """
-       case when def.schedule_error is not null then 'stalled'
-            when def.suspended then 'suspended'
-            when exists (select from wakeboard.pauses
-                          where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
-            when def.circuit_opened_at is not null then 'circuit open'
-            when def.schedule is null
-                 and not exists (select from wakeboard.schedule_dependencies where definition_id = def.id)
-                 then 'on demand'
-            else 'active' end as state
-"""
-
-_SCHEDULES: LiteralString = f"""
-select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.priority::integer,
-       def.schedule, def.time_zone, def.concurrency_policy, def.generation, def.spec_hash, {_STATE},
-       def.schedule_error, def.next_run_at, {RUNS_AFTER} as runs_after,
-       nullif(def.last_tick_at, 'epoch') as last_tick_at,
-       last.id as last_run_id, last.status as last_status, last.ended_at as last_finished_at,
-       live.queued, live.running, live.failed, live.dead
-  from (select * from wakeboard.job_definitions
-         where removed_at is null and (%(namespace)s::text is null or namespace = %(namespace)s)
-         order by namespace, name, source limit %(count)s) as def
- cross join lateral (
-    select count(*) filter (where status = 'queued') as queued,
-           count(*) filter (where status = 'running') as running, count(*) filter (where status = 'failed') as failed,
-           count(*) filter (where status = 'dead') as dead
-      from wakeboard.job_runs
-     where definition_id = def.id) as live
-  left join lateral (
-    (select id, case status when 'dead' then 'discarded' else status::text end as status, finished_at as ended_at
-       from wakeboard.job_run_history
-      where definition_id = def.id
-      order by finished_at desc limit 1)
-    union all
-    (select id, 'dead', dead_at
-       from wakeboard.job_runs
-      where definition_id = def.id and dead_at is not null
-      order by dead_at desc limit 1)
-     order by ended_at desc limit 1) as last on true
- order by def.namespace, def.name, def.source
-"""
 
 _SCHEDULE_NAMES: LiteralString = """
 select id, source, namespace, name, removed_at is not null as removed
@@ -264,18 +164,21 @@ select uuid, id from wakeboard.job_run_history where uuid between %(first)s and 
  limit 10
 """
 
-_PAUSES: LiteralString = """
+# Who paused a scope last. No row: the audit row is older than its retention.
+PAUSED_BY: LiteralString = """
+       coalesce((select actor::text from wakeboard.audit_log
+                  where definition_id = substring({scope} from '^schedule:([0-9]+)$')::bigint and action = 'pause'
+                  order by id desc limit 1),
+                (select actor::text from wakeboard.audit_log
+                  where {scope} !~ '^schedule:' and action = 'pause' and audit_log.scope = {scope}
+                  order by id desc limit 1))"""
+_PAUSES: LiteralString = f"""
 select split_part(pause.scope, ':', 1) as kind,
        coalesce(def.namespace || '/' || def.name, nullif(regexp_replace(pause.scope, '^[a-z]+:?', ''), '')) as name,
-       pause.reason, pause.paused_at, coalesce(of_schedule.actor, of_others.actor) as actor
+       pause.reason, pause.paused_at, {PAUSED_BY.replace("{scope}", "pause.scope")} as actor
   from wakeboard.pauses as pause
   left join wakeboard.job_definitions as def on pause.scope = 'schedule:' || def.id
-  left join lateral (
-    select actor::text from wakeboard.audit_log where definition_id = def.id and action = 'pause'
-     order by id desc limit 1) as of_schedule on true
-  left join lateral (
-    select actor::text from wakeboard.audit_log where def.id is null and action = 'pause' and scope = pause.scope
-     order by id desc limit 1) as of_others on true
+ where %(scopes)s::text[] is null or pause.scope = any (%(scopes)s)
  order by pause.scope
 """
 
@@ -317,10 +220,6 @@ class Listings:
         """The time of the database's clock."""
         return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
-    async def schedules(self, namespace: str | None = None, count: int | None = None) -> list[ScheduleRow]:
-        """The first `count` schedules by name, of one namespace if it is given. None: all."""
-        return await self._rows(ScheduleRow, _SCHEDULES, namespace=namespace, count=count)
-
     async def schedule_names(self, name: str | None = None) -> list[ScheduleName]:
         """The names of all schedules, removed ones too; only those with this `name` if it is given."""
         return await self._rows(ScheduleName, _SCHEDULE_NAMES, name=name)
@@ -350,9 +249,9 @@ class Listings:
         query: LiteralString = "select true from wakeboard.all_runs where id = %(id)s limit 1"
         return bool(await self._values(query, id=run_id))
 
-    async def pauses(self) -> list[PauseRow]:
-        """What is paused."""
-        return await self._rows(PauseRow, _PAUSES)
+    async def pauses(self, scopes: Sequence[str] | None = None) -> list[Pause]:
+        """What is paused, of these scopes (all, queue:NAME or schedule:ID) if they are given."""
+        return await self._rows(Pause, _PAUSES, scopes=scopes)
 
     async def removals(self) -> list[RemovalRow]:
         """Removals that wait for a confirmation."""

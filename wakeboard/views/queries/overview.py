@@ -81,28 +81,6 @@ class PoolRow:
     wakes: list[datetime]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextTick:
-    """A schedule that is due soon."""
-
-    id: int
-    namespace: str
-    name: str
-    job_type: str
-    time_zone: str
-    next_run_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StalledSchedule:
-    """A schedule whose ticks cannot be computed."""
-
-    id: int
-    namespace: str
-    name: str
-    schedule_error: str
-
-
 _VISIBLE: LiteralString = "(%(namespaces)s::text[] is null or split_part(run.schedule, '/', 1) = any (%(namespaces)s))"
 
 _COUNTS: LiteralString = f"""
@@ -183,27 +161,6 @@ select pool, coalesce(workers, 0) as workers, coalesce(capacity, 0) as capacity,
  limit 100
 """
 
-_NEXT: LiteralString = """
-select id, namespace, name, job_type::text, time_zone, next_run_at
-  from wakeboard.job_definitions
- where removed_at is null and not suspended and schedule_error is null and next_run_at is not null
-   and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
-   and not exists (
-     select from wakeboard.pauses
-      where scope in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id))
- order by next_run_at, id
- limit 8
-"""
-
-_STALLED: LiteralString = """
-select id, namespace, name, schedule_error
-  from wakeboard.job_definitions
- where removed_at is null and schedule_error is not null
-   and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
- order by namespace, name
- limit 20
-"""
-
 
 class OverviewQueries:
     """The reads of the first page, over one connection."""
@@ -227,11 +184,3 @@ class OverviewQueries:
     async def pools(self) -> list[PoolRow]:
         """Pools with workers now or in the last hour."""
         return await read(self._conn, class_row(PoolRow), _POOLS)
-
-    async def next_ticks(self) -> list[NextTick]:
-        """The next eight schedules that are due. A paused schedule is not due."""
-        return await read(self._conn, class_row(NextTick), _NEXT, self._values)
-
-    async def stalled(self) -> list[StalledSchedule]:
-        """Schedules whose ticks cannot be computed; at most 20."""
-        return await read(self._conn, class_row(StalledSchedule), _STALLED, self._values)

@@ -13,16 +13,17 @@ from wakeboard.backfills.queries import backfilled_ticks
 from wakeboard.dependencies.queries import read_awaited_runs
 from wakeboard.limits.queries import NEXT_START_S
 from wakeboard.store.statements import read
-from wakeboard.text.facts import IDS_SHOWN, Pause
+from wakeboard.text.facts import IDS_SHOWN
 from wakeboard.views.queries.job_types import meant_job_types
-from wakeboard.views.queries.listings import DUE_SINCE
-from wakeboard.views.queries.schedule_list import paused_by
+from wakeboard.views.queries.listings import DUE_SINCE, Listings
 from wakeboard.views.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunsAhead, RunSituation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import psycopg
+
+    from wakeboard.text.facts import Pause
 
 _BOTH: LiteralString = f"""
        clock_timestamp() as now, run.id, run.schedule, run.job_type::text, run.queue::text, run.trigger::text,
@@ -53,11 +54,6 @@ select {_BOTH}, case run.status when 'dead' then 'discarded' else run.status::te
        run.skipped_until, run.skipped_count
   from wakeboard.job_run_history as run
 {_ACTED}"""
-_PAUSES: LiteralString = """
-select scope, reason, paused_at from wakeboard.pauses as pause
- where scope in ('all', 'queue:' || %(queue)s::text, 'schedule:' || %(definition)s::bigint)
- order by scope
-"""
 LIMITS: LiteralString = (
     """
 select bound.key,
@@ -170,6 +166,4 @@ async def _obstacles(
 
 async def read_pauses(conn: psycopg.AsyncConnection[Any], queue: str, definition_id: int | None) -> list[Pause]:
     """The pauses of everything, of the queue and of the schedule, and who paused each."""
-    rows = await read(conn, dict_row, _PAUSES, {"queue": queue, "definition": definition_id})
-    actors = await paused_by(conn, [row["scope"] for row in rows]) if rows else {}
-    return [Pause(**row, actor=actors.get(row["scope"])) for row in rows]
+    return await Listings(conn).pauses(["all", f"queue:{queue}", f"schedule:{definition_id}"])

@@ -1,4 +1,4 @@
-"""Read-only queries of the board's list of schedules: a page of the list, its runs, and the values to filter by.
+"""Read-only queries of the lists of schedules: a page of the list, its runs, and the values to filter by.
 
 A page costs one scan of job_definitions, which has a row for each schedule. Runs are read for the schedules on the page
 only, except for a list that is sorted or filtered by runs: it reads the dead runs, at most 200 other live runs of each
@@ -14,11 +14,11 @@ from psycopg.rows import class_row, tuple_row
 
 from wakeboard.store.statements import read
 from wakeboard.ticks.tick_load import TickRule
-from wakeboard.views.queries.listings import RUNS_AFTER
+from wakeboard.views.queries.listings import PAUSED_BY
 from wakeboard.views.rules.health_conditions import OVERDUE_SCHEDULE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import psycopg
@@ -67,10 +67,47 @@ class ScheduleFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow:
+    """A schedule, its next tick, its last result and its runs.
+
+    `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
+    `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why)
+    or on demand. `runs_after`: the names in spec.after. `blocked`: what it waits for that does not pass by itself, if
+    that was asked for. `last_*`: the run that ended last.
+    """
+
+    id: int
+    namespace: str
+    name: str
+    source: str
+    job_type: str
+    queue: str
+    priority: int
+    schedule: str | None
+    time_zone: str
+    concurrency_policy: str
+    generation: int
+    spec_hash: str
+    state: str
+    schedule_error: str | None
+    next_run_at: datetime | None
+    runs_after: list[str] | None
+    last_tick_at: datetime | None
+    last_run_id: int | None
+    last_status: str | None
+    last_finished_at: datetime | None
+    queued: int
+    running: int
+    failed: int
+    dead: int
+    blocked: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSchedule:
     """A schedule in the list. `sort_key`: its place, to read on from here.
 
-    `state`: one of STATES. `schedule_error`: why it is stalled. `pause_*`: the pause that holds it.
+    `state`: one of STATES. `schedule_error`: why it is stalled. `pause_*`, `paused_*`: the pause that holds it.
     """
 
     id: int
@@ -84,9 +121,9 @@ class ListedSchedule:
     time_zone: str
     state: str
     schedule_error: str | None
-    pause_scope: str | None
     pause_reason: str | None
     paused_at: datetime | None
+    paused_by: str | None
     next_run_at: datetime | None
     runs_after: list[str] | None
     sort_key: str
@@ -137,12 +174,15 @@ class FilterChoices:
     labels: tuple[str, ...]
 
 
-_SCHEDULES: LiteralString = """
-  select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
-         def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
-         coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
-         coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
-         coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
+RUNS_AFTER: LiteralString = """(
+         select array_agg(parent_name order by place)
+           from wakeboard.schedule_dependencies where definition_id = def.id)"""
+PAUSES_OF_SCHEDULE: LiteralString = """
+    left join wakeboard.pauses as everything on everything.scope = 'all'
+    left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
+    left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
+"""
+STATE: LiteralString = """
          case when def.schedule_error is not null then 'stalled'
               when def.suspended then 'suspended'
               when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
@@ -150,11 +190,17 @@ _SCHEDULES: LiteralString = """
               when def.schedule is null
                    and not exists (select from wakeboard.schedule_dependencies where definition_id = def.id)
                    then 'on demand'
-              else 'active' end as state
-    from wakeboard.job_definitions as def
-    left join wakeboard.pauses as everything on everything.scope = 'all'
-    left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
-    left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
+              else 'active' end"""
+_SCHEDULES: LiteralString = f"""
+  select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
+         def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
+         def.priority::integer, def.concurrency_policy, def.generation, def.spec_hash,
+         nullif(def.last_tick_at, 'epoch') as last_tick_at,
+         coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
+         coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
+         coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
+         {STATE} as state
+    from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
    where def.removed_at is null
          and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
          and (%(namespace)s::text is null or def.namespace = %(namespace)s)
@@ -167,6 +213,36 @@ _SCHEDULES: LiteralString = """
             where position(lower(word)
                            in lower(def.namespace || '/' || def.name || ' ' || def.job_type || ' '
                                     || coalesce(def.schedule, ''))) = 0)
+"""
+# The live runs of a schedule, and the one that ended last: a dead one, or a finished one.
+RUNS_OF_SCHEDULE: LiteralString = """
+ cross join lateral (
+    select count(*) filter (where status = 'queued') as queued, count(*) filter (where status = 'running') as running,
+           count(*) filter (where status = 'failed') as failed, count(*) filter (where status = 'dead') as dead,
+           min(dead_at) as oldest_dead_at, min(run_at) filter (where status = 'queued') as oldest_due_at
+      from wakeboard.job_runs
+     where definition_id = def.id) as live
+  left join lateral (
+    (select id, case status when 'dead' then 'discarded' else status::text end as status,
+            case when trigger = 'tick' then coalesce(skipped_until, scheduled_for) end as tick,
+            finished_at as ended_at, reason
+       from wakeboard.job_run_history
+      where definition_id = def.id
+      order by finished_at desc limit 1)
+    union all
+    (select id, 'dead', case when trigger = 'tick' then scheduled_for end, dead_at, null
+       from wakeboard.job_runs
+      where definition_id = def.id and dead_at is not null
+      order by dead_at desc limit 1)
+     order by ended_at desc limit 1) as last on true
+"""
+_ROWS: LiteralString = f"""
+with schedule as not materialized ({_SCHEDULES})
+select def.id, namespace, name, source, job_type, queue, priority, schedule, time_zone, concurrency_policy, generation,
+       spec_hash, state, schedule_error, next_run_at, {RUNS_AFTER} as runs_after, last_tick_at, last.id as last_run_id,
+       last.status as last_status, last.ended_at as last_finished_at, live.queued, live.running, live.failed, live.dead
+  from (select * from schedule order by namespace, name, source limit %(count)s) as def {RUNS_OF_SCHEDULE}
+ order by namespace, name, source
 """
 # An index has the dead runs, of which there are few. No index has a status that a claim writes, so other live runs are
 # read schedule by schedule, a bounded number of each.
@@ -245,7 +321,8 @@ with schedule as not materialized ({_SCHEDULES}), {dead} fitting as materialized
    where (%(state)s::text is null or schedule.state = %(state)s) {fits_health}
 )
 select def.id, namespace, name, source, job_type, queue, schedule, cron_fields, time_zone, state, schedule_error,
-       pause_scope, pause_reason, paused_at, next_run_at, {RUNS_AFTER} as runs_after, sort_key::text as sort_key,
+       pause_reason, paused_at, {PAUSED_BY.replace("{scope}", "pause_scope")} as paused_by, next_run_at,
+       {RUNS_AFTER} as runs_after, sort_key::text as sort_key,
        (select count(*) from (select from fitting limit %(counted)s) as counted) as total
   from (select * from fitting
          where %(after_id)s::bigint is null or (sort_key, id) {beyond} (%(after_key)s::{order.type}, %(after_id)s)
@@ -285,18 +362,6 @@ select wanted.id as definition_id, run.*
          where status <> 'queued')) as both_tables
     order by coalesce(ended_at, 'infinity') desc, id desc
     limit %(count)s) as run
-"""
-_PAUSED_BY: LiteralString = """
-select wanted.scope, coalesce(of_schedule.actor, of_others.actor)
-  from unnest(%(scopes)s::text[]) as wanted (scope)
-  left join lateral (
-    select actor::text from wakeboard.audit_log
-     where definition_id = substring(wanted.scope from '^schedule:([0-9]+)$')::bigint and action = 'pause'
-     order by id desc limit 1) as of_schedule on true
-  left join lateral (
-    select actor::text from wakeboard.audit_log
-     where wanted.scope !~ '^schedule:' and action = 'pause' and scope = wanted.scope
-     order by id desc limit 1) as of_others on true
 """
 _CHOICES: LiteralString = f"""
 with visible as not materialized (
@@ -373,6 +438,14 @@ async def list_schedules(
     return await read(conn, class_row(ListedSchedule), _QUERIES[sort, wanted.health is not None], values)
 
 
+async def schedule_rows(
+    conn: psycopg.AsyncConnection[Any], namespace: str | None, count: int | None
+) -> list[ScheduleRow]:
+    """The first `count` schedules by name, of one namespace if it is given. None: all."""
+    values = ScheduleFilter(namespace=namespace).values() | {"count": count}
+    return await read(conn, class_row(ScheduleRow), _ROWS, values)
+
+
 async def schedule_health(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> dict[int, ScheduleHealth]:
     """The health of these schedules, by id. Removed ones are left out."""
     rows = await read(conn, class_row(ScheduleHealth), _HEALTH_OF, ScheduleFilter().values() | {"ids": list(ids)})
@@ -385,11 +458,6 @@ async def recent_runs(conn: psycopg.AsyncConnection[Any], ids: Sequence[int], co
     for run in await read(conn, class_row(RecentRun), _RECENT_RUNS, {"ids": list(ids), "count": count}):
         found[run.definition_id].insert(0, run)
     return found
-
-
-async def paused_by(conn: psycopg.AsyncConnection[Any], scopes: Iterable[str]) -> dict[str, str | None]:
-    """Who paused each of these scopes last. None: the audit row is older than its retention."""
-    return dict(await read(conn, tuple_row, _PAUSED_BY, {"scopes": sorted(set(scopes))}))
 
 
 async def filter_choices(conn: psycopg.AsyncConnection[Any], namespaces: frozenset[str] | None) -> FilterChoices:

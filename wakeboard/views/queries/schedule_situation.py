@@ -14,6 +14,7 @@ from wakeboard.store.statements import read
 from wakeboard.text.facts import IDS_SHOWN
 from wakeboard.views.queries.job_types import meant_job_types
 from wakeboard.views.queries.run_situation import read_pauses
+from wakeboard.views.queries.schedule_list import PAUSES_OF_SCHEDULE, STATE
 from wakeboard.views.rules.schedule_explanation import ScheduleSituation, SkippedTicks
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ _MOST_RUNS: Final = 10_000  # live runs of the schedule that are read
 _RECENT: Final = 20  # finished runs of the schedule that are read
 _MOST_SKIPPED: Final = 3
 
-_SCHEDULE: LiteralString = """
+_SCHEDULE: LiteralString = f"""
 select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, def.job_type::text, def.queue::text,
        def.schedule as cron, def.concurrency_policy, def.suspended, def.suspended and def.spec_hash = '' as object_gone,
+       case when def.removed_at is not null then 'removed' else {STATE} end as state,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
        def.removed_at, def.schedule_error, def.next_run_at, removal.count as removal_count,
        removal.requested_at as removal_at,
@@ -39,7 +41,7 @@ select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, de
                 (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
        exists (select from wakeboard.leadership where expires_at > statement_timestamp()) as operator_leads,
        (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_maintenance
-  from wakeboard.job_definitions as def
+  from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
   left join wakeboard.pending_removals as removal on removal.source = def.source and removal.confirmed_at is null
  where def.id = %(id)s
 """

@@ -12,6 +12,7 @@ from wakeboard.dependencies.queries import read_parents
 from wakeboard.dependencies.rules.graph import blocked_by
 from wakeboard.store.statements import read
 from wakeboard.views.queries.job_types import meant_job_types
+from wakeboard.views.queries.schedule_list import RUNS_OF_SCHEDULE
 from wakeboard.views.rules.offers import missing_offer
 
 if TYPE_CHECKING:
@@ -92,14 +93,13 @@ class ScheduleState:
 # How far back the last success and the last failure are searched among finished runs.
 _RECENT_RUNS = 100
 
-_FACTS: LiteralString = """
+_FACTS: LiteralString = f"""
 select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def.queue::text, def.job_type::text,
        def.schedule, def.suspended, pause.scope as paused, pause.reason as pause_reason, def.next_run_at,
        def.schedule_error, def.created_at, def.updated_at, def.removed_at is not null as removed,
-       coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
-       coalesce(live.dead, 0) as dead, live.oldest_dead_at, live.oldest_due_at,
+       live.queued, live.running, live.failed, live.dead, live.oldest_dead_at, live.oldest_due_at,
        last.id as last_run_id, last.tick as last_scheduled_for, last.ended_at as last_finished_at,
-       last.result as last_result, last.reason as last_reason, past.last_success_at,
+       replace(last.status, 'discarded', 'dead') as last_result, last.reason as last_reason, past.last_success_at,
        failure.failed_at as last_failure_at, failure.error_type as last_failure_type,
        failure.last_error as last_failure_message, failure.id as last_failure_run_id,
        type.last_known_at as type_known_at, type.offers,
@@ -109,33 +109,15 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        action.action as last_action, action.token as last_action_token, action.requested_at as last_action_at,
        action.result as last_action_result,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id
-  from wakeboard.job_definitions as def
+  from wakeboard.job_definitions as def {RUNS_OF_SCHEDULE}
   left join lateral (
     select scope, reason from wakeboard.pauses
      where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)
      order by scope limit 1) as pause on true
   left join lateral (
-    select count(*) filter (where status = 'queued') as queued, count(*) filter (where status = 'running') as running,
-           count(*) filter (where status = 'failed') as failed, count(*) filter (where status = 'dead') as dead,
-           min(dead_at) as oldest_dead_at, min(run_at) filter (where status = 'queued') as oldest_due_at
-      from wakeboard.job_runs
-     where definition_id = def.id) as live on true
-  left join lateral (
     select max(finished_at) filter (where status = 'succeeded') as last_success_at
       from (select status, finished_at from wakeboard.job_run_history
              where definition_id = def.id order by finished_at desc limit %(recent_runs)s) as lately) as past on true
-  left join lateral (
-    (select id, case when trigger = 'tick' then coalesce(skipped_until, scheduled_for) end as tick,
-            finished_at as ended_at, status::text as result, reason
-       from wakeboard.job_run_history
-      where definition_id = def.id
-      order by finished_at desc limit 1)
-    union all
-    (select id, case when trigger = 'tick' then scheduled_for end, dead_at, 'dead', null
-       from wakeboard.job_runs
-      where definition_id = def.id and dead_at is not null
-      order by dead_at desc limit 1)
-     order by ended_at desc limit 1) as last on true
   left join lateral (
     (select id, failed_at, error_type, last_error
        from wakeboard.job_runs

@@ -179,7 +179,7 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
     if ahead:
         yield ahead
     for pause in obstacles.pauses:
-        if pause.scope.startswith("schedule:"):
+        if pause.kind == "schedule":
             yield pause_fact(pause, "Its schedule, which creates no further runs meanwhile,")
     if due and not ahead:
         yield Fact("due", "It became due", run.run_at, ".")
@@ -195,7 +195,7 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
 def _pauses(obstacles: Obstacles) -> Iterator[Fact]:
     """The pauses that keep a run from being claimed. A pause of its schedule does not."""
     for pause in obstacles.pauses:
-        if not pause.scope.startswith("schedule:"):
+        if pause.kind != "schedule":
             yield pause_fact(pause, "Its schedule")
 
 

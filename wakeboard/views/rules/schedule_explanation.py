@@ -43,12 +43,12 @@ class SkippedTicks:
 class ScheduleSituation:
     """A schedule, its runs, and what is in its way.
 
-    `object_gone`: its object no longer exists, and its removal waits for a confirmation. `removal_count`,
-    `removal_at`: the schedules of its source whose removal waits, and since when. `unfinished`, `dead`: ids of some of
-    its runs; their numbers are of at most 10,000 live runs. `last_*`: of its newest finished runs, the last one that
-    was not skipped. `last_worker`: when any worker was seen last. `operator_leads`: some operator has a lease.
-    `last_maintenance`: when expired leases were last looked for. `waiting_ticks`: those that wait for other ticks of a
-    parent with `ticks: All`, at most 10,000.
+    `state`: what decides whether its ticks become runs. `object_gone`: its object no longer exists, and its removal
+    waits for a confirmation. `removal_count`, `removal_at`: the schedules of its source whose removal waits, and since
+    when. `unfinished`, `dead`: ids of some of its runs; their numbers are of at most 10,000 live runs. `last_*`: of its
+    newest finished runs, the last one that was not skipped. `last_worker`: when any worker was seen last.
+    `operator_leads`: some operator has a lease. `last_maintenance`: when expired leases were last looked for.
+    `waiting_ticks`: those that wait for other ticks of a parent with `ticks: All`, at most 10,000.
     """
 
     now: datetime
@@ -59,6 +59,7 @@ class ScheduleSituation:
     job_type: str
     queue: str
     cron: str | None
+    state: State
     concurrency_policy: str
     suspended: bool
     object_gone: bool
@@ -90,21 +91,6 @@ class ScheduleSituation:
     waiting_ticks: int = 0
     oldest_waiting_tick: datetime | None = None
     unmatched: list[UnmatchedTicks] = field(default_factory=list["UnmatchedTicks"])
-
-    @property
-    def state(self) -> State:
-        """What decides whether its ticks become runs."""
-        if self.removed_at:
-            return "removed"
-        if self.schedule_error is not None:
-            return "stalled"
-        if self.suspended:
-            return "suspended"
-        if self.pauses:
-            return "paused"
-        if self.circuit_opened_at:
-            return "circuit open"
-        return "on demand" if self.cron is None and not self.parents else "active"
 
 
 def explain_schedule(schedule: ScheduleSituation, *, with_counts: bool = True) -> list[Fact]:
