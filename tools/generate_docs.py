@@ -124,11 +124,11 @@ def answers() -> dict[str, Answer]:
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.audit import AuditRow
     from wakeboard.views.queries.failures import FailureRow
-    from wakeboard.views.queries.listings import RunRow
     from wakeboard.views.queries.overview import PoolRow
     from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard.views.queries.run_details import RunDetails
     from wakeboard.views.queries.schedule_list import ScheduleRow
+    from wakeboard.views.rules.run_rows import RunRow
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
     refused = {"refused": "true if the run was not changed"}

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.text.facts import Fact
     from wakeboard.views.queries.audit import AuditRow
-    from wakeboard.views.queries.listings import RunRow
     from wakeboard.views.queries.schedule_list import ScheduleHealth
     from wakeboard.views.queries.schedule_page import LimitUse, WeekOfRuns
+    from wakeboard.views.rules.run_rows import RunRow
     from wakeboard.views.rules.schedule_explanation import ScheduleSituation, State
 
 TICKS_SHOWN: Final = 10

@@ -49,13 +49,15 @@ def command(
 
     found, now = query_store(lambda session: _read(session, text))
     if isinstance(found, RunSituation):
-        kind, name, state, facts = "run", found.schedule, found.status, explain_run(found)
-        title = f"run {found.id} of {found.schedule or found.job_type} {_IN_WORDS.get(state, f'is {state}')}."
+        run = found.run
+        kind, about, name, state, facts = "run", run.id, run.schedule, run.status, explain_run(found)
+        title = f"run {run.id} of {run.schedule or run.job_type} {_IN_WORDS.get(state, f'is {state}')}."
     else:
-        kind, name, state, facts = "schedule", f"{found.namespace}/{found.name}", found.state, explain_schedule(found)
+        name, state, facts = f"{found.namespace}/{found.name}", found.state, explain_schedule(found)
+        kind, about = "schedule", found.id
         title = f"schedule {name} {_IN_WORDS.get(state, f'is {state}')}."
     if as_json:
-        answer: dict[str, Any] = {"kind": kind, "id": found.id, "name": name, "state": state}
+        answer: dict[str, Any] = {"kind": kind, "id": about, "name": name, "state": state}
         print_json({**answer, "facts": [json_fact(fact) for fact in facts]})
         return
     print_lines([one_line(title), *(one_line(fact.text(lambda at: moment_in_words(at, now))) for fact in facts)])

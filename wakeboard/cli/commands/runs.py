@@ -136,6 +136,6 @@ async def _table(session: CommandSession, rows: Sequence[ListedRun], *, wide: bo
 
 
 def _keys() -> list[str]:
-    from wakeboard.views.queries.listings import RunRow
+    from wakeboard.views.rules.run_rows import RunRow
 
     return [field.name for field in fields(RunRow)]

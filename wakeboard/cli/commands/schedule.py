@@ -24,7 +24,7 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
     from wakeboard.text.facts import Fact
-    from wakeboard.views.queries.listings import RunRow
+    from wakeboard.views.rules.run_rows import RunRow
 
 TICKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 10

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wakeboard.actions.admin_api import AdminStore, Replayed
     from wakeboard.cli.support.session import CommandSession
     from wakeboard.engine.maintenance_api import Answer
-    from wakeboard.views.queries.listings import RunRow
+    from wakeboard.views.rules.run_rows import RunRow
 
 BATCH_SIZE = 1000  # runs in one SQL statement
 MAX_MESSAGES = 20  # runs with a message of their own

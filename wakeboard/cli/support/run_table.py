@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from wakeboard.views.queries.listings import RunRow
+    from wakeboard.views.rules.run_rows import RunRow
 
 LATE_AFTER: Final = timedelta(minutes=10)  # then a run names its tick
 RUN_COLUMNS = (

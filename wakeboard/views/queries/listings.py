@@ -13,6 +13,7 @@ from psycopg.rows import class_row, scalar_row, tuple_row
 
 from wakeboard.store.statements import call, read
 from wakeboard.text.facts import Pause
+from wakeboard.views.rules.run_rows import RunRow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -59,43 +60,6 @@ def sources_with_same_name(known: Iterable[ScheduleName], source: str, names: Co
         if each.source != source and not each.removed and each.short in names:
             found.setdefault(each.short, []).append(each.source)
     return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """A run, live or finished. A skipped run can represent many ticks, from `scheduled_for` to `skipped_until`.
-
-    `definition_generation`: the generation of its schedule from which it was created.
-    """
-
-    id: int
-    uuid: UUID
-    status: str
-    schedule: str | None
-    definition_generation: int | None
-    job_type: str
-    queue: str
-    priority: int
-    trigger: str
-    scheduled_for: datetime
-    run_at: datetime
-    created_at: datetime
-    started_at: datetime | None
-    failed_at: datetime | None
-    dead_at: datetime | None
-    finished_at: datetime | None
-    attempts: int
-    max_attempts: int
-    crash_count: int
-    release_count: int
-    progress: float | None
-    cancel_requested_at: datetime | None
-    limit_key: str | None
-    error_type: str | None
-    error: str | None
-    reason: str | None
-    skipped_until: datetime | None
-    skipped_count: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

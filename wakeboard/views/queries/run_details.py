@@ -16,7 +16,8 @@ from wakeboard.backfills.queries import backfilled_ticks
 from wakeboard.jobs.rules import KubernetesJob, kubernetes_jobs
 from wakeboard.store.statements import read
 from wakeboard.views.queries.audit import AuditFilter, AuditRow, audit_rows
-from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS
+from wakeboard.views.rules.run_rows import StoredRun
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -94,38 +95,6 @@ class EffectRow:
     finished_epoch: int | None
     started_at: datetime
     finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRun(RunRow):
-    """A run as it is stored. `payload` and `result` are JSON texts. `worker`: the one that has it, or had it last.
-
-    `traceparent`, `tracestate`: the trace context (W3C) of its enqueue. `spec_hash`: of the spec from which it was
-    created; None if its schedule has another spec now. `locked_until`: the end of its lease; None: no worker has it.
-    """
-
-    payload: str
-    result: str | None
-    definition_id: int | None
-    spec_hash: str | None
-    idempotency_key: str | None
-    traceparent: str | None
-    tracestate: str | None
-    start_before: datetime | None
-    timeout_s: int
-    backoff_strategy: str
-    backoff_base_s: int
-    backoff_cap_s: int
-    lease_epoch: int
-    locked_until: datetime | None
-    worker: str | None
-    stack: str | None
-    cancel_reason: str | None
-
-    @property
-    def trace_id(self) -> str:
-        """The id of the trace of its enqueue; empty: it has none."""
-        return (self.traceparent or "")[3:35]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,9 @@ from wakeboard.errors import InvalidValue
 from wakeboard.store.statements import read
 from wakeboard.text.object_ids import LARGEST_ID
 from wakeboard.views.queries.index_order import prefer_index_order
-from wakeboard.views.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, PAST_COLUMNS, RunRow
+from wakeboard.views.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, PAST_COLUMNS
 from wakeboard.views.queries.run_conditions import conditions_of, patterns
+from wakeboard.views.rules.run_rows import RunRow
 
 if TYPE_CHECKING:
     from collections.abc import Collection

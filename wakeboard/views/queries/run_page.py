@@ -13,14 +13,14 @@ from psycopg.rows import class_row, scalar_row
 
 from wakeboard.store.statements import read
 from wakeboard.views.queries.index_order import prefer_index_order
+from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.run_details import (
     Bounds,
     RunDetails,
-    StoredRun,
     read_run_details,
     read_stored_run,
 )
-from wakeboard.views.queries.run_situation import read_run_situation
+from wakeboard.views.queries.run_situation import situation_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from wakeboard.views.rules.run_explanation import RunSituation
+    from wakeboard.views.rules.run_rows import StoredRun
 
 BOUNDS: Final = Bounds(attempts=100, steps=200, step_result=4000)
 _NEIGHBOURS: Final = 6
@@ -107,7 +108,6 @@ union all
  order by scheduled_for, id
  limit %(count)s
 """
-_NOW: LiteralString = "select clock_timestamp()"
 
 
 async def read_shown_run(
@@ -130,7 +130,7 @@ async def read_run_history(
     schedule = await _schedule(conn, run)
     if namespaces is not None and (schedule is None or schedule.namespace not in namespaces):
         return None
-    now: datetime = (await read(conn, scalar_row, _NOW))[0]
+    now = await Listings(conn).now()
     earlier, later = await _neighbours(conn, run) if schedule else ([], [])
     return RunHistory(
         now=now,
@@ -138,7 +138,7 @@ async def read_run_history(
         schedule=schedule,
         earlier=earlier,
         later=later,
-        situation=await read_run_situation(conn, run_id) if run.finished_at is None else None,
+        situation=await situation_of(conn, run, now) if run.finished_at is None else None,
     )
 
 

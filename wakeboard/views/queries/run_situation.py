@@ -15,45 +15,23 @@ from wakeboard.limits.queries import NEXT_START_S
 from wakeboard.store.statements import read
 from wakeboard.text.facts import IDS_SHOWN
 from wakeboard.views.queries.job_types import meant_job_types
-from wakeboard.views.queries.listings import DUE_SINCE, Listings
+from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.run_details import read_stored_run
 from wakeboard.views.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunsAhead, RunSituation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from datetime import datetime
 
     import psycopg
 
     from wakeboard.text.facts import Pause
+    from wakeboard.views.rules.run_rows import StoredRun
 
-_BOTH: LiteralString = f"""
-       clock_timestamp() as now, run.id, run.schedule, run.job_type::text, run.queue::text, run.trigger::text,
-       run.scheduled_for, {DUE_SINCE} as run_at, nullif(run.started_at, 'epoch') as started_at, run.timeout_s::integer,
-       run.attempts, run.max_attempts::integer, run.crash_count, run.limit_key is not null as limited,
-       run.error_type, run.last_error as error, acted.actor, acted.reason as actor_reason, run.definition_id
-"""
 _ACTED: LiteralString = """
-  left join lateral (
-    select actor::text, reason from wakeboard.audit_log
-     where run_id = run.id and action in ('cancel', 'discard')
-     order by id desc limit 1) as acted on true
- where run.id = %(id)s
- limit 1
+select actor::text, reason as actor_reason from wakeboard.audit_log
+ where run_id = %(id)s and action in ('cancel', 'discard')
+ order by id desc limit 1
 """
-_LIVE: LiteralString = f"""
-select {_BOTH}, run.status::text, run.start_before, run.dead_at, null::timestamptz as finished_at,
-       case when run.locked_by <> 0 then run.locked_until end as locked_until, run.cancel_requested_at,
-       null::text as reason,
-       (select name from wakeboard.workers where worker_id = run.locked_by) as worker,
-       null::timestamptz as skipped_until, null::bigint as skipped_count
-  from wakeboard.job_runs as run
-{_ACTED}"""
-_PAST: LiteralString = f"""
-select {_BOTH}, case run.status when 'dead' then 'discarded' else run.status::text end as status,
-       null::timestamptz as start_before, null::timestamptz as dead_at, run.finished_at,
-       null::timestamptz as locked_until, null::timestamptz as cancel_requested_at, run.reason, null::text as worker,
-       run.skipped_until, run.skipped_count
-  from wakeboard.job_run_history as run
-{_ACTED}"""
 LIMITS: LiteralString = (
     """
 select bound.key,
@@ -132,24 +110,25 @@ _CLAIMED: Final[dict[str, Any]] = {"type_served": True, "queue_served": True, "h
 
 async def read_run_situation(conn: psycopg.AsyncConnection[Any], run_id: int) -> RunSituation | None:
     """The run with this id, live or in history; None: there is none, or it was deleted."""
-    # In this order: a run may finish between the two reads, but never returns from history.
-    wanted = {"id": run_id}
-    found = await read(conn, dict_row, _LIVE, wanted) or await read(conn, dict_row, _PAST, wanted)
-    if not found:
-        return None
-    row = found[0]
-    definition_id = row.pop("definition_id")
-    waits = row["status"] in {"queued", "failed"}
-    obstacles = await _obstacles(conn, run_id, row, definition_id) if waits else None
-    backfilled = await backfilled_ticks(conn, run_id) if row["status"] == "skipped" else []
-    return RunSituation(**row, obstacles=obstacles, backfilled=backfilled)
+    run = await read_stored_run(conn, run_id)
+    return await situation_of(conn, run, await Listings(conn).now()) if run else None
 
 
-async def _obstacles(
-    conn: psycopg.AsyncConnection[Any], run_id: int, run: Mapping[str, Any], definition_id: int | None
-) -> Obstacles:
-    key = run["queue"], run["job_type"]
-    values = {"id": run_id, "most": MOST_AHEAD + 1, "shown": IDS_SHOWN}
+async def situation_of(conn: psycopg.AsyncConnection[Any], run: StoredRun, now: datetime) -> RunSituation:
+    """What is in the way of a run that was read."""
+    acted = await read(conn, dict_row, _ACTED, {"id": run.id}) if run.status in {"cancelled", "discarded"} else []
+    return RunSituation(
+        now=now,
+        run=run,
+        **(acted[0] if acted else {}),
+        obstacles=await _obstacles(conn, run) if run.status in {"queued", "failed"} else None,
+        backfilled=await backfilled_ticks(conn, run.id) if run.status == "skipped" else [],
+    )
+
+
+async def _obstacles(conn: psycopg.AsyncConnection[Any], run: StoredRun) -> Obstacles:
+    key = run.queue, run.job_type
+    values = {"id": run.id, "most": MOST_AHEAD + 1, "shown": IDS_SHOWN}
     others = (await read(conn, dict_row, OTHERS, values) or [_CLAIMED])[0]
     meant = {} if others["type_served"] else await meant_job_types(conn, [key])
     return Obstacles(
@@ -158,9 +137,9 @@ async def _obstacles(
         queue_served=others["queue_served"],
         higher=RunsAhead(*others["higher"]),
         earlier=RunsAhead(*others["earlier"]),
-        pauses=await read_pauses(conn, run["queue"], definition_id),
+        pauses=await read_pauses(conn, run.queue, run.definition_id),
         limits=await read(conn, class_row(LimitOfRun), LIMITS, values),
-        waits_for=await read_awaited_runs(conn, run_id),
+        waits_for=await read_awaited_runs(conn, run.id),
     )
 
 

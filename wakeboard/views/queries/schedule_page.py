@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from psycopg.rows import class_row, dict_row
 
 from wakeboard.store.statements import read
-from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS
 from wakeboard.views.queries.schedule_list import MAX_COUNTED
+from wakeboard.views.rules.run_rows import RunRow
 
 if TYPE_CHECKING:
     from datetime import datetime

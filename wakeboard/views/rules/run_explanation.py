@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from wakeboard.backfills.rules import BackfilledTicks
     from wakeboard.dependencies.rules.graph import AwaitedRun
+    from wakeboard.views.rules.run_rows import StoredRun
 
 MOST_AHEAD: Final = 1000
 QUARANTINED: Final = 2  # crashes, see docs/architecture.md
@@ -90,57 +91,34 @@ class RunSituation:
     """
 
     now: datetime
-    id: int
-    schedule: str | None
-    job_type: str
-    queue: str
-    trigger: str
-    status: str
-    scheduled_for: datetime
-    run_at: datetime
-    start_before: datetime | None
-    started_at: datetime | None
-    timeout_s: int
-    attempts: int
-    max_attempts: int
-    crash_count: int
-    limited: bool
-    worker: str | None
-    locked_until: datetime | None
-    cancel_requested_at: datetime | None
-    dead_at: datetime | None
-    finished_at: datetime | None
-    error_type: str | None
-    error: str | None
-    reason: str | None
-    skipped_until: datetime | None
-    skipped_count: int | None
-    actor: str | None
-    actor_reason: str | None
+    run: StoredRun
+    actor: str | None = None
+    actor_reason: str | None = None
     obstacles: Obstacles | None
     backfilled: Sequence[BackfilledTicks] = ()
 
 
-def explain_run(run: RunSituation, *, with_counts: bool = True) -> list[Fact]:
+def explain_run(situation: RunSituation, *, with_counts: bool = True) -> list[Fact]:
     """The facts about a run, in the order in which they matter.
 
     `with_counts` False: without ids and numbers of other runs, which may belong to namespaces that the viewer may not
     see.
     """
+    run = situation.run
     match run.status:
         case "running":
-            return list(_running(run))
+            return list(_running(run, situation.now))
         case "dead":
             return list(_dead(run))
-        case "queued" | "failed" if run.obstacles:
-            return list(_waiting(run, run.obstacles, with_counts=with_counts))
+        case "queued" | "failed" if situation.obstacles:
+            return list(_waiting(run, situation.now, situation.obstacles, with_counts=with_counts))
         case _:
-            return list(_finished(run))
+            return list(_finished(situation))
 
 
-def _running(run: RunSituation) -> Iterator[Fact]:
+def _running(run: StoredRun, now: datetime) -> Iterator[Fact]:
     worker = f"The worker {one_line(run.worker)}" if run.worker else "A worker"
-    if run.locked_until and run.locked_until < run.now:
+    if run.locked_until and run.locked_until < now:
         yield Fact(
             "lease_expired",
             f"{worker} has not renewed its lease, which expired",
@@ -155,12 +133,12 @@ def _running(run: RunSituation) -> Iterator[Fact]:
         yield Fact("stop_requested", "A stop was requested", run.cancel_requested_at, ".")
 
 
-def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
-    due = run.run_at <= run.now
+def _waiting(run: StoredRun, now: datetime, obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
+    due = run.due_since <= now
     yield from awaited_run_facts(obstacles.waits_for, with_names=with_counts)
     if not (due or obstacles.waits_for):
-        yield Fact("not_due", "It is retried" if run.status == "failed" else "It is due", run.run_at, ".")
-    missed = bool(run.start_before and run.start_before < run.now and not run.started_at)
+        yield Fact("not_due", "It is retried" if run.status == "failed" else "It is due", run.due_since, ".")
+    missed = bool(run.start_before and run.start_before < now and not run.started_at)
     if missed:
         yield Fact("too_late", "It is skipped: it had to start before", run.start_before, ".")
     found = [*_pauses(obstacles), *_full_limits(obstacles, with_counts=with_counts)]
@@ -182,7 +160,7 @@ def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> I
         if pause.kind == "schedule":
             yield pause_fact(pause, "Its schedule, which creates no further runs meanwhile,")
     if due and not ahead:
-        yield Fact("due", "It became due", run.run_at, ".")
+        yield Fact("due", "It became due", run.due_since, ".")
         if not (found or unserved or missed):
             allowed = f"a timeout of {run.timeout_s:,} s (WAKEBOARD_MAX_TIMEOUT_SECONDS)"
             yield Fact(
@@ -230,9 +208,9 @@ def _full_limits(obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
             yield Fact(name, f"{key} {why}; the next run starts in {lasted(timedelta(seconds=limit.next_start_s))}.")
 
 
-def _ahead(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> Fact | None:
+def _ahead(run: StoredRun, obstacles: Obstacles, *, with_counts: bool) -> Fact | None:
     """The fact that other runs are claimed before it, or may be."""
-    whose = "queue and limit key" if run.limited else "queue"
+    whose = "queue and limit key" if run.limit_key else "queue"
     parts: list[str] = []
     if obstacles.higher.claimable:
         parts.append(f"{obstacles.higher.counted('run')} of higher priority")
@@ -247,7 +225,7 @@ def _ahead(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> Fac
     return Fact("behind", f"It waits behind {others} of its {whose}.")
 
 
-def _dead(run: RunSituation) -> Iterator[Fact]:
+def _dead(run: StoredRun) -> Iterator[Fact]:
     yield Fact("dead", "It stays dead until a user retries or discards it. It became dead", run.dead_at, ".")
     if run.crash_count > QUARANTINED:
         yield Fact("crashed", f"It was running at {counted(run.crash_count, 'crash')} of its workers.")
@@ -255,7 +233,7 @@ def _dead(run: RunSituation) -> Iterator[Fact]:
     yield Fact("advice", f"`wakeboard retry {run.id}` runs it again, `wakeboard discard {run.id}` moves it to history.")
 
 
-def _last_error(run: RunSituation) -> Iterator[Fact]:
+def _last_error(run: StoredRun) -> Iterator[Fact]:
     error = one_line(": ".join(part for part in (run.error_type, run.error) if part))
     if error:
         made = f"{run.attempts} of {counted(run.max_attempts, 'attempt')}"
@@ -263,7 +241,8 @@ def _last_error(run: RunSituation) -> Iterator[Fact]:
         yield Fact("error", f"Its last error, after {made}: {cut}")
 
 
-def _finished(run: RunSituation) -> Iterator[Fact]:
+def _finished(situation: RunSituation) -> Iterator[Fact]:
+    run = situation.run
     match run.status:
         case "succeeded":
             took = run.finished_at - run.started_at if run.finished_at and run.started_at else None
@@ -271,21 +250,21 @@ def _finished(run: RunSituation) -> Iterator[Fact]:
             which = f"Attempt {run.attempts} of {run.max_attempts} succeeded"
             yield Fact("succeeded", which, run.finished_at, f"{after}.")
         case "skipped":
-            yield from _skipped(run)
+            yield from _skipped(run, situation.backfilled)
             return
         case _:
-            by = f" by {one_line(run.actor)}" if run.actor else ""
-            why = one_line(run.actor_reason or "") or reason_in_words(run.reason, run.status)
+            by = f" by {one_line(situation.actor)}" if situation.actor else ""
+            why = one_line(situation.actor_reason or "") or reason_in_words(run.reason, run.status)
             yield Fact(run.status, f"It was {run.status}{by}", run.finished_at, f": {why.rstrip('.')}." if why else ".")
             yield from _last_error(run)
     yield Fact("advice", f"`wakeboard replay {run.id}` enqueues a copy of it.")
 
 
-def _skipped(run: RunSituation) -> Iterator[Fact]:
+def _skipped(run: StoredRun, backfilled: Sequence[BackfilledTicks]) -> Iterator[Fact]:
     why = reason_in_words(run.reason, run.status)
     if run.trigger == "tick":
         yield skipped_fact(run.skipped_count or 1, run.scheduled_for, run.skipped_until, why)
     else:
         yield Fact("skipped", "It was skipped", run.finished_at, f": {why}." if why else ".")
-    for each in run.backfilled:
+    for each in backfilled:
         yield Fact("backfilled", f"{each.sentence.capitalize()}: `wakeboard backfill {each.backfill_id}`.")
