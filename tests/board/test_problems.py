@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -56,8 +57,9 @@ WELL = Situation(
     pauses=(),
     removals=(),
 )
-_COLUMNS = dict.fromkeys((each.name for each in fields(ListedSchedule)), None)
-STALLED = ListedSchedule(**{**_COLUMNS, "id": 1, "namespace": "a", "name": "b", "schedule_error": "no zone"})
+_NULLS = dict.fromkeys((each.name for each in fields(ListedSchedule)), None)
+_STALLED: dict[str, Any] = {**_NULLS, "id": 1, "namespace": "a", "name": "b", "schedule_error": "no zone"}
+STALLED = ListedSchedule(**_STALLED)
 PAUSE = Pause(kind="queue", name="mail", reason="a move", paused_at=NOW - AGO)
 
 

@@ -13,28 +13,7 @@ from wakeboard.text.facts import did_you_mean
 from wakeboard.text.humanize import counted, counted_at_least, relative
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.commits import REMEDY, CommitFacts
-from wakeboard.views.rules.health_conditions import (
-    BLOCKED_SCHEDULE,
-    DEAD_RUNS,
-    DIFFERENT_LIMIT,
-    FULL_LIMIT,
-    HANGING_COMMITS,
-    LOST_TICK,
-    NEVER_A_WORKER,
-    NO_WORKER,
-    NOT_NEEDED_WORKER,
-    OPEN_ALERTS,
-    OPEN_CIRCUIT,
-    OVERDUE_SCHEDULE,
-    PAUSES,
-    PENDING_REMOVAL,
-    REFUSED_OPERATOR,
-    STALLED_SCHEDULE,
-    UNKNOWN_JOB_TYPE,
-    UNSERVED_QUEUE,
-    WAITING_RUNS,
-    Severity,
-)
+from wakeboard.views.rules import health_conditions as health
 from wakeboard.views.rules.run_search import quoted
 
 if TYPE_CHECKING:
@@ -49,6 +28,7 @@ if TYPE_CHECKING:
     from wakeboard.views.queries.listings import RemovalRow
     from wakeboard.views.queries.overview import DeadGroup
     from wakeboard.views.queries.schedule_list import ListedSchedule
+    from wakeboard.views.rules.health_conditions import Severity
 
 MAX_GROUPS: Final = 5
 START_WORKER: Final = "wakeboard worker --forever --handlers MODULE"
@@ -115,13 +95,13 @@ def problems(situation: Situation) -> list[Problem]:
 
 def _commits(situation: Situation) -> Iterator[Problem]:
     if why := situation.commits.why_they_hang:
-        yield Problem(severity=HANGING_COMMITS.severity, text=f"Commits hang: {one_line(why)}; {REMEDY}.")
+        yield Problem(severity=health.HANGING_COMMITS.severity, text=f"Commits hang: {one_line(why)}; {REMEDY}.")
 
 
 def _operators(situation: Situation) -> Iterator[Problem]:
     for problem in situation.maintenance.operator_problems:
         text = f"The operator of {one_line(problem)}. Changes of schedules have no effect meanwhile."
-        yield Problem(severity=REFUSED_OPERATOR.severity, text=text)
+        yield Problem(severity=health.REFUSED_OPERATOR.severity, text=text)
 
 
 def _alerts(situation: Situation) -> Iterator[Problem]:
@@ -135,7 +115,7 @@ def _alerts(situation: Situation) -> Iterator[Problem]:
         names = ", ".join(map(one_line, alerts.names))
         more = f" and {counted(alerts.open - len(alerts.names), 'other')}" if alerts.open > len(alerts.names) else ""
         text = f"{counted(alerts.open, 'alert')} open: {names}{more}."
-    yield Problem(severity=OPEN_ALERTS[alerts.severity], text=text, path="/alerts")
+    yield Problem(severity=health.OPEN_ALERTS[alerts.severity], text=text, path="/alerts")
 
 
 def _is_about_dead(alerts: AlertCounts) -> bool:
@@ -146,17 +126,17 @@ def _is_about_dead(alerts: AlertCounts) -> bool:
 def _is_without_worker(situation: Situation) -> bool:
     """Whether no process executes runs, so that nothing else explains why runs wait."""
     seen = situation.maintenance.last_worker
-    return seen is None or NO_WORKER.severity_after(situation.now - seen) is not None
+    return seen is None or health.NO_WORKER.severity_after(situation.now - seen) is not None
 
 
 def _workers(situation: Situation) -> Iterator[Problem]:
     seen = situation.maintenance.last_worker
     if seen is None:
         needed = situation.definitions.schedules or situation.due
-        condition = NEVER_A_WORKER if needed else NOT_NEEDED_WORKER
+        condition = health.NEVER_A_WORKER if needed else health.NOT_NEEDED_WORKER
         text = "No worker has ever registered, so nothing runs. Start one where your handlers are:"
         yield Problem(severity=condition.severity, text=text, command=START_WORKER)
-    elif severity := NO_WORKER.severity_after(situation.now - seen):
+    elif severity := health.NO_WORKER.severity_after(situation.now - seen):
         text = f"No worker is running. The last one was seen {relative(seen, situation.now)}."
         yield Problem(severity=severity, text=text)
 
@@ -169,27 +149,29 @@ def _schedules(situation: Situation) -> Iterator[Problem]:
             f"{counted(known.without_tick, 'schedule')} whose next tick is missing or too far away, for example"
             f" {example}. Apply them again."
         )
-        yield Problem(severity=LOST_TICK.severity, text=text, path="/schedules")
+        yield Problem(severity=health.LOST_TICK.severity, text=text, path="/schedules")
     if known.late:
         oldest = relative(known.oldest_late, situation.now)
         text = f"{counted(known.late, 'schedule')} overdue: no process enqueues due ticks. The oldest was due {oldest}."
-        yield Problem(severity=OVERDUE_SCHEDULE.severity, text=text, path="/schedules", parameters={"health": "late"})
+        yield Problem(
+            severity=health.OVERDUE_SCHEDULE.severity, text=text, path="/schedules", parameters={"health": "late"}
+        )
     if known.open_circuits:
         text = (
             f"{counted(known.open_circuits, 'schedule')} stopped after dead runs (suspendAfterDead), for example"
             f" {one_line(known.open_circuit_example or '')}."
         )
         yield Problem(
-            severity=OPEN_CIRCUIT.severity, text=text, path="/schedules", parameters={"state": "circuit open"}
+            severity=health.OPEN_CIRCUIT.severity, text=text, path="/schedules", parameters={"state": "circuit open"}
         )
     for schedule in situation.stalled[:MAX_GROUPS]:
         text = f"{schedule.namespace}/{schedule.name} is stalled: {one_line(schedule.schedule_error or '')}"
-        yield Problem(severity=STALLED_SCHEDULE.severity, text=text, path=f"/schedules/{schedule.id}")
+        yield Problem(severity=health.STALLED_SCHEDULE.severity, text=text, path=f"/schedules/{schedule.id}")
     for blocked in situation.blocked[:MAX_GROUPS]:
         text = f"{blocked.namespace}/{blocked.name} is blocked. {blocked.reason}"
-        yield Problem(severity=BLOCKED_SCHEDULE.severity, text=text, path=f"/schedules/{blocked.id}")
+        yield Problem(severity=health.BLOCKED_SCHEDULE.severity, text=text, path=f"/schedules/{blocked.id}")
     if len(situation.blocked) > MAX_GROUPS:
-        yield Problem(severity=BLOCKED_SCHEDULE.severity, text="More schedules are blocked.", path="/schedules")
+        yield Problem(severity=health.BLOCKED_SCHEDULE.severity, text="More schedules are blocked.", path="/schedules")
 
 
 def _unserved_queues(situation: Situation) -> Iterator[Problem]:
@@ -198,7 +180,9 @@ def _unserved_queues(situation: Situation) -> Iterator[Problem]:
         return
     for queue in sorted({*situation.definitions.unserved} - {due.queue for due in situation.due})[:MAX_GROUPS]:
         text = f"No worker has served queue {one_line(queue)} in the last 10 minutes, and schedules use it."
-        yield Problem(severity=UNSERVED_QUEUE.severity, text=text, path="/schedules", parameters={"queue": queue})
+        yield Problem(
+            severity=health.UNSERVED_QUEUE.severity, text=text, path="/schedules", parameters={"queue": queue}
+        )
 
 
 def _due(situation: Situation) -> Iterator[Problem]:
@@ -208,7 +192,7 @@ def _due(situation: Situation) -> Iterator[Problem]:
         runs = counted_at_least(count, "due run", more=any(due.more for due in waiting))
         oldest = min(due.oldest for due in waiting)
         text = f"{runs} {'waits' if count == 1 else 'wait'} for a worker; the oldest was due"
-        if severity := UNSERVED_QUEUE.severity_after(situation.now - oldest):
+        if severity := health.UNSERVED_QUEUE.severity_after(situation.now - oldest):
             text = f"{text} {relative(oldest, situation.now)}."
             yield Problem(severity=severity, text=text, path="/runs", parameters={"q": "status:queued", "sort": "due"})
         return
@@ -217,12 +201,15 @@ def _due(situation: Situation) -> Iterator[Problem]:
         runs = f"{due.runs_text} of {one_line(due.job_type)} in queue {one_line(due.queue)}"
         oldest = f"the oldest was due {relative(due.oldest, situation.now)}"
         if not due.served:
-            severity, text = UNSERVED_QUEUE.severity_after(lasted), f"No worker serves the queue of {runs}; {oldest}."
+            severity, text = (
+                health.UNSERVED_QUEUE.severity_after(lasted),
+                f"No worker serves the queue of {runs}; {oldest}.",
+            )
         elif not due.known:
-            severity = UNKNOWN_JOB_TYPE.severity_after(lasted)
+            severity = health.UNKNOWN_JOB_TYPE.severity_after(lasted)
             text = f"No worker has a handler for {runs}; {oldest}.{did_you_mean(due.meant)}"
         else:
-            severity, text = WAITING_RUNS.severity_after(lasted), f"Waiting: {runs}; {oldest}."
+            severity, text = health.WAITING_RUNS.severity_after(lasted), f"Waiting: {runs}; {oldest}."
         if severity:
             query = f"status:queued type:{quoted(due.job_type)} queue:{quoted(due.queue)}"
             yield Problem(severity=severity, text=text, path="/runs", parameters={"q": query})
@@ -233,8 +220,8 @@ def _dead(situation: Situation) -> Iterator[Problem]:
     alert = ", ".join(map(one_line, alerts.of_all_dead)) if alerts else ""
 
     def problem(newest: datetime, text: str, query: str) -> Problem:
-        lasting = DEAD_RUNS.severity_after(situation.now - newest) or DEAD_RUNS.severity
-        severity = OPEN_ALERTS[alerts.severity] if alerts and _is_about_dead(alerts) else lasting
+        lasting = health.DEAD_RUNS.severity_after(situation.now - newest) or health.DEAD_RUNS.severity
+        severity = health.OPEN_ALERTS[alerts.severity] if alerts and _is_about_dead(alerts) else lasting
         return Problem(severity=severity, text=text, path="/runs", parameters={"q": query}, alert=alert, dead=True)
 
     for group in situation.dead[:MAX_GROUPS]:
@@ -255,7 +242,7 @@ def _pauses(situation: Situation) -> Iterator[Problem]:
         by = f" by {one_line(pause.actor)}" if pause.actor else ""
         text = f"Paused {relative(pause.paused_at, situation.now)}{by}: {one_line(pause.label)}{why}"
         path, parameters = ("/schedules", {"state": "paused"}) if pause.kind == "schedule" else ("/limits", {})
-        yield Problem(severity=PAUSES[pause.kind].severity, text=text, path=path, parameters=parameters)
+        yield Problem(severity=health.PAUSES[pause.kind].severity, text=text, path=path, parameters=parameters)
 
 
 def _removals(situation: Situation) -> Iterator[Problem]:
@@ -264,7 +251,7 @@ def _removals(situation: Situation) -> Iterator[Problem]:
             source = one_line(removal.source)
             text = f"{source} asks to remove {counted(removal.count, 'schedule')}. To confirm, type:"
             command = f"wakeboard confirm removal {shlex.quote(source)}"
-            yield Problem(severity=PENDING_REMOVAL.severity, text=text, command=command)
+            yield Problem(severity=health.PENDING_REMOVAL.severity, text=text, command=command)
 
 
 def _limits(situation: Situation) -> Iterator[Problem]:
@@ -275,12 +262,12 @@ def _limits(situation: Situation) -> Iterator[Problem]:
                 f" {counted(limit.waiting, 'run')} waiting."
             )
             query = f"limit:{quoted(limit.key)} status:queued"
-            yield Problem(severity=FULL_LIMIT.severity, text=text, path="/runs", parameters={"q": query})
+            yield Problem(severity=health.FULL_LIMIT.severity, text=text, path="/runs", parameters={"q": query})
     differing = [limit for limit in situation.limits if limit.differs_from]
     for limit in differing[:MAX_GROUPS]:
         sources = ", ".join(map(one_line, limit.differs_from))
         text = f"The limit {one_line(limit.key)} differs from what {sources} declares."
-        yield Problem(severity=DIFFERENT_LIMIT.severity, text=text, path="/limits")
+        yield Problem(severity=health.DIFFERENT_LIMIT.severity, text=text, path="/limits")
     if len(differing) > MAX_GROUPS:
         text = f"In addition, {counted(len(differing) - MAX_GROUPS, 'limit')} not as declared."
-        yield Problem(severity=DIFFERENT_LIMIT.severity, text=text, path="/limits")
+        yield Problem(severity=health.DIFFERENT_LIMIT.severity, text=text, path="/limits")

@@ -14,27 +14,7 @@ from wakeboard.dependencies.rules.graph import cycle_text
 from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.commits import PROBE_S, REMEDY
-from wakeboard.views.rules.health_conditions import (
-    DEAD_RUNS,
-    DEPENDENCY_CYCLE,
-    DIFFERENT_LIMIT,
-    EXPIRED_LEASE,
-    HANGING_COMMITS,
-    LOST_TICK,
-    MISSING_PARENT,
-    NEVER_A_WORKER,
-    NO_WORKER,
-    NOT_NEEDED_WORKER,
-    OPEN_CIRCUIT,
-    OVERDUE_SCHEDULE,
-    PAUSES,
-    PENDING_REMOVAL,
-    REFUSED_OPERATOR,
-    STALLED_SCHEDULE,
-    UNKNOWN_JOB_TYPE,
-    UNSERVED_QUEUE,
-    WAITING_RUNS,
-)
+from wakeboard.views.rules import health_conditions as health
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,7 +198,7 @@ def _durability(facts: HealthFacts) -> Finding:
 def _commits(facts: HealthFacts) -> Finding:
     commits = facts.commits
     if why := commits.why_they_hang:
-        return _reported(HANGING_COMMITS.severity, "commits", f"commits hang: {why}", REMEDY)
+        return _reported(health.HANGING_COMMITS.severity, "commits", f"commits hang: {why}", REMEDY)
     return _ok(
         "commits", "a synchronous standby confirms them" if commits.wait_for_standby else "wait for no other server"
     )
@@ -227,7 +207,10 @@ def _commits(facts: HealthFacts) -> Finding:
 def unconfirmed_commit() -> Finding:
     """A commit that was tried hangs; nothing else is known."""
     return _reported(
-        HANGING_COMMITS.severity, "commits", f"commits hang: no standby confirmed one within {PROBE_S:g} s", REMEDY
+        health.HANGING_COMMITS.severity,
+        "commits",
+        f"commits hang: no standby confirmed one within {PROBE_S:g} s",
+        REMEDY,
     )
 
 
@@ -253,11 +236,11 @@ def _vacuum(facts: HealthFacts) -> Finding:
 def _workers(facts: HealthFacts) -> Finding:
     maintenance, now = facts.maintenance, facts.server.now
     if maintenance.last_worker is None:
-        condition = NEVER_A_WORKER if facts.definitions.schedules or facts.due else NOT_NEEDED_WORKER
+        condition = health.NEVER_A_WORKER if facts.definitions.schedules or facts.due else health.NOT_NEEDED_WORKER
         hint = "start one: `wakeboard worker`, or the CronJob of the Helm chart"
         return _reported(condition.severity, "workers", "no worker has ever registered", hint)
     message = f"last seen {relative(maintenance.last_worker, now)}"
-    if severity := NO_WORKER.severity_after(now - maintenance.last_worker):
+    if severity := health.NO_WORKER.severity_after(now - maintenance.last_worker):
         hint = "check the CronJob or Deployment of the workers and their last log"
         return _reported(severity, "workers", message, hint)
     by_cause = ", ".join(f"{cause} {attempts}" for cause, attempts in sorted(maintenance.terminated.items()))
@@ -268,7 +251,7 @@ def _workers(facts: HealthFacts) -> Finding:
 def _operators(facts: HealthFacts) -> Finding:
     if problems := facts.maintenance.operator_problems:
         hint = "changes of schedules have no effect; if it is refused, restore the operator's roles (rbac.create)"
-        return _reported(REFUSED_OPERATOR.severity, "operators", one_line(problems[0]), hint)
+        return _reported(health.REFUSED_OPERATOR.severity, "operators", one_line(problems[0]), hint)
     return _ok("operators", "no operator reports a failed list or watch of JobSchedules")
 
 
@@ -276,21 +259,24 @@ def _ticks(facts: HealthFacts) -> Finding:
     known, now = facts.definitions, facts.server.now
     if known.stalled:
         message = f"{counted(known.stalled, 'schedule')} stalled, for example {known.stalled_example}"
-        return _reported(STALLED_SCHEDULE.severity, "ticks", message, "correct the schedule and apply it again")
+        return _reported(health.STALLED_SCHEDULE.severity, "ticks", message, "correct the schedule and apply it again")
     if known.without_tick:
         example = one_line(known.without_tick_example or "")
         what = f"{counted(known.without_tick, 'schedule')} whose next tick is missing or too far away"
         return _reported(
-            LOST_TICK.severity, "ticks", f"{what}, for example {example}", "apply the schedules again to compute them"
+            health.LOST_TICK.severity,
+            "ticks",
+            f"{what}, for example {example}",
+            "apply the schedules again to compute them",
         )
     if known.late:
         message = f"{counted(known.late, 'schedule')} overdue, the oldest was due {relative(known.oldest_late, now)}"
         hint = "workers and the operator enqueue due ticks: check that they run"
-        return _reported(OVERDUE_SCHEDULE.severity, "ticks", message, hint)
+        return _reported(health.OVERDUE_SCHEDULE.severity, "ticks", message, hint)
     if known.open_circuits:
         message = f"{counted(known.open_circuits, 'schedule')} stopped after dead runs, for example"
         hint = "correct what fails, then run `wakeboard resume schedule NAMESPACE/NAME`"
-        return _reported(OPEN_CIRCUIT.severity, "ticks", f"{message} {known.open_circuit_example}", hint)
+        return _reported(health.OPEN_CIRCUIT.severity, "ticks", f"{message} {known.open_circuit_example}", hint)
     return _ok("ticks", f"{counted(known.schedules, 'schedule')}, none overdue")
 
 
@@ -298,14 +284,14 @@ def _dependencies(facts: HealthFacts) -> Finding:
     graph = facts.dependencies
     if graph.cycle:
         hint = "remove one of them from `after`; `wakeboard graph` shows the others"
-        return _reported(DEPENDENCY_CYCLE.severity, "dependencies", cycle_text(graph.cycle), hint)
+        return _reported(health.DEPENDENCY_CYCLE.severity, "dependencies", cycle_text(graph.cycle), hint)
     if graph.missing:
         child, parent = graph.missing[0]
         message = f"`after` of {one_line(child)} names {one_line(parent)}, which does not exist"
         if len(graph.missing) > 1:
             message += f"; there are {len(graph.missing):,} such entries of `after`"
         hint = "correct `after`, or declare the schedule"
-        return _reported(MISSING_PARENT.severity, "dependencies", message, hint)
+        return _reported(health.MISSING_PARENT.severity, "dependencies", message, hint)
     return _ok("dependencies", f"schedules that run after others: {graph.after:,}")
 
 
@@ -321,21 +307,25 @@ def _queues(facts: HealthFacts) -> Finding:
     waits = {
         due.queue: severity
         for due in reversed(facts.due)  # the oldest last
-        if not due.served and (severity := _severity(UNSERVED_QUEUE, due, facts.server.now))
+        if not due.served and (severity := _severity(health.UNSERVED_QUEUE, due, facts.server.now))
     }
     unserved = sorted({*facts.definitions.unserved, *waits})
     if unserved:
         message = f"no worker has served {_listed(unserved)} in the last 10 minutes"
-        severity = "bad" if "bad" in waits.values() else UNSERVED_QUEUE.severity
+        severity = "bad" if "bad" in waits.values() else health.UNSERVED_QUEUE.severity
         hint = "add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule"
         return _reported(severity, "queues", message, hint)
     # A paused queue is meant to wait, and a worker may be about to start.
-    return _ok("queues", f"no run that may start has waited {lasted(UNSERVED_QUEUE.after)} in a queue without a worker")
+    return _ok(
+        "queues", f"no run that may start has waited {lasted(health.UNSERVED_QUEUE.after)} in a queue without a worker"
+    )
 
 
 def _job_types(facts: HealthFacts) -> Finding:
     now = facts.server.now
-    unknown = [due for due in facts.due if due.served and not due.known and _severity(UNKNOWN_JOB_TYPE, due, now)]
+    unknown = [
+        due for due in facts.due if due.served and not due.known and _severity(health.UNKNOWN_JOB_TYPE, due, now)
+    ]
     if unknown:
         names = sorted({due.job_type for due in unknown})
         oldest = unknown[0]
@@ -345,22 +335,22 @@ def _job_types(facts: HealthFacts) -> Finding:
         )
         message += "".join(f"; did you mean {due.meant}?" for due in unknown[:1] if due.meant)
         hint = f"deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --all-queued --type {names[0]}`"
-        return _reported(_severity(UNKNOWN_JOB_TYPE, oldest, now), "job types", message, hint)
-    waits = lasted(UNKNOWN_JOB_TYPE.after)
+        return _reported(_severity(health.UNKNOWN_JOB_TYPE, oldest, now), "job types", message, hint)
+    waits = lasted(health.UNKNOWN_JOB_TYPE.after)
     return _ok("job types", f"no run that may start in a served queue has waited {waits} for its handler")
 
 
 def _due_runs(facts: HealthFacts, local: LocalFacts) -> Finding:
     now = facts.server.now
-    late = [due for due in facts.due if due.known and _severity(WAITING_RUNS, due, now)]
+    late = [due for due in facts.due if due.known and _severity(health.WAITING_RUNS, due, now)]
     if not late:
-        return _ok("due runs", f"{_runs(facts.due)} waiting, none for more than {lasted(WAITING_RUNS.after)}")
+        return _ok("due runs", f"{_runs(facts.due)} waiting, none for more than {lasted(health.WAITING_RUNS.after)}")
     queues = _listed(sorted({due.queue for due in late}))
     message = f"{_runs(late)} waiting in {queues}, the oldest due {relative(late[0].oldest, now)}"
     if any(due.longest_timeout_s > local.max_timeout_s for due in late):
         message += f"; some have a timeout above WAKEBOARD_MAX_TIMEOUT_SECONDS ({local.max_timeout_s})"
     hint = "add workers, or raise their concurrency or the `wakeboard limit`"
-    return _reported(WAITING_RUNS.severity, "due runs", message, hint)
+    return _reported(health.WAITING_RUNS.severity, "due runs", message, hint)
 
 
 def _severity(condition: HealthCondition, due: DueRuns, now: datetime) -> Severity | None:
@@ -375,17 +365,17 @@ def _runs(waiting: Sequence[DueRuns]) -> str:
 
 def _leases(facts: HealthFacts) -> Finding:
     runs, now = facts.runs, facts.server.now
-    if runs.oldest_expiry is not None and EXPIRED_LEASE.severity_after(now - runs.oldest_expiry):
+    if runs.oldest_expiry is not None and health.EXPIRED_LEASE.severity_after(now - runs.oldest_expiry):
         expired = relative(runs.oldest_expiry, now)
         message = f"{counted(runs.expired, 'run')} with an expired lease, the oldest expired {expired}"
         return _reported(
-            EXPIRED_LEASE.severity, "leases", message, f"no process reaps expired leases: {CHECK_PROCESSES}"
+            health.EXPIRED_LEASE.severity, "leases", message, f"no process reaps expired leases: {CHECK_PROCESSES}"
         )
     if runs.unacknowledged_cancels:
         count = counted(runs.unacknowledged_cancels, "run")
         message = f"{count} still running more than 5 minutes after they were cancelled"
         return _warn("leases", message, "handlers must check run.cancelled; the timeout ends a run that does not stop")
-    if runs.oldest_quarantined is not None and WAITING_RUNS.severity_after(now - runs.oldest_quarantined):
+    if runs.oldest_quarantined is not None and health.WAITING_RUNS.severity_after(now - runs.oldest_quarantined):
         message = (
             f"a run whose worker crashed twice was due {relative(runs.oldest_quarantined, now)}; it must run alone"
         )
@@ -398,7 +388,7 @@ def _dead_runs(facts: HealthFacts) -> Finding:
     if runs.dead:
         message = f"{counted(runs.dead, 'dead run')}, {runs.dead_since_yesterday} new in the last 24 hours"
         hint = "list them with `wakeboard runs --status dead`, then retry or discard them"
-        severity = DEAD_RUNS.severity if runs.dead_since_yesterday else "note"
+        severity = health.DEAD_RUNS.severity if runs.dead_since_yesterday else "note"
         return _reported(severity, "dead runs", message if runs.dead_since_yesterday else f"{message}; {hint}", hint)
     return _ok("dead runs", "none")
 
@@ -439,7 +429,7 @@ def _pauses(facts: HealthFacts) -> Finding:
     oldest = min(pause.paused_at for pause in facts.pauses)
     labels = _listed([pause.label for pause in facts.pauses])
     message = f"paused: {labels}, the first {relative(oldest, facts.server.now)}"
-    held = {PAUSES[pause.kind].severity for pause in facts.pauses}
+    held = {health.PAUSES[pause.kind].severity for pause in facts.pauses}
     return _reported("warn" if "warn" in held else "note", "pauses", message, "end a pause with `wakeboard resume`")
 
 
@@ -448,7 +438,7 @@ def _limits(facts: HealthFacts) -> Finding:
         return _ok("limits", "all are as declared, or not declared")
     keys = _listed([limit.key for limit in facts.differing_limits])
     message = f"other than a file declares: {keys}; restore one with `wakeboard limit KEY --declared`"
-    return _reported(DIFFERENT_LIMIT.severity, "limits", message, "")
+    return _reported(health.DIFFERENT_LIMIT.severity, "limits", message, "")
 
 
 def _removals(facts: HealthFacts) -> Finding:
@@ -459,7 +449,7 @@ def _removals(facts: HealthFacts) -> Finding:
     requested = relative(first.requested_at, facts.server.now)
     message = f"{first.source} requested the removal of {counted(first.count, 'schedule')} {requested}"
     return _reported(
-        PENDING_REMOVAL.severity,
+        health.PENDING_REMOVAL.severity,
         "removals",
         message,
         f"if it is intended, run `wakeboard confirm removal {first.source}`",
