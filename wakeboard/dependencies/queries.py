@@ -29,19 +29,28 @@ _MOST_RUNS = 10_000  # live runs of a parent that are read
 _MOST_AWAITED = 20
 _CANDIDATES = 1_000  # schedules that may be blocked, read at once
 
-_STATE: LiteralString = """
-       case when def.removed_at is not null then 'removed' when def.schedule_error is not null then 'stalled'
-            when def.suspended then 'suspended'
-            when exists (select from wakeboard.pauses
-                          where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
-            when def.circuit_opened_at is not null then 'circuit open'
-            else 'active' end"""
+# What decides whether the ticks of a schedule become runs, for every list, page and sentence; it needs these joins.
+PAUSES_OF_SCHEDULE: LiteralString = """
+    left join wakeboard.pauses as everything on everything.scope = 'all'
+    left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
+    left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
+"""
+STATE: LiteralString = """
+         case when def.removed_at is not null then 'removed'
+              when def.schedule_error is not null then 'stalled'
+              when def.suspended then 'suspended'
+              when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
+              when def.circuit_opened_at is not null then 'circuit open'
+              when def.schedule is null
+                   and not exists (select from wakeboard.schedule_dependencies where definition_id = def.id)
+                   then 'on demand'
+              else 'active' end"""
 _PARENTS: LiteralString = f"""
 select edge.definition_id, edge.parent_name as name, edge.outcome, edge.ticks, edge.parent_id,
-       coalesce(parent.removed_at is not null, false) as removed, {_STATE} = 'active' as is_active,
+       coalesce(parent.removed_at is not null, false) as removed, {STATE} = 'active' as is_active,
        waited.id as run_id, waited.status as run_status, waited.scheduled_for as run_tick
   from wakeboard.schedule_dependencies as edge
-  join wakeboard.job_definitions as def on def.id = edge.definition_id
+  join wakeboard.job_definitions as def on def.id = edge.definition_id {PAUSES_OF_SCHEDULE}
   left join wakeboard.job_definitions as parent on parent.id = edge.parent_id
   left join lateral (
     select run.id, run.status, run.scheduled_for
@@ -119,8 +128,8 @@ select edge.parent_id as id, coalesce(live.schedule, past.schedule, live.job_typ
  limit %(most)s
 """
 _NODES: LiteralString = f"""
-select def.id, def.namespace || '/' || def.name as name, def.schedule, {_STATE} as state
-  from wakeboard.job_definitions as def
+select def.id, def.namespace || '/' || def.name as name, def.schedule, {STATE} as state
+  from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
  where def.removed_at is null
    and (%(namespace)s::text is null or def.namespace = %(namespace)s)
    and (def.id in (select definition_id from wakeboard.schedule_dependencies)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, TypeAlias
 
 from psycopg.rows import class_row, tuple_row
 
+from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE
 from wakeboard.store.statements import read
 from wakeboard.ticks.tick_load import TickRule
 from wakeboard.views.queries.listings import PAUSED_BY
@@ -177,20 +178,6 @@ class FilterChoices:
 RUNS_AFTER: LiteralString = """(
          select array_agg(parent_name order by place)
            from wakeboard.schedule_dependencies where definition_id = def.id)"""
-PAUSES_OF_SCHEDULE: LiteralString = """
-    left join wakeboard.pauses as everything on everything.scope = 'all'
-    left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
-    left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
-"""
-STATE: LiteralString = """
-         case when def.schedule_error is not null then 'stalled'
-              when def.suspended then 'suspended'
-              when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
-              when def.circuit_opened_at is not null then 'circuit open'
-              when def.schedule is null
-                   and not exists (select from wakeboard.schedule_dependencies where definition_id = def.id)
-                   then 'on demand'
-              else 'active' end"""
 _SCHEDULES: LiteralString = f"""
   select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
          def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, dict_row
 
-from wakeboard.dependencies.queries import read_parents, read_unmatched_ticks
+from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE, read_parents, read_unmatched_ticks
 from wakeboard.store.statements import read
 from wakeboard.text.facts import IDS_SHOWN
 from wakeboard.views.queries.job_types import meant_job_types
 from wakeboard.views.queries.run_situation import read_pauses
-from wakeboard.views.queries.schedule_list import PAUSES_OF_SCHEDULE, STATE
 from wakeboard.views.rules.schedule_explanation import ScheduleSituation, SkippedTicks
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _MOST_SKIPPED: Final = 3
 _SCHEDULE: LiteralString = f"""
 select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, def.job_type::text, def.queue::text,
        def.schedule as cron, def.concurrency_policy, def.suspended, def.suspended and def.spec_hash = '' as object_gone,
-       case when def.removed_at is not null then 'removed' else {STATE} end as state,
+       {STATE} as state,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
        def.removed_at, def.schedule_error, def.next_run_at, removal.count as removal_count,
        removal.requested_at as removal_at,
