@@ -46,6 +46,7 @@ from wakeboard.views.queries.recent_events import EventQueries
 from wakeboard.views.queries.rollups import read_series, read_top
 from wakeboard.views.queries.run_details import read_run_details
 from wakeboard.views.queries.run_list import read_run_page
+from wakeboard.views.queries.schedule_list import schedule_rows
 from wakeboard.views.queries.schedule_state import schedule_states
 from wakeboard.views.rules.run_search import parse_run_search
 
@@ -113,7 +114,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
     reports, live = Listings(conn), EventQueries(conn)
     return {
         "now": reports.now,
-        "schedules": reports.schedules,
+        "schedules": lambda: schedule_rows(conn, None, None),
         "schedule_names": lambda: reports.schedule_names("x"),
         "runs": lambda: reports.runs([1]),
         "payloads": lambda: reports.payloads([1]),

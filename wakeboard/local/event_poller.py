@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from wakeboard.local.messages import Problems, UpLine
     from wakeboard.store.reconnecting import ReconnectingConnection
-    from wakeboard.views.queries.recent_events import EventQueries, RunEvent, Unserved
+    from wakeboard.views.queries.health_checks import DueRuns
+    from wakeboard.views.queries.recent_events import EventQueries, RunEvent
 
 POLL_INTERVAL_S: Final = 0.5
 PAUSE_FACTOR: Final = 10  # after a slow poll, pause ten times its duration to limit the load on a large database
@@ -76,7 +77,7 @@ class EventPoller:
             return {}
         return await (await self._connection.store()).counts_since(self._began)
 
-    def _lasting(self, unserved: Sequence[Unserved], now: datetime) -> list[Unserved]:
+    def _lasting(self, unserved: Sequence[DueRuns], now: datetime) -> list[DueRuns]:
         """Returns those that have been unserved in every poll for UNSERVED_FOR."""
         since = {(each.job_type, each.queue): now for each in unserved}
         self._unserved_since = since | {key: at for key, at in self._unserved_since.items() if key in since}
@@ -92,7 +93,7 @@ def _just_started(event: RunEvent, now: datetime) -> bool:
     return event.kind == "started" and now - event.at < LONG_RUN
 
 
-def _unserved_problem(unserved: Unserved) -> str:
+def _unserved_problem(unserved: DueRuns) -> str:
     runs = f"At least {counted(unserved.runs, 'run')}" if unserved.more else counted(unserved.runs, "run")
     return (
         f"{runs} of job type {one_line(unserved.job_type)} cannot start: no worker of queue"

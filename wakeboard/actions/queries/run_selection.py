@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Composed
 
 from wakeboard.store.statements import read
 from wakeboard.text.object_ids import LARGEST_ID
-from wakeboard.views.queries.listings import PAST
+from wakeboard.views.queries.listings import PAST, Listings
 from wakeboard.views.queries.run_conditions import conditions_of
 from wakeboard.views.queries.run_list import schedules_of
 
@@ -141,12 +141,11 @@ select * from wakeboard.job_run_history as run
  where {{narrowed}} and {_LISTED} and run.finished_at >= %(first)s and run.finished_at < %(end)s
 """
 _IDS: LiteralString = "select run.id from ({rows}) as run where {fits} order by run.id limit %(most)s"
-_NOW: LiteralString = "select clock_timestamp()"
 
 
 async def select_runs(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) -> SelectedRuns:
     """Prepares a query of the selected runs. Raises WakeboardError."""
-    now: datetime = (await read(conn, scalar_row, _NOW))[0]
+    now = await Listings(conn).now()
     definitions = await schedules_of(conn, wanted.search, wanted.namespaces)
     statuses = [status for status in wanted.search.statuses if status in wanted.takes]
     conditions = conditions_of(wanted.search, wanted.table, now, wanted.namespaces, by_schedule=False)

@@ -331,9 +331,9 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
     )
 
 
-async def read_due(conn: psycopg.AsyncConnection[Any]) -> list[DueRuns]:
-    """Due runs by queue and job type, the oldest first."""
-    found = await read(conn, class_row(DueRuns), _DUE, {"scan_limit": SCAN_LIMIT})
+async def read_due(conn: psycopg.AsyncConnection[Any], scan_limit: int = SCAN_LIMIT) -> list[DueRuns]:
+    """Due runs by queue and job type, the oldest first; of each queue and priority the first `scan_limit`."""
+    found = await read(conn, class_row(DueRuns), _DUE, {"scan_limit": scan_limit})
     meant = await meant_job_types(conn, {(due.queue, due.job_type) for due in found if not due.known})
     return [replace(due, meant=meant.get((due.queue, due.job_type))) for due in found]
 

@@ -6,21 +6,23 @@ poll it less often on a large database.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, LiteralString
 
-from psycopg.rows import class_row, scalar_row, tuple_row
+from psycopg.rows import scalar_row, tuple_row
 
-from wakeboard.store.statements import call, read
-from wakeboard.views.queries.job_types import meant_job_types
+from wakeboard.store.statements import read
+from wakeboard.views.queries.health_checks import read_due
+from wakeboard.views.queries.listings import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    import psycopg
+    from wakeboard.views.queries.health_checks import DueRuns
 
 MAX_EVENTS: Final = 200  # per part of the query
+MAX_DUE: Final = 1000  # runs of each queue and priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +54,6 @@ class RunEvent:
     def key(self) -> tuple[str, int, int]:
         """Identifies the event: two polls may return it twice."""
         return (self.kind, self.run_id, self.lease_epoch)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unserved:
-    """Due runs of a job type and queue for which no worker with a handler was seen in the last 10 minutes.
-
-    `more`: only a part of the due runs was read, so there may be more. `meant`: a similar job type of the queue.
-    """
-
-    job_type: str
-    queue: str
-    runs: int
-    more: bool
-    meant: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,21 +112,6 @@ select exists (
        statement_timestamp() as at
 """
 
-_UNSERVED: LiteralString = """
-with due as materialized (
-  select job_type, queue
-    from wakeboard.job_runs
-   where locked_by = 0 and dead_at is null and run_at < statement_timestamp() - interval '5 s'
-   limit 1000)
-select job_type::text, queue::text, count(*) as runs, (select count(*) from due) = 1000 as more
-  from due
- where not exists (select from wakeboard.worker_types as known
-                    where known.job_type = due.job_type and known.queue = due.queue
-                      and known.last_known_at > statement_timestamp() - interval '10 minutes')
- group by 1, 2
- order by 1, 2
-"""
-
 # Counts what `_EVENTS` returns, however much of it there is.
 _COUNTS: LiteralString = """
 select status::text, count(*)
@@ -155,15 +128,8 @@ select 'failed', count(*)
 """
 
 
-class EventQueries:
+class EventQueries(Listings):
     """The queries over one async connection. They raise WakeboardError."""
-
-    def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
-        self.conn = conn
-
-    async def now(self) -> datetime:
-        """The time of the database's clock."""
-        return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
     async def recent_events(self, since: datetime) -> list[RunEvent]:
         """Returns events after `since`, oldest first. Each part of the query returns only its newest 200."""
@@ -188,11 +154,6 @@ class EventQueries:
         )
         return (await read(self.conn, scalar_row, query, {"queues": list(queues)}))[0]
 
-    async def unserved(self) -> list[Unserved]:
+    async def unserved(self) -> list[DueRuns]:
         """Returns due runs that wait because no known worker can claim them."""
-        found: list[Unserved] = await self._rows(Unserved, _UNSERVED)
-        meant = await meant_job_types(self.conn, [(each.queue, each.job_type) for each in found])
-        return [replace(each, meant=meant.get((each.queue, each.job_type))) for each in found]
-
-    async def _rows(self, kind: type[Any], query: LiteralString, **values: Any) -> list[Any]:
-        return await read(self.conn, class_row(kind), query, values)
+        return [due for due in await read_due(self.conn, MAX_DUE) if not due.known]

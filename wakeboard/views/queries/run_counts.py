@@ -41,16 +41,13 @@ class Count:
 
 
 # Each row: the schedule if they are examined one by one, the status, and how many runs were examined and fit.
-_LIVE_BY_ID: LiteralString = """
-select null::bigint, run.status::text, count(*), count(*) filter (where true {})
-  from (select * from wakeboard.job_runs order by id desc limit %(searched)s) as run
+_BY_ID: LiteralString = """
+select null::bigint, run.status::text, count(*), count(*) filter (where true {{}})
+  from (select * from wakeboard.{} order by id desc limit %(searched)s) as run
  group by run.status
 """
-_PAST_BY_ID: LiteralString = """
-select null::bigint, run.status::text, count(*), count(*) filter (where true {})
-  from (select * from wakeboard.job_run_history order by id desc limit %(searched)s) as run
- group by run.status
-"""
+_LIVE_BY_ID: LiteralString = _BY_ID.format("job_runs")
+_PAST_BY_ID: LiteralString = _BY_ID.format("job_run_history")
 _LIVE_BY_SCHEDULE: LiteralString = """
 select null::bigint, run.status::text, count(*), count(*) filter (where true {})
   from (select * from wakeboard.job_runs where definition_id = any (%(definitions)s) limit %(searched)s) as run

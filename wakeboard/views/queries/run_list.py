@@ -26,7 +26,7 @@ from wakeboard.errors import InvalidValue
 from wakeboard.store.statements import read
 from wakeboard.text.object_ids import LARGEST_ID
 from wakeboard.views.queries.index_order import prefer_index_order
-from wakeboard.views.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, PAST_COLUMNS
+from wakeboard.views.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, PAST_COLUMNS, Listings
 from wakeboard.views.queries.run_conditions import conditions_of, patterns
 from wakeboard.views.rules.run_rows import RunRow
 
@@ -390,7 +390,6 @@ class RunList:
 
 
 _PARTS: Final = frozenset({"id", "live", "past", "dead", "failed", "running"})
-_NOW: LiteralString = "select clock_timestamp()"
 _DEFINITIONS: LiteralString = """
 select id from wakeboard.job_definitions as def
  where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
@@ -420,7 +419,7 @@ async def open_list(
     conn: psycopg.AsyncConnection[Any], search: RunSearch, namespaces: Collection[str] | None, searched: int = SEARCHED
 ) -> RunList:
     """The list of a search. `namespaces`: only runs of schedules in these; None: all runs."""
-    now: datetime = (await read(conn, scalar_row, _NOW))[0]
+    now = await Listings(conn).now()
     definitions = await schedules_of(conn, search, namespaces)
     return RunList(conn, search, now, namespaces, definitions, searched)
 

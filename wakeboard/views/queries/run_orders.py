@@ -8,19 +8,18 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row
 from psycopg.sql import SQL
 
 from wakeboard.store.statements import read
 from wakeboard.views.queries.index_order import prefer_index_order
-from wakeboard.views.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST
+from wakeboard.views.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, Listings
 from wakeboard.views.queries.run_conditions import conditions_of
 from wakeboard.views.queries.run_list import ListedRun, RunPage, read_run_page
 from wakeboard.views.rules.run_search import parse_run_search
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import datetime
 
     import psycopg
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 SORTED: Final = 500  # the newest runs of a status, of which `read_longest_runs` shows the longest
 FIRST_DUE: Final = 1_000  # runs of each queue and priority among which `read_first_due_runs` finds the first
 
-_NOW: LiteralString = "select clock_timestamp()"
 _FIRST_DUE: LiteralString = f"""
 {LIVE_QUEUES}, first_due (id) as materialized (
   select due.id
@@ -71,7 +69,7 @@ async def read_longest_runs(
         for group in (PAST, ("running",), ("failed",), ("dead",))
         if (wanted := [status for status in group if status in search.statuses and status != "skipped"])
     ]
-    now: datetime = (await read(conn, scalar_row, _NOW))[0]
+    now = await Listings(conn).now()
 
     def took(run: ListedRun) -> timedelta:
         if run.status == "running" and run.started_at is not None:
@@ -89,7 +87,7 @@ async def read_first_due_runs(
 
     Of the runs with a limit key there are as many altogether. Dead runs are not due.
     """
-    now: datetime = (await read(conn, scalar_row, _NOW))[0]
+    now = await Listings(conn).now()
     live = conditions_of(search, "live", now, namespaces, by_schedule=False)
     values = {**live.values, "first_due": FIRST_DUE, "count": count}
     runs: list[ListedRun] = []

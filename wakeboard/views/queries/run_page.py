@@ -80,34 +80,22 @@ select id, namespace, name, generation, suspended, removed_at is not null as rem
 """
 _STEP_RESULT: LiteralString = "select result::text from wakeboard.job_steps where run_id = %(id)s and name = %(name)s"
 # Of finished runs those that ended before this one; of live ones, of a thousand at most, those with a smaller id.
-_EARLIER: LiteralString = """
+_NEIGHBOURS_OF: LiteralString = """
 (select id, case status when 'dead' then 'discarded' else status::text end as status, trigger::text, scheduled_for,
         finished_at as ended_at
    from wakeboard.job_run_history
-  where definition_id = %(definition)s and finished_at <= %(ended)s and id <> %(id)s
-  order by finished_at desc limit %(count)s)
+  where definition_id = %(definition)s and finished_at {ended} %(ended)s and id <> %(id)s
+  order by finished_at {order} limit %(count)s)
 union all
 (select id, status::text, trigger::text, scheduled_for, dead_at
    from (select * from wakeboard.job_runs where definition_id = %(definition)s limit 1000) as live
-  where id < %(id)s
-  order by id desc limit %(count)s)
- order by scheduled_for desc, id desc
+  where id {beyond} %(id)s
+  order by id {order} limit %(count)s)
+ order by scheduled_for {order}, id {order}
  limit %(count)s
 """
-_LATER: LiteralString = """
-(select id, case status when 'dead' then 'discarded' else status::text end as status, trigger::text, scheduled_for,
-        finished_at as ended_at
-   from wakeboard.job_run_history
-  where definition_id = %(definition)s and finished_at > %(ended)s and id <> %(id)s
-  order by finished_at limit %(count)s)
-union all
-(select id, status::text, trigger::text, scheduled_for, dead_at
-   from (select * from wakeboard.job_runs where definition_id = %(definition)s limit 1000) as live
-  where id > %(id)s
-  order by id limit %(count)s)
- order by scheduled_for, id
- limit %(count)s
-"""
+_EARLIER: LiteralString = _NEIGHBOURS_OF.format(ended="<=", beyond="<", order="desc")
+_LATER: LiteralString = _NEIGHBOURS_OF.format(ended=">", beyond=">", order="asc")
 
 
 async def read_shown_run(
