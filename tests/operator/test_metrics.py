@@ -23,8 +23,8 @@ from wakeboard.views.queries.health_checks import read_health_facts
 from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
-from wakeboard_operator.operator import no_worker_seen
 from wakeboard_operator.run_histogram import MAX_PAIRS
+from wakeboard_operator.term import no_worker_seen
 from wakeboard_operator.watch import PendingChanges, WatchSupervisor
 
 if TYPE_CHECKING:
