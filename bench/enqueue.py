@@ -22,7 +22,7 @@ PAYLOAD: Final = {"customer": 4711, "kind": "reminder"}
 THRESHOLD: Final = 200_000
 CONNECTIONS: Final = 4
 SIDE_BY_SIDE: Final = f"in bulk, {CONNECTIONS} connections"
-WHY: Final = "the server takes most of it to write the rows: see the plain insert, and decision 16"
+WHY: Final = "the server takes most of it to write the rows: see the plain insert, and decision 14"
 WHY_SIDE_BY_SIDE: Final = "the clients and the server share the CPUs, and the server takes most of each, as above"
 # The least that the server needs: the same rows, without transfer of payloads or ids.
 PLAIN: Final = """

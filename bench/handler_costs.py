@@ -78,7 +78,7 @@ def measure_handling(server: BenchmarkServer, plan: Plan) -> Table:
                 0.9,
                 [each.rate / limit for each in waiting],
                 f"one core is busy then; two processes reach {statistics.median(_rates(shared)) / limit:.0%},"
-                f" asyncio alone {statistics.median(bare) / limit:.0%}; what was tried: decision 19",
+                f" asyncio alone {statistics.median(bare) / limit:.0%}; what was tried: decision 16",
             ),
         ],
     )

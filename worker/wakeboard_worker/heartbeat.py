@@ -5,7 +5,7 @@ lease validity window) from the moment at which the last answered renewal was *s
 other workers may have the runs. The clock includes the time that the machine is suspended.
 
 If renewals failed or were not answered, the worker releases the dropped leases once the database answers again. Until
-then they count as crashed (docs/decisions/0020-what-counts-as-a-crash.md). If the thread itself was blocked, for
+then they count as crashed (docs/decisions/0017-what-counts-as-a-crash.md). If the thread itself was blocked, for
 example by a handler, nothing is released, and the expired leases count as crashes. A renewal that meets the locks of an
 earlier one, whose commit hangs, records nothing and was not answered: `renew` raises Locked.
 

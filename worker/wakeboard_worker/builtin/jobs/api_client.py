@@ -1,7 +1,7 @@
 """Requests to the API server, with the token of this pod's service account, which is read again once a minute.
 
 The worker has aiohttp anyway. The official client would add 21 MB and half a second to each process of the pool, for
-models that this handler does not use (docs/decisions/0028-jobs-are-followed-over-one-watch.md).
+models that this handler does not use (docs/decisions/0025-jobs-are-followed-over-one-watch.md).
 """
 
 from __future__ import annotations
