@@ -110,7 +110,7 @@ async def test_a_refused_outcome_says_if_a_lock_had_kept_it(
     heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
     failure = Failure(1, 1, "failed", "ValueError", "", "")
     if blocked:
-        in_flight.block(failure, None)
+        in_flight.block(failure)
     in_flight.failures.append(failure)
     in_flight.flush.set()
     completing = asyncio.create_task(Completer(in_flight, connection, connection, heartbeat, ME.lease_s).run())
@@ -138,7 +138,7 @@ async def test_outcomes_that_two_tasks_report_at_once_are_all_counted() -> None:
     connection: Any = SimpleNamespace(store=store, close=close)
     heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
     failures = [Failure(run, 1, "failed", "ValueError", "", "") for run in (1, 2)]
-    in_flight.block(failures[0], None)
+    in_flight.block(failures[0])
     in_flight.failures.append(failures[1])
     in_flight.flush.set()
     completer = Completer(in_flight, connection, connection, heartbeat, ME.lease_s)

@@ -70,7 +70,7 @@ class AttemptContext:
 class Attempt(Run):
     """An attempt whose handler is a coroutine function. The constructor runs thousands of times per second."""
 
-    __slots__ = ("abandoned", "context", "ended", "has_outcome", "started", "task")
+    __slots__ = ("abandoned", "context", "ended", "has_outcome", "result", "started", "task")
 
     in_thread = False
 
@@ -79,6 +79,7 @@ class Attempt(Run):
         self.context = context
         self.abandoned = False  # its handler does not stop, and its slot was replaced
         self.has_outcome = False  # its outcome is decided: a second one is ignored
+        self.result: str | None = None  # JSON, once it has succeeded
         self.started = started  # time.monotonic(); 0: not yet
         self.ended = 0.0  # when the handler ended, likewise
         self.task: asyncio.Task[Any] | None = None

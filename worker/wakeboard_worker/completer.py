@@ -30,7 +30,7 @@ from wakeboard_worker.in_flight import lease_of
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from wakeboard.engine.worker_api import WorkerStore
     from wakeboard.store.reconnecting import ReconnectingConnection
@@ -83,7 +83,7 @@ class Completer:
     async def _report_all(self, connection: ReconnectingConnection[WorkerStore], outcomes: Outcomes) -> None:
         counts = self._in_flight.counts
         for batch in _batches(outcomes.succeeded):
-            completed = await self._complete(connection, batch, outcomes.results)
+            completed = await self._report(connection, batch, _complete)
             counts.succeeded += len(completed)  # after the wait, in which another task may count
         for batch in _batches(outcomes.failures):
             failed = await self._report(connection, batch, lambda store, items: store.fail(items))
@@ -96,24 +96,11 @@ class Completer:
             counts.snoozed += snoozed
             counts.released += len(released) - snoozed
 
-    async def _complete(
-        self,
-        connection: ReconnectingConnection[WorkerStore],
-        attempts: Sequence[Attempt],
-        results: Mapping[Attempt, str],
-    ) -> Sequence[Attempt]:
-        async def complete(store: WorkerStore, items: Sequence[Attempt]) -> list[int]:
-            ids, epochs = [attempt.id for attempt in items], [attempt.epoch for attempt in items]
-            return await store.complete(ids, epochs, _json_object(results, items), _measured_times(items))
-
-        return await self._report(connection, attempts, complete, results)
-
     async def _report(
         self,
         connection: ReconnectingConnection[WorkerStore],
         items: Sequence[_Item],
         operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
-        results: Mapping[Attempt, str] | None = None,
     ) -> Sequence[_Item]:
         """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted."""
         while self._heartbeat.leases_valid():
@@ -126,7 +113,7 @@ class Completer:
             except Locked as error:
                 outages.lost("blocked outcomes", error)
                 for item in items:
-                    self._in_flight.block(item, _result_of(item, results))
+                    self._in_flight.block(item)
                 return []
             except (DatabaseUnavailable, MissingRight) as error:  # a right that was revoked may be granted again
                 outages.lost("outcomes", error)
@@ -134,11 +121,11 @@ class Completer:
                 continue
             except WakeboardError:
                 if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
-                    return [one for item in items for one in await self._report(connection, [item], operation, results)]
+                    return [one for item in items for one in await self._report(connection, [item], operation)]
                 log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
                 break
             if refused:
-                self._handle_refused(items, refused, still_leased, results)
+                self._handle_refused(items, refused, still_leased)
                 return [item for item in items if item.id not in refused]
             if self._in_flight.blocked:
                 self._unblock(items)
@@ -155,19 +142,13 @@ class Completer:
         self._unblock(items)
         return []
 
-    def _handle_refused(
-        self,
-        items: Sequence[Outcome],
-        refused: set[int],
-        still_leased: set[int],
-        results: Mapping[Attempt, str] | None,
-    ) -> None:
+    def _handle_refused(self, items: Sequence[Outcome], refused: set[int], still_leased: set[int]) -> None:
         """Block the refused outcomes whose run is still leased, and therefore locked. Other refused ones are lost."""
         lost = refused - still_leased
         were_blocked = {item.id for item in items if item.id in lost and lease_of(item) in self._in_flight.blocked}
         for item in items:
             if item.id in still_leased:
-                self._in_flight.block(item, _result_of(item, results))
+                self._in_flight.block(item)
             else:
                 self._in_flight.unblock(item)
         self._in_flight.counts.lost += len(lost)
@@ -266,6 +247,13 @@ class Completer:
         )
 
 
+async def _complete(store: WorkerStore, attempts: Sequence[Attempt]) -> list[int]:
+    results = [f'"{attempt.id}":{attempt.result}' for attempt in attempts if attempt.result is not None]
+    document = "{" + ",".join(results) + "}" if results else None
+    ids, epochs = [attempt.id for attempt in attempts], [attempt.epoch for attempt in attempts]
+    return await store.complete(ids, epochs, document, _measured_times(attempts))
+
+
 def _measured_times(attempts: Sequence[Attempt]) -> dict[int, Times]:
     """When these handlers began and ended, except those that took no measurable time and ended a moment ago."""
     moment_ago = time.monotonic() - MOMENT_S
@@ -274,15 +262,6 @@ def _measured_times(attempts: Sequence[Attempt]) -> dict[int, Times]:
         for at in attempts
         if at.started < moment_ago or at.ended - at.started >= MEASURABLE_S
     }
-
-
-def _json_object(results: Mapping[Attempt, str], attempts: Sequence[Attempt]) -> str | None:
-    members = [f'"{attempt.id}":{results[attempt]}' for attempt in attempts if attempt in results] if results else []
-    return "{" + ",".join(members) + "}" if members else None
-
-
-def _result_of(item: Outcome, results: Mapping[Attempt, str] | None) -> str | None:
-    return results.get(item) if results and not isinstance(item, Failure | Release) else None
 
 
 def _batches(items: Sequence[_Item]) -> list[Sequence[_Item]]:

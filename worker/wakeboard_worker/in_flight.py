@@ -1,12 +1,18 @@
-"""The runs that this worker has claimed: waiting rows, running attempts, and outcomes that are not reported yet.
+"""The leases of this worker: rows that wait, attempts that run, and outcomes that are not reported yet.
 
-Twice a second the worker calls `enforce_limits`:
+    claimed ─ add ─► waiting ──────► running ─ succeed, fail, end ─► unreported ─ take_outcomes ─► reporting ─► answered
+                       │ │              │                              ▲   │ ▲                         │           ▲
+                       │ └ release_waiting, enforce_limits ────────────┘   │ │ flush_deferred_releases │ block     │
+                       │                │                                  ▼ │                         ▼           │
+                       └────────────────┴─────── drop_all_leases ───────► deferred                  blocked ─ unblock
 
-- It stops handlers at their timeout. A handler that does not stop is abandoned: its attempt ends without it, and a new
-  slot replaces its slot. Once half of an executor's slots are lost that way, the worker claims no more runs, finishes
-  the others and exits with an error.
-- It releases rows that have waited since the last call, so that idle workers can claim them. Rows wait longer than
-  expected when runs become longer than those before them.
+`unreported` are `succeeded`, `failures` and `releases`. What is *blocked* met a lock and is reported again until the
+store answers. *Deferred* are the releases of dropped leases; they are sent when the database answers again. An attempt
+whose lease is lost ends without an outcome, or with a deferred release if the database did not answer.
+
+A handler that does not stop at its timeout is abandoned: its attempt ends without it, and a new slot replaces its slot.
+Once half of an executor's slots are lost that way, the worker claims no more runs, finishes the others and exits with
+an error. Rows that wait longer than expected, because runs became longer, are released for idle workers.
 
 A lease is named by (id, epoch), never by the id of its run alone: the run may be claimed again while an older lease is
 still here, and a database that has lost its last commits gives the id to another run.
@@ -32,7 +38,7 @@ from wakeboard_worker.logs import log, run_lines, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from wakeboard.engine.handlers import Handler
     from wakeboard.engine.run import ClaimedRow
@@ -70,12 +76,11 @@ class EndedCounts:
 
 
 class Outcomes(NamedTuple):
-    """Outcomes to report. `results`: the JSON results of succeeded attempts."""
+    """Outcomes to report."""
 
     succeeded: Sequence[Attempt]
     failures: Sequence[Failure]
     releases: Sequence[Release]
-    results: Mapping[Attempt, str]
 
 
 @dataclass(slots=True)
@@ -83,7 +88,6 @@ class BlockedOutcome:
     """An outcome that another transaction's lock has kept from being reported, since `since` (monotonic)."""
 
     outcome: Outcome
-    result: str | None
     since: float
     lease_lost: bool = False
 
@@ -91,11 +95,11 @@ class BlockedOutcome:
         """Return the outcome as the only one to report."""
         match self.outcome:
             case Failure() as failure:
-                return Outcomes([], [failure], [], {})
+                return Outcomes([], [failure], [])
             case Release() as release:
-                return Outcomes([], [], [release], {})
+                return Outcomes([], [], [release])
             case attempt:
-                return Outcomes([attempt], [], [], {} if self.result is None else {attempt: self.result})
+                return Outcomes([attempt], [], [])
 
 
 @dataclass(slots=True)
@@ -215,7 +219,6 @@ class InFlightBuffer:
         self.executors = [executor for executor in (self.coroutines, self.threads) if executor.job_types]
         self.executor_of = {name: executor for executor in self.executors for name in executor.job_types}
         self.succeeded: list[Attempt] = []
-        self.results: dict[Attempt, str] = {}
         self.failures: list[Failure] = []
         self.releases: list[Release] = []
         self.reporting: list[Outcome] = []  # sent to the store, not answered yet
@@ -225,9 +228,7 @@ class InFlightBuffer:
         self.counts = EndedCounts()
         self.checks = 0  # calls of `enforce_limits`: while this number grows, the event loop is not blocked
         self.fatal_error: BaseException | None = None  # ended a task that must not end
-        self.orphans_since: float | None = (
-            None  # time.monotonic(); since then the store may have leases that are not here
-        )
+        self.orphans_since: float | None = None  # time.monotonic(): the store may have leases that are not here
         self.flush, self.wakeup = asyncio.Event(), asyncio.Event()
 
     # -- what is in flight ---------------------------------------------------------------------------------------------
@@ -335,7 +336,7 @@ class InFlightBuffer:
             self._drop_outcome(attempt)
             return
         if result is not None:
-            self.results[attempt] = result_json(result)
+            attempt.result = result_json(result)
         self.succeeded.append(attempt)
         if run_lines.per_second and run_lines.take():
             seconds = round(attempt.ended - attempt.started, 3)
@@ -372,8 +373,8 @@ class InFlightBuffer:
 
     def take_outcomes(self) -> Outcomes:
         """Take all unreported outcomes. They count as being reported until `reported` is called."""
-        outcomes = Outcomes(self.succeeded, self.failures, self.releases, self.results)
-        self.succeeded, self.failures, self.releases, self.results = [], [], [], {}
+        outcomes = Outcomes(self.succeeded, self.failures, self.releases)
+        self.succeeded, self.failures, self.releases = [], [], []
         self.reporting = [*outcomes.succeeded, *outcomes.failures, *outcomes.releases]
         return outcomes
 
@@ -381,9 +382,9 @@ class InFlightBuffer:
         """Record that the outcomes of the last `take_outcomes` are reported, blocked or lost."""
         self.reporting = []
 
-    def block(self, outcome: Outcome, result: str | None) -> None:
+    def block(self, outcome: Outcome) -> None:
         """Keep an outcome that met a lock, to report it again. A second call does not change `since`."""
-        self.blocked.setdefault(lease_of(outcome), BlockedOutcome(outcome, result, time.monotonic()))
+        self.blocked.setdefault(lease_of(outcome), BlockedOutcome(outcome, time.monotonic()))
 
     def unblock(self, outcome: Outcome) -> None:
         """Record that the outcome was accepted or refused."""
@@ -447,7 +448,7 @@ class InFlightBuffer:
                 attempt.stop(UNREACHABLE if unreachable else LEASE_LOST)
         outcomes = [*self.succeeded, *self.failures, *self.releases]
         self.counts.lost += len(outcomes)
-        self.succeeded, self.failures, self.releases, self.results = [], [], [], {}
+        self.succeeded, self.failures, self.releases = [], [], []
         self.defer_releases(outcomes)
 
     def defer_releases(self, outcomes: Iterable[Outcome]) -> None:
@@ -472,14 +473,12 @@ class InFlightBuffer:
         for executor in self.executors:
             for attempt in list(executor.running.values()):
                 over_s = now - attempt.started - attempt.timeout_s if attempt.started else 0.0
-                if (
-                    over_s > 0
-                    and over_s > self.handlers[attempt.job_type].stop_grace_s
-                    and attempt.stopped_because is not None
-                ):
-                    self._abandon(executor, attempt)
-                elif over_s > 0:
+                if over_s <= 0:
+                    continue
+                if attempt.stopped_because is None:
                     attempt.stop(TIMED_OUT)  # timeouts under 5 s have a timer, too
+                elif over_s > self.handlers[attempt.job_type].stop_grace_s:
+                    self._abandon(executor, attempt)
             if excess := executor.pop_excess():
                 self._release(excess)
 
