@@ -98,9 +98,7 @@ class Fetcher:
         self._registered_at = self._started_at
         self._register_every_s = min(REGISTER_EVERY_S, settings.lease_seconds)
         self._register_at = 0.0  # time.monotonic(); no registration before it
-        self._nothing_due_soon = (
-            False  # the answer of the last query; the next scan confirms it before the worker exits
-        )
+        self._nothing_due_soon = False  # a query found nothing: if the next scans find nothing either, the worker exits
         self.stopped = False
 
     def stop(self) -> None:
@@ -293,9 +291,10 @@ class Fetcher:
     # -- waiting -------------------------------------------------------------------------------------------------------
 
     async def _idle(self, store: WorkerStore, *, all_free: bool) -> bool:
-        """Wait until the next run or tick is due. Returns False if nothing is due and the worker should exit.
+        """Wait until the next run or tick is due. Returns False if the worker should exit.
 
-        `all_free`: no run was in flight when the claims began, so every executor had a turn.
+        A draining worker exits in two steps: a query finds nothing due soon, and then each scan finds nothing either.
+        Both count only if no run was in flight when the claims began (`all_free`), so that every executor had a turn.
         """
         settings = self._settings
         stays = self._age_s() < self._stay_s
@@ -305,7 +304,7 @@ class Fetcher:
         due_s = await store.next_due_s(self._all_types, within_s)
         self._nothing_due_soon = due_s is None and all_free
         if self._nothing_due_soon and not stays:
-            for scan in self._scans:  # scan once more for what became due between the last claim and the query
+            for scan in self._scans:  # for what became due between the last claim and the query
                 scan.rewind()
             self._limited_at = 0.0  # a slot of a limit may have become free
             self._maintain_at_once = True

@@ -327,15 +327,21 @@ class _WorkerTasks:
     # -- shutdown ------------------------------------------------------------------------------------------------------
 
     async def _drain(self) -> None:
-        """Claim no more runs, and wait until all have ended and their outcomes are reported.
-
-        After a stop signal, the runs have the grace period. Then they are stopped and released.
-        """
+        """Claim no more runs, and wait until all have ended and their outcomes are reported, or must be given up."""
         self._ready_file.remove()
-        in_flight = self._in_flight
-        stop_at = float("inf")
+        await self._wait_for_runs()
+        self._completer.ending = True
+        await self._wait_for_reports()
+        self._note_lost()
+
+    async def _wait_for_runs(self) -> None:
+        """Wait until all runs have ended. After a stop signal they have the grace period; then they are stopped.
+
+        The same holds once an outcome is blocked too long: the worker must exit.
+        """
+        in_flight, stop_at = self._in_flight, math.inf
         while in_flight.running or in_flight.waiting or (self._blocked_lately() and not in_flight.blocked_too_long):
-            if (self._stop_signal.count or in_flight.blocked_too_long) and stop_at == float("inf"):
+            if stop_at == math.inf and (self._stop_signal.count or in_flight.blocked_too_long):
                 stop_at = time.monotonic() + self._settings.grace_seconds
                 in_flight.release_waiting()
                 self._threads.release_prefetched()
@@ -343,14 +349,15 @@ class _WorkerTasks:
                 await self._stop_running()
                 break
             await self._wait(0.1)
-        self._completer.ending = True
-        began = time.monotonic()
+
+    async def _wait_for_reports(self) -> None:
+        """Wait a lease at most for outcomes that could not be sent, and BLOCKED_S for blocked ones."""
+        in_flight, began = self._in_flight, time.monotonic()
         while (in_flight.unreported and time.monotonic() < began + self._settings.lease_seconds) or (
             in_flight.blocked and not in_flight.blocked_too_long and time.monotonic() < began + BLOCKED_S
         ):
             in_flight.flush.set()
             await self._wait(0.05)
-        self._note_lost()
 
     def _blocked_lately(self) -> bool:
         """Whether an outcome has been blocked for less than a lease and BLOCKED_S: a worker does not wait longer."""
