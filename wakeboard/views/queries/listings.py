@@ -169,7 +169,7 @@ select queue::text from wakeboard.job_definitions where removed_at is null
 union
 select queue from wakeboard.worker_types where last_known_at > statement_timestamp() - interval '1 day'
 union
-select substr(scope, 7) from wakeboard.pauses where scope ^@ 'queue:'
+select substr(scope, 7) from wakeboard.pauses as pause where scope ^@ 'queue:'
  order by 1
 """
 
