@@ -16,7 +16,6 @@ declare
   def job_definitions;
   old bigint[];
   locked bigint;
-  over bigint[];
   made job_runs;
   checked_payload run_payload := payload;
   checked_actor audit_actor := coalesce(actor, session_user);
@@ -45,11 +44,7 @@ begin
       return query select null::bigint, format('refused: another transaction has locked run %s; try again', locked);
       return;
     end if;
-    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
-                               cancel_reason = coalesce(run.cancel_reason, 'Replaced')
-     where run.id = any (old) and run.status = 'running';
-    select array_agg(run.id) into over from job_runs as run where run.id = any (old) and run.status <> 'running';
-    perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
+    perform replace_runs(array[def.id]);
   end if;
   insert into definition_changes (definition_id) values (def.id);
   insert into job_runs as run (

@@ -18,10 +18,7 @@ declare
   broken bigint[] := '{}';             -- their circuit is open
   probing bigint[] := '{}';
   probes timestamptz[] := '{}';
-  replacing bigint[];
-  old bigint[];
   locked bigint[];
-  over bigint[];
   made integer;
   not_made integer;
 begin
@@ -82,24 +79,11 @@ begin
              group by def.id) as probe;
   end if;
 
-  -- Replace: as in enqueue_due_ticks.
-  replacing := array(select id from unnest(mine) as id where id <> all (broken) or id = any (probing));
-  old := array(
-    select run.id from job_runs as run join job_definitions as def on def.id = run.definition_id
-     where run.definition_id = any (replacing) and def.concurrency_policy = 'Replace' and run.status in ('queued', 'running', 'failed')
-       and run.trigger <> 'backfill'
-     order by run.id for no key update of run skip locked);
-  locked := array(
-    select distinct run.definition_id from job_runs as run join job_definitions as def on def.id = run.definition_id
-     where run.definition_id = any (replacing) and def.concurrency_policy = 'Replace' and run.status in ('queued', 'running', 'failed')
-       and run.trigger <> 'backfill' and run.id <> all (old));
+  -- Of a schedule whose circuit is open, only a probe replaces.
+  locked := (select replacement.locked from replace_runs(array(
+    select id from job_definitions
+     where id = any (mine) and concurrency_policy = 'Replace' and (id <> all (broken) or id = any (probing)))) as replacement);
   mine := array(select id from unnest(mine) as id where id <> all (locked));
-  update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
-                             cancel_reason = coalesce(run.cancel_reason, 'Replaced')
-   where run.id = any (old) and run.status = 'running' and run.definition_id <> all (locked);
-  select array_agg(run.id) into over from job_runs as run
-   where run.id = any (old) and run.status <> 'running' and run.definition_id <> all (locked);
-  perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
 
   with tick as materialized (          -- still waiting: another caller may have been first
     select tick.definition_id, tick.scheduled_for, def.concurrency_policy, circuit.is_open,

@@ -20,6 +20,8 @@ returns integer language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 declare
+  side text;
+  since text;
   gone integer;
   total integer := 0;
   old_dead bigint[];
@@ -34,34 +36,17 @@ begin
          min_audit_retention
     into key_retention, history_retention, dead_retention, audit_retention from installation;
   delete_expired.count := least(greatest(coalesce(delete_expired.count, 1000), 1), 100000);
-  delete from job_attempts where ctid = any (array(
-    select side.ctid from job_attempts as side
-     where side.ended_at < statement_timestamp() - history_retention
-       and not exists (select from job_runs where id = side.run_id)
-       and not exists (select from job_run_history where id = side.run_id)
-     order by side.ended_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from job_steps where ctid = any (array(
-    select side.ctid from job_steps as side
-     where side.started_at < statement_timestamp() - history_retention
-       and not exists (select from job_runs where id = side.run_id)
-       and not exists (select from job_run_history where id = side.run_id)
-     order by side.started_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from job_effects where ctid = any (array(
-    select side.ctid from job_effects as side
-     where side.started_at < statement_timestamp() - history_retention
-       and not exists (select from job_runs where id = side.run_id)
-       and not exists (select from job_run_history where id = side.run_id)
-     order by side.started_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from job_trace_contexts where ctid = any (array(
-    select side.ctid from job_trace_contexts as side
-     where side.created_at < statement_timestamp() - history_retention
-       and not exists (select from job_runs where id = side.run_id)
-       and not exists (select from job_run_history where id = side.run_id)
-     order by side.created_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
+  -- What belongs to a run goes when the run has gone.
+  for side, since in values ('job_attempts', 'ended_at'), ('job_steps', 'started_at'), ('job_effects', 'started_at'),
+                            ('job_trace_contexts', 'created_at'), ('run_dependencies', 'created_at') loop
+    execute format('delete from %1$I where ctid = any (array(
+      select side.ctid from %1$I as side
+       where side.%2$I < statement_timestamp() - $1
+         and not exists (select from job_runs where id = side.run_id)
+         and not exists (select from job_run_history where id = side.run_id)
+       order by side.%2$I limit $2 for update skip locked))', side, since) using history_retention, delete_expired.count;
+    get diagnostics gone = row_count; total := total + gone;
+  end loop;
   delete from job_keys where ctid = any (array(
     select side.ctid from job_keys as side
      where side.created_at < statement_timestamp() - key_retention
@@ -77,13 +62,6 @@ begin
   delete from past_workers where ctid = any (array(                    -- an attempt may take 31 days
     select ctid from past_workers where ended_at < statement_timestamp() - history_retention - interval '31 days'
      order by ended_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from run_dependencies where ctid = any (array(
-    select edge.ctid from run_dependencies as edge
-     where edge.created_at < statement_timestamp() - history_retention
-       and not exists (select from job_runs where id = edge.run_id)
-       and not exists (select from job_run_history where id = edge.run_id)
-     order by edge.created_at limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from schedule_ticks where ctid = any (array(
     select tick.ctid from schedule_ticks as tick

@@ -20,47 +20,47 @@ set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
+  problem text;
   mine bigint[];
   all_mine boolean;                    -- nearly always; then no lookup in `mine` is needed
   guarded bigint[];                    -- have suspend_after_dead
-  broken bigint[];                     -- their circuit is open
+  broken bigint[] := '{}';             -- their circuit is open
   probing bigint[];
   probes timestamptz[];
   replacing bigint[];
-  old bigint[];
   locked bigint[];
-  over bigint[];
-  made integer := 0;
-  skipped_total bigint := 0;
+  made integer;
+  skipped_total bigint;
 begin
   perform require_read_committed('enqueue_due_ticks');
-  if num_nulls(ids, generations, cursors, next_cursors, up_to, errors, tick_definitions, tick_times,
-               skip_definitions, skip_from, skip_until, skip_counts, skip_reasons) > 0 then
-    raise exception using errcode = '22023', message = 'an array of enqueue_due_ticks is null; write {} for no elements';
-  elsif greatest(array_ndims(ids), array_ndims(generations), array_ndims(cursors), array_ndims(next_cursors), array_ndims(up_to),
-                 array_ndims(errors), array_ndims(tick_definitions), array_ndims(tick_times), array_ndims(skip_definitions),
-                 array_ndims(skip_from), array_ndims(skip_until), array_ndims(skip_counts), array_ndims(skip_reasons)) > 1
-        or array_lower(tick_definitions, 1) <> 1 then
-    raise exception using errcode = '22023', message = 'an array of enqueue_due_ticks has more than one dimension; write for example {1,2}';
-  elsif cardinality(ids) <> any (array[cardinality(generations), cardinality(cursors), cardinality(next_cursors), cardinality(up_to),
-                                       cardinality(errors)])
-        or cardinality(tick_definitions) <> cardinality(tick_times)
-        or cardinality(skip_definitions) <> any (array[cardinality(skip_from), cardinality(skip_until), cardinality(skip_counts),
-                                                       cardinality(skip_reasons)]) then
-    raise exception using errcode = '22023', message = 'arrays of enqueue_due_ticks that belong together differ in length';
-  elsif array_position(skip_from, null) is not null or array_position(skip_until, null) is not null
-        or array_position(skip_counts, null) is not null then
-    raise exception using errcode = '22023', message = 'a range of skipped ticks has no beginning, no end or no count';
-  elsif (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute' then
-    raise exception using errcode = '22023', message = 'a tick is in the future; only due ticks are enqueued';
-  elsif (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years' then
-    raise exception using errcode = '22023', message = 'a next tick is more than 100 years away';
-  elsif (select min(at) from unnest(next_cursors || up_to || tick_times || skip_from || skip_until) as at) < 'epoch' then
-    raise exception using errcode = '22023', message = 'a tick is before 1970';    -- clients cannot read every timestamp that Postgres stores
-  elsif (select min(count) from unnest(skip_counts) as count) < 1 then
-    raise exception using errcode = '22023', message = 'a range of skipped ticks has no ticks';
-  elsif (select max(count) from unnest(skip_counts) as count) > 1000000000000 then
-    raise exception using errcode = '22023', message = 'a range of skipped ticks has more than 10^12 ticks';
+  problem := case
+    when num_nulls(ids, generations, cursors, next_cursors, up_to, errors, tick_definitions, tick_times,
+                   skip_definitions, skip_from, skip_until, skip_counts, skip_reasons) > 0
+    then 'an array of enqueue_due_ticks is null; write {} for no elements'
+    when greatest(array_ndims(ids), array_ndims(generations), array_ndims(cursors), array_ndims(next_cursors), array_ndims(up_to),
+                  array_ndims(errors), array_ndims(tick_definitions), array_ndims(tick_times), array_ndims(skip_definitions),
+                  array_ndims(skip_from), array_ndims(skip_until), array_ndims(skip_counts), array_ndims(skip_reasons)) > 1
+         or array_lower(tick_definitions, 1) <> 1
+    then 'an array of enqueue_due_ticks has more than one dimension; write for example {1,2}'
+    when cardinality(ids) <> any (array[cardinality(generations), cardinality(cursors), cardinality(next_cursors),
+                                        cardinality(up_to), cardinality(errors)])
+         or cardinality(tick_definitions) <> cardinality(tick_times)
+         or cardinality(skip_definitions) <> any (array[cardinality(skip_from), cardinality(skip_until), cardinality(skip_counts),
+                                                        cardinality(skip_reasons)])
+    then 'arrays of enqueue_due_ticks that belong together differ in length'
+    when num_nulls(array_position(skip_from, null), array_position(skip_until, null), array_position(skip_counts, null)) < 3
+    then 'a range of skipped ticks has no beginning, no end or no count'
+    when (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute'
+    then 'a tick is in the future; only due ticks are enqueued'
+    when (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years'
+    then 'a next tick is more than 100 years away'
+    when (select min(at) from unnest(next_cursors || up_to || tick_times || skip_from || skip_until) as at) < 'epoch'
+    then 'a tick is before 1970'               -- clients cannot read every timestamp that Postgres stores
+    when (select min(count) from unnest(skip_counts) as count) < 1 then 'a range of skipped ticks has no ticks'
+    when (select max(count) from unnest(skip_counts) as count) > 1e12 then 'a range of skipped ticks has more than 10^12 ticks'
+  end;
+  if problem is not null then
+    raise exception using errcode = '22023', message = problem;
   end if;
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions)),
          array_agg(id) filter (where suspend_after_dead is not null)
@@ -80,94 +80,62 @@ begin
 
   if guarded is not null then
     broken := check_circuits(guarded);
-    if broken <> '{}' then
-      select array_agg(probe.id), array_agg(probe.at) into probing, probes
-        from (select def.id, max(tick.at) as at
-                from unnest(tick_definitions, tick_times) as tick (definition_id, at)
-                join job_definitions as def on def.id = tick.definition_id
-               where def.id = any (broken) and def.circuit_probe_id is null and tick.at > def.last_tick_at
-               group by def.id, def.circuit_probe_at
-              having max(tick.at) >= def.circuit_probe_at) as probe;
-      with tick as (
-        select tick.definition_id, tick.at, tick.place,
-               tick.definition_id <> all (broken)
-                 or exists (select from unnest(probing, probes) as probe (id, at) where probe.id = tick.definition_id and probe.at = tick.at)
-                 as runs
-          from unnest(tick_definitions, tick_times) with ordinality as tick (definition_id, at, place)
-      ), skip_range as (
-        select definition_id, min(at) as began, max(at) as until, count(*) as count from tick where not runs group by definition_id
-      )
-      select coalesce(array_agg(definition_id order by place) filter (where runs), '{}'),
-             coalesce(array_agg(at order by place) filter (where runs), '{}'),
-             skip_definitions || coalesce((select array_agg(definition_id order by definition_id) from skip_range), '{}'),
-             skip_from || coalesce((select array_agg(began order by definition_id) from skip_range), '{}'),
-             skip_until || coalesce((select array_agg(until order by definition_id) from skip_range), '{}'),
-             skip_counts || coalesce((select array_agg(count order by definition_id) from skip_range), '{}'),
-             skip_reasons || coalesce((select array_agg('CircuitOpen'::text order by definition_id) from skip_range), '{}')
-        into tick_definitions, tick_times, skip_definitions, skip_from, skip_until, skip_counts, skip_reasons
-        from tick;
-      replacing := (select array_agg(id) from unnest(replacing) as id where id = any (tick_definitions));
-    end if;
+    select array_agg(probe.id), array_agg(probe.at) into probing, probes
+      from (select def.id, max(tick.at) as at
+              from unnest(tick_definitions, tick_times) as tick (definition_id, at)
+              join job_definitions as def on def.id = tick.definition_id
+             where def.id = any (broken) and def.circuit_probe_id is null and tick.at > def.last_tick_at
+             group by def.id, def.circuit_probe_at
+            having max(tick.at) >= def.circuit_probe_at) as probe
+     where broken <> '{}';
   end if;
 
-  -- Replace: queued and failed runs are cancelled now; for running ones a cancellation is requested.
-  if replacing is not null then
-    old := array(
-      select id from job_runs
-       where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and trigger <> 'backfill'
-       order by id
-         for no key update skip locked);      -- an open `once` does not block it
-    locked := array(
-      select definition_id from job_runs
-       where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and trigger <> 'backfill'
-         and id <> all (old));
-    if locked <> '{}' then                    -- these wait for the next call; the others are enqueued
+  if replacing is not null then              -- of a schedule whose circuit is open, only a probe replaces
+    select * into locked, replaced
+      from replace_runs(array(select id from unnest(replacing) as id where id <> all (broken) or id = any (probing)));
+    if locked <> '{}' then                   -- these wait for the next call; the others are enqueued
       mine := array(select id from unnest(mine) as id where id <> all (locked));
       all_mine := false;
-      old := array(select id from job_runs where id = any (old) and definition_id <> all (locked));
     end if;
-    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
-                               cancel_reason = coalesce(run.cancel_reason, 'Replaced')
-     where run.id = any (old) and run.status = 'running';
-    select array_agg(id) into over from job_runs where id = any (old) and status <> 'running';
-    perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
   end if;
 
   with tick as (
     select tick.definition_id, tick.at,
-           case def.concurrency_policy
-             when 'Forbid' then case
+           case
+             when def.id = any (broken)                                            -- the last tick may be a probe
+              and not exists (select from unnest(probing, probes) as probe (id, at) where probe.id = def.id and probe.at = tick.at)
+               then 'CircuitOpen'
+             when def.concurrency_policy = 'Forbid' then case
                when tick_definitions[tick.place - 1] = tick.definition_id          -- it is not the first of its definition
+                    and def.id <> all (broken)
                  or exists (select from job_runs as run
                              where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')
                                and run.trigger <> 'backfill'
                             offset 0)                                              -- never hashed: that reads all of job_runs
                then 'Forbidden' end
-             when 'Replace' then case
-               when tick_definitions[tick.place + 1] = tick.definition_id          -- it is not the last one
-               then 'Replaced' end
+             when def.concurrency_policy = 'Replace'
+              and tick_definitions[tick.place + 1] = tick.definition_id            -- it is not the last one
+               then 'Replaced'
            end as reason
       from unnest(tick_definitions, tick_times) with ordinality as tick (definition_id, at, place)
       join job_definitions as def on def.id = tick.definition_id
      where (all_mine or def.id = any (mine)) and tick.at > def.last_tick_at
   ), run as (
     insert into job_runs (
-      scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority,
-      queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before,
-      has_dependents)
+      scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
+      payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before, has_dependents)
     select at, at + random() * make_interval(secs => jitter_s), 'tick', backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s,
            max_attempts, priority, queue, job_type, payload, id, generation, namespace || '/' || name,
            case concurrency_policy when 'Allow' then limit_key else 'schedule:' || id end,
-           case when concurrency_policy <> 'Allow' then limit_key end,
-           at + make_interval(secs => starting_deadline_s), has_dependents
+           case when concurrency_policy <> 'Allow' then limit_key end, at + make_interval(secs => starting_deadline_s), has_dependents
       from tick join job_definitions as def on def.id = tick.definition_id
      where reason is null
     returning 1
   ), not_run as (
     insert into job_run_history (
-      id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
-      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
-      queue, job_type, payload, definition_id, definition_generation, schedule, reason, skipped_until, skipped_count)
+      id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger, backoff_strategy,
+      backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue, job_type, payload,
+      definition_id, definition_generation, schedule, reason, skipped_until, skipped_count)
     select nextval('job_runs_id_seq'), gen_random_uuid(), skip_range.began, skip_range.began, statement_timestamp(), 'epoch',
            statement_timestamp(), 0, 0, 'skipped', 'tick', backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, 0,
            max_attempts, 0, 0, priority, queue, job_type, payload, def.id, generation, namespace || '/' || name,
@@ -198,6 +166,6 @@ begin
       join job_runs as run on run.definition_id = probe.id and run.scheduled_for = probe.at and run.trigger = 'tick'
      where def.id = probe.id;
   end if;
-  return query select cardinality(mine), made, skipped_total, coalesce(cardinality(over), 0);
+  return query select cardinality(mine), made, skipped_total, coalesce(replaced, 0);
 end
 $$;
