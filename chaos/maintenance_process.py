@@ -10,8 +10,9 @@ from typing import Any, Final, cast
 
 from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.replica import Replica
 from wakeboard_operator.settings import read_operator_settings
-from wakeboard_operator.term import Replica, Term
+from wakeboard_operator.term import Term
 
 SOURCE: Final = "file:chaos"  # of the declared limits
 

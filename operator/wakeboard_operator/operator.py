@@ -21,7 +21,8 @@ from wakeboard_operator.kube_client import Cluster, ListFailed, logged_in
 from wakeboard_operator.leadership import Leadership, outages
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.reconciler import Reconciler
-from wakeboard_operator.term import RETRY_S, Replica, Term
+from wakeboard_operator.replica import Replica
+from wakeboard_operator.term import RETRY_S, Term
 from wakeboard_operator.watch import PendingChanges, WatchSupervisor
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from wakeboard_operator.tracing import span
 if TYPE_CHECKING:
     from wakeboard.schedules.leader_api import LeaderStore
     from wakeboard_operator.reconciler import Reconciler
-    from wakeboard_operator.term import Replica
+    from wakeboard_operator.replica import Replica
 
 log = logging.getLogger("wakeboard.operator")
 

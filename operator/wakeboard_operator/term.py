@@ -12,7 +12,6 @@ import logging
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,9 +26,7 @@ from wakeboard.limits.file import load_limit_file
 from wakeboard.limits.rules.declared_limits import NO_LIMITS
 from wakeboard.maintenance import MaintenanceLoop
 from wakeboard.process.failure_log import FailureLog
-from wakeboard.schedules.leader_api import LeaderStore, OperatorStore
-from wakeboard.store.connection import require_schema
-from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.views.queries.finished_runs import finished_since
 from wakeboard.views.queries.health_checks import read_health_facts
 from wakeboard.views.queries.queue_backlog import read_queues
@@ -48,11 +45,9 @@ if TYPE_CHECKING:
 
     from wakeboard.store.connection import AsyncConnection
     from wakeboard_operator.kube_client import Cluster
-    from wakeboard_operator.leadership import Leadership
     from wakeboard_operator.metrics import Metrics
     from wakeboard_operator.reconciler import Reconciler
-    from wakeboard_operator.settings import OperatorSettings
-    from wakeboard_operator.watch import WatchSupervisor
+    from wakeboard_operator.replica import Replica
 
 log = logging.getLogger("wakeboard.operator")
 
@@ -67,37 +62,6 @@ SILENT_OWNER: Final = (
     " take them over: helm upgrade with --set operator.adoptForeignSchedules=true"
     " (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """What every replica of the operator has, whether it leads or not."""
-
-    settings: OperatorSettings
-    cluster: Cluster
-    source: str
-    leadership: Leadership
-    supervisor: WatchSupervisor
-    metrics: Metrics
-
-    def connection(self, purpose: str) -> ReconnectingConnection[OperatorStore]:
-        """Returns a connection that is opened when it is first needed."""
-        return ReconnectingConnection(
-            self.settings.dsn.get_secret_value(),
-            f"wakeboard operator {purpose}",
-            OperatorStore,
-            prepared_statements=self.settings.prepared_statements,
-        )
-
-    async def installation(self) -> str:
-        """Returns the id of the database. Raises WakeboardError if its schema is not the one of this release."""
-        connection = self.connection("start")
-        try:
-            store = await connection.store()
-            await require_schema(store.conn)
-            return await store.installation()
-        finally:
-            await connection.close()
 
 
 class Term:
