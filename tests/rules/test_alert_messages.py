@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 from wakeboard.alerts.rules.messages import (
     AlertMessage,
@@ -13,6 +15,7 @@ from wakeboard.alerts.rules.messages import (
     slack_body,
     webhook_body,
 )
+from wakeboard.alerts.rules.receivers import SERVICES
 
 LISBON = timezone(timedelta(hours=1))
 
@@ -65,3 +68,8 @@ def test_all_notifications_of_an_alert_belong_to_one_incident():
     assert opsgenie_request(opened)[1]["alias"] == key
     assert opsgenie_request(ended)[0] == f"/{key}/close?identifierType=alias"
     assert replace(opened, opened_at=opened.opened_at + timedelta(milliseconds=1)).key != key  # another installation's
+
+
+def test_every_service_is_documented():
+    section = (Path(__file__).parents[2] / "docs/alerts.md").read_text("utf-8").partition("\n| service | fields |\n")[2]
+    assert re.findall(r"^\| `(\w+)` \|", section.partition("\n\n")[0], re.MULTILINE) == list(SERVICES)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast, get_args
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, create_model, model_validator
 from pydantic.alias_generators import to_camel
 
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import refusal
 from wakeboard.text.name_patterns import SUBDOMAIN
-
-KINDS: Final = ("slack", "webhook", "email", "pagerduty", "opsgenie")
 
 _SECRET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
 _ADDRESS: Final = re.compile(r"[^\s@<>,;]{1,64}@[^\s@<>,;]{1,255}")
@@ -114,25 +112,27 @@ def _names_in(value: Any) -> Iterator[str]:
             yield from _names_in(part)
 
 
-class Receiver(Declared):
+Service: TypeAlias = Slack | Webhook | Email | PagerDuty | Opsgenie
+SERVICES: Final = {kind.__name__.lower(): kind for kind in get_args(Service)}
+_FIELDS: Final[dict[str, Any]] = {name: (kind | None, None) for name, kind in SERVICES.items()}
+_Services = create_model("_Services", __base__=Declared, **_FIELDS)
+
+
+class Receiver(_Services):
     """One receiver: its name, and exactly one service."""
 
     name: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(examples=["team"])
-    slack: Slack | None = None
-    webhook: Webhook | None = None
-    email: Email | None = None
-    pagerduty: PagerDuty | None = None
-    opsgenie: Opsgenie | None = None
 
     @property
-    def service(self) -> Slack | Webhook | Email | PagerDuty | Opsgenie:
+    def service(self) -> Service:
         """Its service."""
-        found = self.slack or self.webhook or self.email or self.pagerduty or self.opsgenie
-        assert found is not None, "the validator requires one"
-        return found
+        return self._services()[0]
+
+    def _services(self) -> list[Service]:
+        return [found for name in SERVICES if (found := getattr(self, name)) is not None]
 
     @model_validator(mode="after")
     def _has_one_service(self) -> Self:
-        if sum(getattr(self, kind) is not None for kind in KINDS) != 1:
-            raise refusal(f"{self.name} has no service or several; write exactly one of {', '.join(KINDS)}")
+        if len(self._services()) != 1:
+            raise refusal(f"{self.name} has no service or several; write exactly one of {', '.join(SERVICES)}")
         return self
