@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from wakeboard.kube.client import ApiClient
 from wakeboard.testing import FakeRun, Outcome
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
-from wakeboard_worker.builtin.jobs.api_client import ApiClient
 
 if TYPE_CHECKING:
     from tests.cluster.job_pool import Pool

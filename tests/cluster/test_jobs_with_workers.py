@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chaos.processes import Watcher, Worker
-from wakeboard_worker.builtin.jobs.api_client import ApiClient
+from wakeboard.kube.client import ApiClient
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from testbed.cluster.job_pods import make_job_account
 from tests.cluster.job_pool import Pool
 from wakeboard import testing
+from wakeboard.kube.client import ApiClient, ApiRefused, ApiUnavailable
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
 from wakeboard_worker.builtin.jobs import patient_requests
-from wakeboard_worker.builtin.jobs.api_client import ApiClient, ApiRefused, ApiUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -1,1 +1,1 @@
-"""Kubernetes: where its API server is, and who this pod is."""
+"""Kubernetes: where its API server is, requests to it, and the watch of a collection."""

@@ -4,8 +4,6 @@
     template.py          the Job of an attempt; its name
     observed.py          what the handler reads of a Job and of its pods
     outcomes.py          the result or the error of a Job that has ended
-    api_client.py        requests to the API server
-    watch.py             lists and watches one collection
     tracker.py           the Jobs and pods of this process, over one watch for each collection
     patient_requests.py  the requests of an attempt, which wait for an API server that is away
     cluster.py           what all attempts of a process share

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.engine.run import CANCELLED, SHUTDOWN, TIMED_OUT
 from wakeboard.errors import Snooze, TimedOut
+from wakeboard.kube.client import ApiRefused, ApiUnavailable
 from wakeboard.text.output_text import MAX_CHARACTERS, decode_output
 from wakeboard.text.redact import redact
-from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
 from wakeboard_worker.builtin.jobs.observed import observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import (
     CronJobMissing,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from wakeboard.jobs.queries import RunState
-    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+    from wakeboard.kube.client import ApiClient
     from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
     from wakeboard_worker.builtin.jobs.tracker import Tracker
 

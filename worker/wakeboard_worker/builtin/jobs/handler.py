@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.errors import Discard, WakeboardError
 from wakeboard.jobs.queries import JobRunStore
 from wakeboard.kube.api_server import SERVICE_ACCOUNT, ApiServer
+from wakeboard.kube.client import ApiClient
 from wakeboard.store.reconnecting import ReconnectingConnection
-from wakeboard_worker.builtin.jobs.api_client import ApiClient
 from wakeboard_worker.builtin.jobs.attempt import JobAttempt
 from wakeboard_worker.builtin.jobs.cluster import Cluster
 from wakeboard_worker.builtin.jobs.creation_rate import CreationRate

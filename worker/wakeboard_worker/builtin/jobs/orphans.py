@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard_worker.builtin.jobs.api_client import ApiRefused
+from wakeboard.kube.client import ApiRefused
 from wakeboard_worker.builtin.jobs.observed import observed_job
 from wakeboard_worker.builtin.jobs.template import job_name
 from wakeboard_worker.builtin.jobs.tracker import JOBS_API
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from wakeboard.jobs.queries import RunState
-    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+    from wakeboard.kube.client import ApiClient
     from wakeboard_worker.builtin.jobs.observed import ObservedJob
     from wakeboard_worker.builtin.jobs.tracker import Tracker
 

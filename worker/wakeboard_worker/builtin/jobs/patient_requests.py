@@ -1,8 +1,9 @@
 """Requests of one attempt to the API server. One that is away is waited for, and fails no attempt.
 
-Away are: no connection, no answer in time, 429, 5xx, and the refusals of a server that starts (api_client.py). Shortly
-before its timeout the attempt is given back, uncounted: the next one waits again, or adopts the Job. The step `API
-server away` shows what was wrong first. A server that is ready and answers 500 for ten seconds has refused the request.
+Away are: no connection, no answer in time, 429, 5xx, and the refusals of a server that starts (kube/client.py).
+Shortly before its timeout the attempt is given back, uncounted: the next one waits again, or adopts the Job. The step
+`API server away` shows what was wrong first. A server that is ready and answers 500 for ten seconds has refused the
+request.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard_worker.builtin.jobs.api_client import (
+from wakeboard.kube.client import (
     FORBIDDEN,
     READY,
     REQUEST_TIMEOUT_S,
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wakeboard.engine.run import Run
-    from wakeboard_worker.builtin.jobs.api_client import ApiClient
-    from wakeboard_worker.builtin.jobs.watch import Watch
+    from wakeboard.kube.client import ApiClient
+    from wakeboard.kube.watch import Watch
 
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 5.0
 ANSWER_WITHIN_S: Final = 10.0  # for a server that is ready, but answers with 500, as for a webhook without a server

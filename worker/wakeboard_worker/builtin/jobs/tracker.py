@@ -16,15 +16,15 @@ from contextlib import contextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.kube.watch import Watch
 from wakeboard_worker.builtin.jobs.observed import JOB_UID, ObservedJob, ObservedPod, observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import main_pod
 from wakeboard_worker.builtin.jobs.template import RUN_UUID
-from wakeboard_worker.builtin.jobs.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+    from wakeboard.kube.client import ApiClient
 
 ALL_NAMESPACES: Final = "*"
 JOBS_API: Final = "/apis/batch/v1"

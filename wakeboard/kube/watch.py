@@ -14,14 +14,14 @@ import random
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wakeboard_worker.builtin.jobs.api_client import GONE, UNSURE, ApiRefused, ApiUnavailable
+from wakeboard.kube.client import GONE, UNSURE, ApiRefused, ApiUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+    from wakeboard.kube.client import ApiClient
 
-log = logging.getLogger("wakeboard.jobs")
+log = logging.getLogger("wakeboard.kube")
 
 PAGE_SIZE: Final = 500
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 10.0
