@@ -15,9 +15,10 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.kube.client import ApiError
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.health import Health
-from wakeboard_operator.kube_client import Cluster, ListFailed, logged_in
+from wakeboard_operator.kube_client import Cluster, login
 from wakeboard_operator.leadership import Leadership, outages
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.reconciler import Reconciler
@@ -38,7 +39,7 @@ LEADERSHIP_POLL_S: Final = 0.2
 async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
     """Runs an operator until `stop` is set. Raises WakeboardError when a restart would help."""
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(logged_in(settings.namespaces, settings.source))
+        cluster = Cluster(await stack.enter_async_context(login()), settings.namespaces, settings.source)
         source = await _source_of(cluster, stop)
         if source is None:
             return
@@ -84,7 +85,7 @@ async def _source_of(cluster: Cluster, stop: asyncio.Event) -> str | None:
     while not stop.is_set():
         try:
             return await cluster.source()
-        except ListFailed as error:
+        except ApiError as error:
             log.warning("cannot read the uid of the cluster (or set WAKEBOARD_SOURCE): %s", error)
             with suppress(TimeoutError):
                 async with asyncio.timeout(2 * RETRY_S):

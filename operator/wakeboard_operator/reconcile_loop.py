@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from wakeboard_operator.kube_client import ListFailed
+from wakeboard.kube.client import NOT_FOUND, ApiError
 from wakeboard_operator.tracing import span
 
 if TYPE_CHECKING:
@@ -83,13 +83,14 @@ class ReconcileLoop:
         listed_at = await store.now()
         try:
             listing = await replica.cluster.listed()
-        except ListFailed as error:
+        except ApiError as error:
+            problem = f"the API server does not list jobschedules: {error}"
             if replica.leadership.problem is None:
-                log.warning("%s", error)
-            replica.leadership.problem = str(error)
+                log.warning("%s", problem)
+            replica.leadership.problem = problem
             replica.metrics.api_up.set(0)
             replica.supervisor.list_failed()
-            if error.reason == "missing":
+            if error.status == NOT_FOUND:
                 reconciler.missing.clear()
             return False
         with span("reconcile", {"wakeboard.schedules": len(listing.resources)}):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import secrets
 import signal
@@ -19,19 +18,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
-from kubernetes.aio import client
-
 from wakeboard.errors import WakeboardError
+from wakeboard.kube.client import NOT_FOUND, ApiError, ApiUnavailable
 from wakeboard.process.output import write_error, write_line
-from wakeboard_operator.kube_client import Cluster, ListFailed, login
+from wakeboard_operator.kube_client import Cluster, login
 from wakeboard_operator.resources import GROUP, KIND, OURS, PLURAL, VERSION, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wakeboard.kube.client import ApiClient
+
 POLL_S: Final = 1.0
-MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class SmokeTestFailed(WakeboardError):
@@ -96,12 +94,11 @@ def has_succeeded(resource: Resource) -> bool:
 class SmokeTest:
     """Creates, runs and deletes one schedule."""
 
-    def __init__(self, api: client.ApiClient, options: Options) -> None:
-        self._cluster = Cluster(api)
-        self._resources: Any = client.CustomObjectsApi(api)
-        self._options = options
+    def __init__(self, api: ApiClient, options: Options) -> None:
+        self._api, self._cluster, self._options = api, Cluster(api), options
         self._began = time.monotonic()
         self.name = f"wakeboard-smoke-test-{secrets.token_hex(3)}"
+        self._collection = f"/apis/{GROUP}/{VERSION}/namespaces/{options.namespace}/{PLURAL}"
 
     async def run(self) -> None:
         """Runs the test. Raises WakeboardError."""
@@ -125,17 +122,11 @@ class SmokeTest:
         }
         while True:
             try:
-                await self._resources.create_namespaced_custom_object(
-                    GROUP, VERSION, self._options.namespace, PLURAL, body
-                )
-            except client.ApiException as error:
-                if self._timed_out() or not _is_retryable(error):
-                    raise SmokeTestFailed(f"cannot create the schedule: {_failure_text(error)}") from error
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                if self._timed_out():
-                    raise SmokeTestFailed(
-                        f"the API server cannot be reached: {error or type(error).__name__}"
-                    ) from error
+                await self._api.request("POST", self._collection, body=body)
+            except ApiError as error:  # a new CRD is served only after some moments
+                is_retryable = isinstance(error, ApiUnavailable) or error.status == NOT_FOUND
+                if self._timed_out() or not is_retryable:
+                    raise SmokeTestFailed(f"cannot create the schedule: {error}") from error
             else:
                 return
             await asyncio.sleep(POLL_S)
@@ -144,16 +135,14 @@ class SmokeTest:
         """Call it after the operator has observed the schedule: a token in a new schedule is not executed."""
         body = {"metadata": {"annotations": {f"{OURS}run-now": "smoke-test"}}}
         try:
-            await self._resources.patch_namespaced_custom_object(
-                GROUP, VERSION, self._options.namespace, PLURAL, self.name, body, _content_type=MERGE_PATCH
-            )
-        except client.ApiException as error:
-            raise SmokeTestFailed(f"cannot request a run: {_failure_text(error)}") from error
+            await self._api.request("PATCH", f"{self._collection}/{self.name}", body=body)
+        except ApiError as error:
+            raise SmokeTestFailed(f"cannot request a run: {error}") from error
 
     async def _until(self, condition: Callable[[Resource], bool]) -> None:
         found: Resource | None = None
         while True:
-            with suppress(ListFailed):  # a short outage; the last answer counts
+            with suppress(ApiError):  # a short outage; the last answer counts
                 found = await self._cluster.read((self._options.namespace, self.name))
             if found is not None and condition(found):
                 return
@@ -163,10 +152,8 @@ class SmokeTest:
 
     async def _remove(self) -> None:
         try:
-            await self._resources.delete_namespaced_custom_object(
-                GROUP, VERSION, self._options.namespace, PLURAL, self.name
-            )
-        except (client.ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+            await self._api.request("DELETE", f"{self._collection}/{self.name}")
+        except ApiError as error:
             self._log(f"cannot delete the schedule: kubectl delete jobschedule {self.name} ({error})")
 
     def _timed_out(self) -> bool:
@@ -175,19 +162,6 @@ class SmokeTest:
     def _log(self, sentence: str) -> None:
         write_line(f"{time.monotonic() - self._began:5.1f} s  {sentence}")
         sys.stdout.flush()
-
-
-def _failure_text(refusal: Any) -> str:
-    """Returns the message of the API server. The client's exceptions have no types."""
-    try:
-        return str(json.loads(refusal.body)["message"])
-    except (KeyError, TypeError, ValueError):
-        return f"{refusal.status} {refusal.reason}"
-
-
-def _is_retryable(refusal: Any) -> bool:
-    """Whether a retry may help. The API server serves a new CRD only after some moments."""
-    return refusal.status in {404, 429, 500, 503}
 
 
 def parse(words: Sequence[str] | None = None) -> Options:

@@ -17,10 +17,10 @@ import time
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.kube.client import CONFLICT, NOT_FOUND, ApiError
 from wakeboard.views.queries.schedule_state import schedule_states
 from wakeboard_operator.event_budget import EventBudget
 from wakeboard_operator.events import events_between
-from wakeboard_operator.kube_client import ListFailed, WriteFailed
 from wakeboard_operator.problems import FOREIGN
 from wakeboard_operator.status import Owner, difference, next_change_at, status_of
 from wakeboard_operator.tracing import span
@@ -220,7 +220,7 @@ class StatusWriter:
         try:
             with span("PATCH jobschedules/status", _names(wanted.resource), is_request=True):
                 written = await self._cluster.patch_status(wanted.resource, document)
-        except WriteFailed as error:
+        except ApiError as error:
             await self._failed(wanted.known, error)
             return False
         self._metrics.status_writes.inc()
@@ -243,18 +243,18 @@ class StatusWriter:
                 return
             try:
                 await self._cluster.post_event(about, event.reason, event.message, wanted.at, warning=event.warning)
-            except WriteFailed as error:
+            except ApiError as error:
                 log.debug("cannot post an event of %s: %s", about.full_name, error)
 
-    async def _failed(self, known: CachedResource, error: WriteFailed) -> None:
+    async def _failed(self, known: CachedResource, error: ApiError) -> None:
         key = known.resource.key
-        if error.reason == "not found":
+        if error.status == NOT_FOUND:
             return
-        if error.reason == "conflict":
+        if error.status == CONFLICT:
             self._metrics.status_conflicts.inc()
             try:
                 fresh = await self._cluster.read(key)
-            except ListFailed:
+            except ApiError:
                 self._check_later(key, time.monotonic() + RETRY_S)
                 return
             if fresh is not None and not self._reconciler.observe_status_only(fresh):

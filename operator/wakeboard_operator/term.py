@@ -22,6 +22,7 @@ from wakeboard.alerts.rules.alert_rules import NO_RULES
 from wakeboard.declared.reloaded_file import ReloadedFile
 from wakeboard.engine.retention import Retention
 from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
+from wakeboard.kube.client import ApiError
 from wakeboard.limits.file import load_limit_file
 from wakeboard.limits.rules.declared_limits import NO_LIMITS
 from wakeboard.maintenance import MaintenanceLoop
@@ -32,13 +33,12 @@ from wakeboard.views.queries.health_checks import read_health_facts
 from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard.views.rules.health_conditions import NO_WORKER
 from wakeboard_operator.alert_deliveries import AlertDeliveries
-from wakeboard_operator.kube_client import ListFailed, WriteFailed
 from wakeboard_operator.leadership import outages
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S
 from wakeboard_operator.reconcile_loop import ReconcileLoop
 from wakeboard_operator.status_writer import StatusWriter
 from wakeboard_operator.wake_cleanup import not_started_in_time
-from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch
+from wakeboard_operator.worker_pods import EndedWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -109,7 +109,7 @@ class Term:
         if namespace and settings.watch_worker_pods:
             ended = EndedWorkers()
             works["terminations"] = lambda store: ended.report(store, replica.metrics.record_termination)
-            others.append(("worker pods", WorkerPodWatch(replica.cluster, namespace, ended).run()))
+            others.append(("worker pods", replica.cluster.watch_worker_pods(namespace, ended).run()))
         tasks = [asyncio.create_task(self._keep_running(name, work), name=name) for name, work in works.items()]
         return [*tasks, *(asyncio.create_task(work, name=name) for name, work in others)]
 
@@ -206,7 +206,7 @@ async def _report_no_worker(cluster: Cluster, at: datetime) -> None:
     log.warning("%s", NOT_SEEN)
     pod, namespace = os.environ.get("POD_NAME"), os.environ.get("POD_NAMESPACE")
     if pod and namespace:
-        with suppress(WriteFailed):
+        with suppress(ApiError):
             await cluster.post_pod_event(namespace, pod, "NoWorker", NOT_SEEN, at)
 
 
@@ -228,7 +228,7 @@ async def _clean_up_wakes(cluster: Cluster) -> None:
             for job in not_started_in_time(await cluster.worker_jobs(namespace), datetime.now(UTC)):
                 log.warning("deleted the Job %s/%s: its pod did not start in time", namespace, job.name)
                 await cluster.delete_job(namespace, job)
-        except (ListFailed, WriteFailed) as error:
+        except ApiError as error:
             if str(error) != logged:
                 log.warning("wake cleanup: %s", error)
             logged = str(error)

@@ -1,7 +1,6 @@
 """Reports worker processes that have ended, so that their runs are claimable at once and not after a lease.
 
-The leader lists the pods of the workers in its own namespace, then watches them from that version on. Bookmarks keep
-the version recent, and a version that is too old (410) leads to a new list. `terminations` decides which processes have
+The leader lists and watches the pods of the workers in its own namespace. `terminations` decides which processes have
 certainly ended. Each is reported once; after a restart of the operator once more, which changes nothing. A pod can end
 its own processes only: any process of a pod can write a termination message and name any worker in it, so a worker that
 registered with the uid of another pod is left alone.
@@ -17,22 +16,21 @@ import logging
 import time
 from collections import OrderedDict
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from wakeboard.kube.watch import Listener
 from wakeboard.text.humanize import counted
-from wakeboard_operator.kube_client import ListFailed
 from wakeboard_operator.terminations import terminations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wakeboard.schedules.leader_api import LeaderStore
-    from wakeboard_operator.kube_client import Cluster
     from wakeboard_operator.terminations import Termination
 
 log = logging.getLogger("wakeboard.operator")
 
-MIN_BACKOFF_S, MAX_BACKOFF_S = 1.0, 30.0
 RETRY_LOCKED_S: Final = 1.0
 MAX_RETRIES: Final = 60  # of a report that met locked runs: then their leases have expired, or soon will
 MAX_KNOWN: Final = 10_000  # reported processes that are remembered
@@ -40,7 +38,7 @@ MAX_KNOWN: Final = 10_000  # reported processes that are remembered
 _Key: TypeAlias = "tuple[int | None, str]"  # a worker or None, and the uid of the pod that said so
 
 
-class EndedWorkers:
+class EndedWorkers(Listener):
     """The terminations to report, and those that were seen before. Used in one event loop."""
 
     def __init__(self) -> None:
@@ -48,9 +46,13 @@ class EndedWorkers:
         self._known: OrderedDict[_Key, None] = OrderedDict()
         self._changed = asyncio.Event()
 
-    def add(self, pod: Mapping[str, Any]) -> None:
-        """Adds the processes of this pod that have certainly ended and were not seen before."""
-        for found in terminations(pod):
+    def read(self, item: Mapping[str, Any]) -> Iterable[Termination]:
+        """The processes of a pod that have certainly ended."""
+        return terminations(item)
+
+    def listed(self, items: Sequence[Iterable[Termination]]) -> None:
+        """Adds those of each pod that were not seen before."""
+        for found in chain.from_iterable(items):
             key = found.worker, found.pod_uid
             if key not in self._known:
                 self._known[key] = None
@@ -58,6 +60,10 @@ class EndedWorkers:
                 self._changed.set()
         while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
+
+    def changed(self, item: Mapping[str, Any], *, deleted: bool) -> None:  # noqa: ARG002
+        """Adds those of a pod, also of a deleted one: its last state says how it ended."""
+        self.listed([self.read(item)])
 
     async def report(self, store: LeaderStore, record: Callable[[str, int], None]) -> None:
         """Reports until cancelled. `record` gets the cause and the number of attempts that it ended.
@@ -86,41 +92,3 @@ def _log(found: Termination, runs: int) -> None:
     if runs:
         why = f"{found.cause}: {found.detail}" if found.detail else found.cause
         log.info("a worker of the pod %s was terminated (%s): took back %s", found.pod, why, counted(runs, "run"))
-
-
-class WorkerPodWatch:
-    """The watch of the workers' pods in a namespace."""
-
-    def __init__(self, cluster: Cluster, namespace: str, ended: EndedWorkers) -> None:
-        self._cluster, self._namespace, self._ended = cluster, namespace, ended
-        self._version = ""  # of the last list, event or bookmark; empty: list first
-        self._backoff_s = MIN_BACKOFF_S
-
-    async def run(self) -> None:
-        """Watches until cancelled. Logs a problem once, and tries again."""
-        logged = ""
-        while True:
-            began = time.monotonic()
-            try:
-                await self._watch()
-                logged = ""
-            except ListFailed as error:
-                if error.reason != "unavailable":
-                    self._version = ""
-                if str(error) != logged and error.reason != "expired":
-                    log.warning("ended workers are not noticed before their leases expire: %s", error)
-                logged = str(error)
-            if time.monotonic() - began < MIN_BACKOFF_S:
-                await asyncio.sleep(self._backoff_s)
-                self._backoff_s = min(MAX_BACKOFF_S, 2 * self._backoff_s)
-
-    async def _watch(self) -> None:
-        if not self._version:
-            pods, self._version = await self._cluster.worker_pods(self._namespace)
-            for pod in pods:
-                self._ended.add(pod)
-        async for event in self._cluster.watch_worker_pods(self._namespace, self._version):
-            self._version = event["object"]["metadata"]["resourceVersion"]
-            self._backoff_s = MIN_BACKOFF_S
-            if event["type"] != "BOOKMARK":
-                self._ended.add(event["object"])

@@ -8,7 +8,7 @@ import re
 import secrets
 import ssl
 import subprocess
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,10 +18,9 @@ from testbed.cluster.certificates import Authority, KeyPair
 from testbed.processes import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from kubernetes.aio.client import ApiClient
 
 TIMEOUT_S = 60.0  # seconds until a command or a call that does not end is a failure
 APPLIED = "fieldManager=kubectl&force=true&fieldValidation=Strict"
@@ -124,17 +123,6 @@ class Cluster:
             return self._request("GET", "/readyz")[0] == http.client.OK
         except (OSError, http.client.HTTPException):
             return False
-
-    @asynccontextmanager
-    async def client(self, kubeconfig: Path | None = None) -> AsyncGenerator[ApiClient]:
-        """A client of the package `kubernetes.aio`."""
-        from kubernetes.aio import config  # half a second, which most tests can do without
-
-        client = await config.new_client_from_config(  # pyright: ignore[reportUnknownMemberType] - theirs has no types
-            str(kubeconfig or self.admin), persist_config=False
-        )
-        async with client:
-            yield client
 
     def kubeconfig_of_user(self, user: str, groups: Iterable[str] = ()) -> Path:
         """A login, by certificate, as a user who may do what RBAC grants to the user and the groups: first, nothing."""

@@ -17,14 +17,14 @@ from testbed.cluster.node import Node
 from testbed.cluster.node_requirements import missing_requirements
 from testbed.cluster.shared_control_plane import shared_control_plane
 from tests.cluster.job_pool import Pool
+from wakeboard_operator.kube_client import login
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator
     from pathlib import Path
 
-    from kubernetes.aio.client import ApiClient
-
     from testbed.cluster.cluster import Cluster
+    from wakeboard.kube.client import ApiClient
 
 LONGEST_NAME = 40  # characters of a test's name in its namespace's
 
@@ -89,7 +89,7 @@ def crds(control_plane: Cluster) -> None:
 @pytest.fixture
 async def api(control_plane: Cluster) -> AsyncGenerator[ApiClient]:
     """The administrator's client of the shared API server."""
-    async with control_plane.client() as client:
+    async with login(control_plane.admin) as client:
         yield client
 
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.cluster.job_schedules import job_schedule, path
-from wakeboard_operator import kube_client
-from wakeboard_operator.kube_client import Cluster, ListFailed, WriteFailed
+from wakeboard.kube import client
+from wakeboard.kube.client import CONFLICT, FORBIDDEN, NOT_FOUND, ApiRefused
+from wakeboard_operator.kube_client import Cluster, login
 from wakeboard_operator.resources import Resource
 from wakeboard_operator.wake_cleanup import START_DEADLINE, not_started_in_time
 
 if TYPE_CHECKING:
-    from kubernetes.aio.client import ApiClient
-
     from testbed.cluster.cluster import Cluster as TestCluster
+    from wakeboard.kube.client import ApiClient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("crds")]
 
@@ -38,7 +38,7 @@ async def test_a_list_is_complete_whatever_the_size_of_a_page(
 ) -> None:
     for number in range(7):
         control_plane.call("POST", path(namespace), job_schedule(f"s{number}"))
-    monkeypatch.setattr(kube_client, "PAGE_SIZE", 3)
+    monkeypatch.setattr(client, "PAGE_SIZE", 3)
     listing = await cluster.listed()
     assert [each.name for each in listing.resources] == [f"s{number}" for number in range(7)]
     assert listing.resource_version.isdecimal()
@@ -51,9 +51,9 @@ async def test_a_status_is_written_for_the_version_that_it_was_computed_for(
     written = await cluster.patch_status(found, {"observedGeneration": 1, "dead": 2})
     assert written.status["dead"] == 2
     assert written.generation == found.generation
-    with pytest.raises(WriteFailed) as stale:
+    with pytest.raises(ApiRefused) as stale:
         await cluster.patch_status(found, {"dead": 3})
-    assert stale.value.reason == "conflict"
+    assert stale.value.status == CONFLICT
     again = await cluster.patch_status(written, {"dead": None})
     assert "dead" not in again.status
 
@@ -64,33 +64,33 @@ async def test_a_recreated_resource_is_another_one(
     found = await created(control_plane, cluster, namespace)
     control_plane.call("DELETE", path(namespace, "report"))
     assert await cluster.read(found.key) is None
-    with pytest.raises(WriteFailed) as gone:
+    with pytest.raises(ApiRefused) as gone:
         await cluster.patch_status(found, {"dead": 1})
-    assert gone.value.reason == "not found"
+    assert gone.value.status == NOT_FOUND
     await created(control_plane, cluster, namespace)
-    with pytest.raises(WriteFailed) as other:
+    with pytest.raises(ApiRefused) as other:
         await cluster.patch_status(found, {"dead": 1})
-    assert other.value.reason == "conflict"
+    assert other.value.status == CONFLICT
 
 
 async def test_an_invalid_status_is_refused_with_the_reason(
     control_plane: TestCluster, cluster: Cluster, namespace: str
 ) -> None:
     found = await created(control_plane, cluster, namespace)
-    with pytest.raises(WriteFailed, match="dead") as refused:
+    with pytest.raises(ApiRefused, match="dead") as refused:
         await cluster.patch_status(found, {"dead": -1})
-    assert refused.value.reason == "invalid"
+    assert refused.value.reason == "Invalid"
 
 
 async def test_a_list_without_the_right_is_refused_with_the_reason(control_plane: TestCluster, namespace: str) -> None:
-    async with control_plane.client(control_plane.kubeconfig_of_user("stranger")) as api:
-        with pytest.raises(ListFailed, match="forbidden") as refused:
+    async with login(control_plane.kubeconfig_of_user("stranger")) as api:
+        with pytest.raises(ApiRefused, match="forbidden") as refused:
             await Cluster(api, [namespace], "k8s:test").listed()
-        assert refused.value.reason == "forbidden"
+        assert refused.value.status == FORBIDDEN
         found = Resource(namespace, "report", "u", 1, "1", {}, {}, {})
-        with pytest.raises(WriteFailed) as unwritten:
+        with pytest.raises(ApiRefused) as unwritten:
             await Cluster(api, [namespace], "k8s:test").patch_status(found, {})
-        assert unwritten.value.reason == "forbidden"
+        assert unwritten.value.status == FORBIDDEN
 
 
 async def test_an_event_names_its_resource(control_plane: TestCluster, cluster: Cluster, namespace: str) -> None:
@@ -121,7 +121,7 @@ async def test_a_wake_whose_pod_cannot_start_is_deleted(
     in_a_minute = datetime.now(UTC) + timedelta(minutes=1)
     (late,) = not_started_in_time(await cluster.worker_jobs(namespace), in_a_minute)
     assert late.name == "late"
-    with pytest.raises(WriteFailed):
+    with pytest.raises(ApiRefused):
         await cluster.delete_job(namespace, late._replace(uid="another"))
     await cluster.delete_job(namespace, late)
     assert {job["metadata"]["name"] for job in await cluster.worker_jobs(namespace)} == {"patient", "other"}

@@ -14,7 +14,7 @@ from tests.operator.test_reconciler import ReconcilerHarness, reconciler_harness
 from wakeboard.store.connection import connect
 from wakeboard_operator import status_writer
 from wakeboard_operator.cache import ResourceCache
-from wakeboard_operator.kube_client import Cluster
+from wakeboard_operator.kube_client import Cluster, login
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.ownership import REPAIR_TIMEOUT_S
 from wakeboard_operator.reconciler import Reconciler
@@ -25,9 +25,8 @@ from wakeboard_operator.status_writer import StatusWriter
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from kubernetes.aio.client import ApiClient
-
     from testbed.cluster.cluster import Cluster as TestCluster
+    from wakeboard.kube.client import ApiClient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("crds")]
 
@@ -313,7 +312,7 @@ async def test_a_refused_condition_change_is_retried_though_its_counts_wait(
 ) -> None:
     monkeypatch.setattr(status_writer, "RETRY_S", 0.2)
     await leader.write()
-    async with control_plane.client(control_plane.kubeconfig_of_user("late")) as api:
+    async with login(control_plane.kubeconfig_of_user("late")) as api:
         leader.writer = leader.another_writer(Cluster(api, [leader.key[0]], "k8s:one"), min_interval_s=3600.0)
         await leader.change(ENQUEUE.format(run_at="now()"))
         await leader.change(NOTE)

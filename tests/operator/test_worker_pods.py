@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
-from kubernetes.aio import client
 
 from tests.maintenance.schedules import connected, rows
+from wakeboard.kube import api_server, client, watch
 from wakeboard.schedules.leader_api import OperatorStore, TerminatedRuns
-from wakeboard_operator import kube_client, worker_pods
+from wakeboard_operator import worker_pods
 from wakeboard_operator.kube_client import Cluster
-from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch
+from wakeboard_operator.worker_pods import EndedWorkers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -115,29 +115,28 @@ async def watching(server: ApiServer, store: Store) -> AsyncGenerator[None]:
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    configuration: Any = client.Configuration()
-    configuration.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    async with client.ApiClient(configuration) as api:
-        ended = EndedWorkers()
-        works = (
-            WorkerPodWatch(Cluster(api), "jobs", ended).run(),
-            ended.report(store, count),  # pyright: ignore[reportArgumentType]
-        )
-        tasks = [asyncio.create_task(work) for work in works]
-        try:
-            async with asyncio.timeout(30):
-                yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.gather(*tasks)
-            await runner.cleanup()
+    api = client.ApiClient(api_server.ApiServer(f"http://127.0.0.1:{runner.addresses[0][1]}"))
+    ended = EndedWorkers()
+    works = (
+        Cluster(api).watch_worker_pods("jobs", ended).run(),
+        ended.report(store, count),  # pyright: ignore[reportArgumentType]
+    )
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        async with asyncio.timeout(30):
+            yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks)
+        await api.close()
+        await runner.cleanup()
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_pods, "MIN_BACKOFF_S", 0.01)
+    monkeypatch.setattr(watch, "SHORTEST_WATCH_S", 0.01)
     monkeypatch.setattr(worker_pods, "RETRY_LOCKED_S", 0.01)
 
 
@@ -222,7 +221,7 @@ async def test_every_process_of_an_evicted_pod_is_reported() -> None:
 
 
 async def test_a_silent_watch_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kube_client, "WATCH_SILENCE_S", 0.2)
+    monkeypatch.setattr(client, "SILENT_STREAM_S", 0.2)
     server = ApiServer([listing("5")], [])
     async with watching(server, Store()):
         await server.wait(3)

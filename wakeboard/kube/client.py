@@ -1,7 +1,7 @@
-"""Requests to the API server, with the token of this pod's service account, which is read again once a minute.
+"""Requests to an API server, for workers, operators and boards, with aiohttp, which all of them have anyway.
 
-The worker has aiohttp anyway. The official client would add 21 MB and half a second to each process of the pool, for
-models that this handler does not use (docs/decisions/0025-jobs-are-followed-over-one-watch.md).
+The official client would add 21 MB and half a second to each process of a pool, for models that nobody here uses
+(docs/decisions/0025-jobs-are-followed-over-one-watch.md).
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from weakref import WeakSet
 import aiohttp
 
 from wakeboard import __version__
+from wakeboard.errors import WakeboardError
 from wakeboard.kube.api_server import ssl_context
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
     from pathlib import Path
 
@@ -32,10 +34,11 @@ REQUEST_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
 SILENT_STREAM_S: Final = 150.0  # a watch gets a bookmark each minute; after this time its connection is dead
 TOKEN_AGE_S: Final = 60.0
-MAX_CONNECTIONS: Final = 20  # for requests; watches have connections of their own
+MAX_CONNECTIONS: Final = 30  # for requests, as many as a board sends at once; watches have connections of their own
+PAGE_SIZE: Final = 500
 CLOSE_TIMEOUT_S: Final = 1.0
 UNAVAILABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
-UNAUTHORIZED, FORBIDDEN, SERVER_ERROR = 401, 403, 500
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, SERVER_ERROR = 401, 403, 404, 409, 500
 UNSURE: Final = frozenset({UNAUTHORIZED, FORBIDDEN, SERVER_ERROR})  # also what a server answers that is about to refuse
 READY: Final = 200
 CLOCKS_AGREE_S: Final = 5.0  # answers are dated in whole seconds, and take time
@@ -44,60 +47,89 @@ ERROR: Final = 400
 LONGEST_MESSAGE: Final = 1_000  # characters
 
 
-class ApiUnavailable(Exception):
-    """The API server gave no answer, or one that asks to try again: `status`, or 0 without an answer."""
+class ApiError(WakeboardError):
+    """A request failed. `status`: of HTTP, or 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status
         super().__init__(message)
 
 
-class ApiRefused(Exception):
-    """The API server refused the request. `status`: of HTTP; `reason`: its machine-readable reason."""
+class ApiUnavailable(ApiError):
+    """The API server gave no answer, or one that asks to try again."""
+
+
+class ApiRefused(ApiError):
+    """The API server refused the request. `reason`: its machine-readable reason."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
-        self.status, self.reason = status, reason
-        super().__init__(message)
+        self.reason = reason
+        super().__init__(message, status)
 
 
 class ApiClient:
-    """Requests to one API server, in one event loop. `token_file` None: no token, for tests."""
+    """Requests to one API server, in one event loop.
 
-    def __init__(self, server: ApiServer, token_file: Path | None) -> None:
-        self._server, self._token_file = server, token_file
-        self._token, self._token_read_at = "", float("-inf")
+    The token of a service account is read from `token_file` again once a minute. None: `authorization` is the header,
+    or each request brings a token. `context`: otherwise the server is trusted by its own authority.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        token_file: Path | None = None,
+        *,
+        agent: str = "wakeboard",
+        authorization: str = "",
+        context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        self._server, self._token_file, self._authorization = server, token_file, authorization
+        self._token_read_at = float("-inf")
         self._ahead_s = 0.0
         self._sockets: WeakSet[socket.socket] = WeakSet()
         timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
-        context = ssl_context(server.ca_file) if server.url.startswith("https:") else False
+        if context is None and server.url.startswith("https:"):
+            context = ssl_context(server.ca_file)
         self._sessions = [
             aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context, limit=limit, socket_factory=self._new_socket),
+                connector=aiohttp.TCPConnector(ssl=context or False, limit=limit, socket_factory=self._new_socket),
                 timeout=timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": f"wakeboard-jobs/{__version__}", "Accept": "application/json"},
+                headers={"User-Agent": f"{agent}/{__version__}", "Accept": "application/json"},
                 trust_env=False,
+                proxy=proxy,
             )
             for limit in (MAX_CONNECTIONS, 0)
         ]
 
     async def request(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, token: str | None = None
     ) -> dict[str, Any]:
         """The JSON answer. Raises ApiUnavailable and ApiRefused.
 
         An API server that starts refuses everything, because it has not read the roles yet. Such a refusal counts only
-        if the server says that it is ready, and refuses the request once more; else it is ApiUnavailable.
+        if the server says that it is ready, and refuses the request once more; else it is ApiUnavailable. The refusal
+        of a `token` that somebody has sent counts at once.
         """
         try:
-            return await self._request(method, path, query, body)
+            return await self._request(method, path, query, body, token)
         except ApiRefused as error:
-            if error.status not in (UNAUTHORIZED, FORBIDDEN):
+            if error.status not in (UNAUTHORIZED, FORBIDDEN) or token is not None:
                 raise
             self._token_read_at = float("-inf")  # it may have been replaced
             if await self.readiness() != READY:
                 raise ApiUnavailable(str(error), error.status) from None
         return await self._request(method, path, query, body)
+
+    async def pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
+        """The pages of a list, all of one resourceVersion. Raises as `request`."""
+        place: str | None = ""
+        while place is not None:
+            where = {"limit": str(PAGE_SIZE)} | ({"continue": place} if place else {})
+            page = await self.request("GET", path, {**(query or {}), **where})
+            yield page
+            place = page["metadata"].get("continue") or None
 
     def now(self) -> datetime:
         """The time of the API server, by which it dates what it creates. The clock of this machine may differ."""
@@ -117,9 +149,13 @@ class ApiClient:
         except ApiUnavailable:
             return 0
 
-    async def _request(self, method: str, path: str, query: Mapping[str, str] | None, body: Any) -> dict[str, Any]:
+    async def _request(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, token: str | None = None
+    ) -> dict[str, Any]:
         data = None if body is None else BytesIO(json.dumps(body).encode())  # aiohttp sends large bytes in one piece
-        headers = self._headers() | ({"Content-Type": "application/json"} if data else {})
+        headers = self._headers() if token is None else {"Authorization": f"Bearer {token}"}
+        if data:
+            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
         with _translating():
             async with self._sessions[0].request(
                 method, self._server.url + path, params=query, data=data, headers=headers
@@ -184,11 +220,11 @@ class ApiClient:
         now = time.monotonic()
         if self._token_file is not None and now - self._token_read_at > TOKEN_AGE_S:
             try:
-                self._token = self._token_file.read_text("utf-8").strip()
+                self._authorization = f"Bearer {self._token_file.read_text('utf-8').strip()}"
             except OSError as error:
                 raise ApiUnavailable(f"the token {self._token_file} cannot be read: {error.strerror}") from None
             self._token_read_at = now
-        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        return {"Authorization": self._authorization} if self._authorization else {}
 
 
 async def _documents(content: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]]:

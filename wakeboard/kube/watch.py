@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.kube")
 
-PAGE_SIZE: Final = 500
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 10.0
 MIN_WATCH_S, MAX_WATCH_S = 300, 600
 SHORTEST_WATCH_S: Final = 1.0
@@ -46,14 +45,16 @@ class Listener(Protocol):
 
 
 class Watch:
-    """Lists and watches `path`, with the selectors of `query`, until it is cancelled.
+    """Lists and watches `path`, with the selectors of `query`, until it is cancelled. `without`: what a problem means.
 
     `synced`: it has been listed. `lists`: how often. `version`: of the last event. `problem`: why it cannot be watched.
     `refused_since`: when the API server began to refuse it, `back_at`: when the last problem ended (time.monotonic()).
     """
 
-    def __init__(self, api: ApiClient, path: str, query: Mapping[str, str], listener: Listener) -> None:
-        self._api, self.path, self._query, self._listener = api, path, query, listener
+    def __init__(
+        self, api: ApiClient, path: str, query: Mapping[str, str], listener: Listener, without: str = ""
+    ) -> None:
+        self._api, self.path, self._query, self._listener, self._without = api, path, query, listener, without
         self.version = ""
         self._backoff_s = MIN_BACKOFF_S
         self.synced = asyncio.Event()
@@ -83,16 +84,10 @@ class Watch:
     async def _list(self) -> None:
         self._listener.listing()
         items: list[Any] = []
-        version, token = "", ""
-        while True:
-            page = await self._api.request(
-                "GET", self.path, {**self._query, "limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
-            )
+        version = ""
+        async for page in self._api.pages(self.path, self._query):
             items += map(self._listener.read, page["items"])
             version = page["metadata"]["resourceVersion"]
-            token = page["metadata"].get("continue")
-            if not token:
-                break
         self._listener.listed(items)
         self.version = version
         self.lists += 1
@@ -127,7 +122,7 @@ class Watch:
     def _note(self, error: Exception) -> None:
         problem = str(error) or type(error).__name__
         if not self.problem:
-            log.warning("%s cannot be watched: %s", self.path, problem)
+            log.warning("%s%s cannot be watched: %s", self._without, self.path, problem)
         self.problem = problem
         is_refused = not isinstance(error, ApiUnavailable) or error.status in UNSURE
         self.refused_since = min(self.refused_since, time.monotonic()) if is_refused else math.inf

@@ -85,7 +85,7 @@ class JobHandler:
     def _open(self) -> Cluster:
         if self.cluster is None:
             settings = self._settings
-            api = ApiClient(self._server, self._token_file)
+            api = ApiClient(self._server, self._token_file, agent="wakeboard-jobs")
             tracker = Tracker(api, self._namespaces)
             self.cluster = Cluster(
                 api,

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.kube.client import (
+    CONFLICT,
     FORBIDDEN,
     READY,
     REQUEST_TIMEOUT_S,
@@ -39,7 +40,6 @@ SYNC_WITHIN_S: Final = 30.0  # for the first list of a watch that the API server
 SYNC_CHECK_S: Final = 1.0
 AWAY_AFTER_S: Final = 5.0  # without an answer
 RESERVED_S: Final = 1.0  # before the timeout, to release the run
-CONFLICT: Final = 409
 NEVER: Final = float("inf")
 ANSWERING: Final = frozenset({READY, UNAUTHORIZED, FORBIDDEN})  # of /readyz
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.kube.watch import Watch
+from wakeboard.kube.watch import Listener, Watch
 from wakeboard_worker.builtin.jobs.observed import JOB_UID, ObservedJob, ObservedPod, observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import main_pod
 from wakeboard_worker.builtin.jobs.template import RUN_UUID
@@ -227,15 +227,12 @@ class _Jobs:
         self._tracker.job_changed(observed_job(item), deleted=deleted)
 
 
-class _Pods:
+class _Pods(Listener):
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
 
     def read(self, item: Mapping[str, Any]) -> ObservedPod | None:
         return observed_pod(item) if item["metadata"].get("labels", {}).get(JOB_UID) else None
-
-    def listing(self) -> None:
-        pass
 
     def listed(self, items: Sequence[ObservedPod | None]) -> None:
         for pod in items:
@@ -247,15 +244,12 @@ class _Pods:
             self._tracker.pod_changed(pod, deleted=deleted)
 
 
-class _Refusals:
+class _Refusals(Listener):
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
 
     def read(self, item: Mapping[str, Any]) -> tuple[str, str]:
         return str(item["involvedObject"].get("uid", "")), str(item.get("message", ""))
-
-    def listing(self) -> None:
-        pass
 
     def listed(self, items: Sequence[tuple[str, str]]) -> None:
         for uid, message in items:
