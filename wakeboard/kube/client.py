@@ -110,7 +110,7 @@ class ApiClient:
 
         An API server that starts refuses everything, because it has not read the roles yet. Such a refusal counts only
         if the server says that it is ready, and refuses the request once more; else it is ApiUnavailable. The refusal
-        of a `token` that somebody has sent counts at once.
+        of a `token` of another client counts at once.
         """
         try:
             return await self._request(method, path, query, body, token)

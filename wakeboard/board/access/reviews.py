@@ -15,12 +15,10 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
-
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.expiring_cache import ExpiringCache
 from wakeboard.errors import WakeboardError
-from wakeboard.kube.api_server import ssl_context
+from wakeboard.kube.client import UNAUTHORIZED, ApiClient, ApiError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -46,7 +44,7 @@ class Reviews:
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
-        self._session: aiohttp.ClientSession | None = None
+        self._client: ApiClient | None = None
         self._slots, self._unknown = asyncio.Semaphore(MAX_CONCURRENT), asyncio.Semaphore(MAX_UNKNOWN)
         self._waiting = 0  # unknown tokens
         self._users: ExpiringCache[str] = ExpiringCache(keep_s=KEEP_S, most=MAX_KEPT)
@@ -58,11 +56,10 @@ class Reviews:
         if (kept := self._users.get([token], time.monotonic())) is not None:
             return kept
         async with self._known_or_waiting(token) as slots:
-            status, answer = await self._post("/apis/authentication.k8s.io/v1/selfsubjectreviews", token, {}, slots)
-        if status == 401:  # noqa: PLR2004 - Unauthorized
+            path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+            answer = await self._post(path, token, {}, slots, "who has logged in")
+        if answer is None:
             return None
-        if status >= 300:  # noqa: PLR2004 - not a success
-            raise ReviewFailed(f"the API server answered {status} to the question who has logged in")
         self._known.keep([token], value=True, now=time.monotonic())
         return self._users.keep([token], str(answer["status"]["userInfo"]["username"]), time.monotonic())
 
@@ -80,16 +77,17 @@ class Reviews:
 
     async def close(self) -> None:
         """Closes the connections. A later review opens new ones."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def _review(self, kind: str, token: str, spec: Mapping[str, Any], key: Sequence[object]) -> bool:
         if (kept := self._answers.get(key, time.monotonic())) is not None:
             return kept
-        status, answer = await self._post(f"/apis/authorization.k8s.io/v1/{kind}", token, spec, self._slots)
-        if status >= 300:  # noqa: PLR2004 - not a success
-            raise ReviewFailed(f"the API server answered {status} to the question whether this is allowed")
+        question = "whether this is allowed"
+        answer = await self._post(f"/apis/authorization.k8s.io/v1/{kind}", token, spec, self._slots, question)
+        if answer is None:
+            raise ReviewFailed(f"the API server answered {UNAUTHORIZED} to the question {question}")
         return self._answers.keep(key, bool(answer["status"].get("allowed")), time.monotonic())
 
     @asynccontextmanager
@@ -106,25 +104,21 @@ class Reviews:
         finally:
             self._waiting -= 1
 
-    async def _post(self, path: str, token: str, spec: Mapping[str, Any], slots: asyncio.Semaphore) -> tuple[int, Any]:
-        """The status and body of the answer."""
-        headers = {"Authorization": f"Bearer {token}"}
+    async def _post(
+        self, path: str, token: str, spec: Mapping[str, Any], slots: asyncio.Semaphore, question: str
+    ) -> dict[str, Any] | None:
+        """The answer; None: the token is refused. Raises ReviewFailed."""
         try:
-            session = self._open_session()
-            async with (
-                asyncio.timeout(TIMEOUT_S),
-                slots,
-                session.post(self._server.url + path, json={"spec": spec}, headers=headers) as answer,
-            ):
-                return answer.status, await answer.json(content_type=None)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
-            raise ReviewFailed(f"the API server did not answer ({type(exc).__name__})") from exc
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(ssl=ssl_context(self._server.ca_file))
-            self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
-        return self._session
+            async with asyncio.timeout(TIMEOUT_S), slots:
+                self._client = self._client or ApiClient(self._server, agent="wakeboard-board")
+                return await self._client.request("POST", path, body={"spec": spec}, token=token)
+        except (ApiError, OSError, ValueError) as exc:  # OSError: TimeoutError, too
+            status = exc.status if isinstance(exc, ApiError) else 0
+            if status == UNAUTHORIZED:
+                return None
+            if status:
+                raise ReviewFailed(f"the API server answered {status} to the question {question}") from exc
+            raise ReviewFailed(f"the API server did not answer ({type(exc.__cause__ or exc).__name__})") from exc
 
 
 def attributes(permission: Permission, namespace: str | None) -> dict[str, str]:
