@@ -190,22 +190,17 @@ _BINNED: LiteralString = """
                  case measure when 'died' then count else 0 end
             from newest) as each
    group by 1, 2
-), durations as (
-  select at, name, array_agg(bucket order by bucket) as buckets, array_agg(count order by bucket) as counts
-    from (select at, name, bucket, sum(count)::bigint as count
-            from (select at, name, unnest(duration_buckets) as bucket, unnest(duration_counts) as count from binned
+), histograms as (
+  select at, name, measure, array_agg(bucket order by bucket) as buckets, array_agg(count order by bucket) as counts
+    from (select at, name, measure, bucket, sum(count)::bigint as count
+            from (select at, name, 'duration' as measure, unnest(duration_buckets) as bucket,
+                         unnest(duration_counts) as count from binned
                   union all
-                  select at, name, bucket, count from newest where measure = 'duration') as each
-           group by 1, 2, 3) as summed
-   group by 1, 2
-), lateness as (
-  select at, name, array_agg(bucket order by bucket) as buckets, array_agg(count order by bucket) as counts
-    from (select at, name, bucket, sum(count)::bigint as count
-            from (select at, name, unnest(lateness_buckets) as bucket, unnest(lateness_counts) as count from binned
+                  select at, name, 'lateness', unnest(lateness_buckets), unnest(lateness_counts) from binned
                   union all
-                  select at, name, bucket, count from newest where measure = 'lateness') as each
-           group by 1, 2, 3) as summed
-   group by 1, 2
+                  select at, name, measure, bucket, count from newest where bucket is not null) as each
+           group by 1, 2, 3, 4) as summed
+   group by 1, 2, 3
 )
 """
 
@@ -230,10 +225,13 @@ _SERIES: LiteralString = (
     _STORED
     + _BINNED
     + """
-select at, name, succeeded, cancelled, skipped, discarded, failed, timed_out, crashed, died,
-       durations.buckets as duration_buckets, durations.counts as duration_counts,
+select counts.*, durations.buckets as duration_buckets, durations.counts as duration_counts,
        lateness.buckets as lateness_buckets, lateness.counts as lateness_counts, null::timestamptz as until
-  from counts left join durations using (at, name) left join lateness using (at, name)
+  from counts
+  left join histograms as durations
+         on (durations.at, durations.name, durations.measure) = (counts.at, counts.name, 'duration')
+  left join histograms as lateness
+         on (lateness.at, lateness.name, lateness.measure) = (counts.at, counts.name, 'lateness')
 union all
 select null, null, 0, 0, 0, 0, 0, 0, 0, 0, null, null, null, null,
        case when has_present then statement_timestamp() else counted_until end
