@@ -83,9 +83,7 @@ async def test_a_rule_that_no_process_could_claim_is_not_measured(store: Mainten
         await require_measured(store, [rule_of(dead=1)])
 
 
-ROW: list[dict[str, Any]] = [
-    {"name": "rule", "severity": "info", "interval_s": 0, "definition": {"dead": 1}, "reports": True}
-]
+ROW: list[dict[str, Any]] = [{"name": "rule", "severity": "info", "interval_s": 0, "definition": {"dead": 1}}]
 
 
 async def test_an_evaluation_counts_that_ends_after_the_next_claim(store: MaintenanceStore):

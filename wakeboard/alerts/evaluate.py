@@ -133,7 +133,6 @@ def _row(rule: AlertRule) -> dict[str, object]:
         "severity": rule.severity,
         "interval_s": interval_s(definition),
         "definition": definition,
-        "reports": True,
     }
 
 

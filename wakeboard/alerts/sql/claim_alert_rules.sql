@@ -4,8 +4,7 @@
 -- claimed ones, with claimed_at, which `record_alert` requires, and the open alert of the rule if there is one. Never waits for the claim of
 -- another process.
 --
--- With `reports` (true) in a rule, the caller calls `record_measured_rules` if it can measure it. Other callers, of an older release, count as if
--- they could.
+-- The caller calls `record_measured_rules` with those that it can measure.
 --
 -- A rule that differs from the one that was evaluated last is kept as its other_definition: processes have different files.
 --
@@ -64,10 +63,10 @@ begin
        for no key update of known skip locked);
   update alert_rules as known
      set severity = rule.severity, definition = rule.definition, evaluated_at = present,
-         unmeasured_since = case when rule.reports then least(coalesce(known.unmeasured_since, present), present) end,
+         unmeasured_since = least(coalesce(known.unmeasured_since, present), present),
          other_definition = case when known.definition <> rule.definition then known.definition else known.other_definition end,
          other_at = case when known.definition <> rule.definition then known.evaluated_at else known.other_at end
-    from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb, reports boolean)
+    from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
    where known.name = rule.name and known.name = any (claimed);
   update alert_rules as known set other_definition = rule.definition, other_at = present      -- of a process that was too late to evaluate it
     from jsonb_to_recordset(rules) as rule (name text, definition jsonb)
