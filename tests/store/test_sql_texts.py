@@ -130,7 +130,7 @@ def test_lateness_is_the_same_expression_everywhere() -> None:
         *("overview.py", "health_checks.py", "finished_runs.py"),
     }
     alone = {name for name, text in EVERYWHERE.items() if re.search(r"- run_at\b|min\(run_at\)", text)}
-    assert alone == {"schedule_state.py", "schedule_list.py"}  # runs of schedules, which no application enqueues
+    assert alone == {"schedule_list.py"}  # runs of schedules, which no application enqueues
 
 
 def test_every_function_after_which_runs_may_be_dead_notes_their_ends() -> None:
