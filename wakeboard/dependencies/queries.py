@@ -116,15 +116,12 @@ select has.parent_name as has, lacks.parent_name as lacks, count(*) as count, ma
  limit 3
 """
 _AWAITED: LiteralString = """
-select edge.parent_id as id, coalesce(live.schedule, past.schedule, live.job_type, past.job_type) as name,
-       coalesce(live.status, past.status) as status
+select edge.parent_id as id, coalesce(run.schedule, run.job_type::text) as name,
+       case when run.status = 'dead' and run.finished_at > 'epoch' then 'discarded' else run.status::text end as status
   from wakeboard.run_dependencies as edge
-  left join lateral (select schedule, job_type::text, status::text from wakeboard.job_runs
-                      where id = edge.parent_id) as live on true
-  left join lateral (select schedule, job_type, case status when 'dead' then 'discarded' else status::text end as status
-                       from wakeboard.job_run_history where id = edge.parent_id limit 1) as past on true
+  left join lateral (select * from wakeboard.all_runs where id = edge.parent_id limit 1) as run on true
  where edge.run_id = %(id)s and not edge.succeeded
- order by live.status is distinct from 'dead', edge.place
+ order by run.dead_at is null, edge.place
  limit %(most)s
 """
 _NODES: LiteralString = f"""

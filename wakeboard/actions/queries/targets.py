@@ -43,13 +43,11 @@ class ScheduleTarget:
 
 
 _RUNS: LiteralString = """
-select id, status, job_type, schedule, split_part(schedule, '/', 1) as namespace
-  from (select id, status::text, job_type::text, schedule
-          from wakeboard.job_runs where id = any (%(ids)s)
-        union all
-        select id, case status when 'dead' then 'discarded' else status::text end, job_type::text, schedule
-          from wakeboard.job_run_history where id = any (%(ids)s)) as run
- where %(namespaces)s::text[] is null or split_part(schedule, '/', 1) = any (%(namespaces)s)
+select id, case when status = 'dead' and finished_at > 'epoch' then 'discarded' else status::text end as status,
+       job_type::text, schedule, split_part(schedule, '/', 1) as namespace
+  from wakeboard.all_runs
+ where id = any (%(ids)s)
+   and (%(namespaces)s::text[] is null or split_part(schedule, '/', 1) = any (%(namespaces)s))
  order by id
 """
 _SCHEDULES: LiteralString = """
@@ -61,12 +59,7 @@ select def.id, def.namespace, def.name, def.queue::text, def.removed_at is not n
  order by def.namespace, def.name, def.id
 """
 _INDENTED: LiteralString = "case when payload in ('{}', '[]') then payload::text else jsonb_pretty(payload) end"
-_RUN_PAYLOAD: LiteralString = f"""
-select {_INDENTED} from wakeboard.job_runs where id = %(id)s
-union all
-select {_INDENTED} from wakeboard.job_run_history where id = %(id)s
- limit 1
-"""
+_RUN_PAYLOAD: LiteralString = f"select {_INDENTED} from wakeboard.all_runs where id = %(id)s limit 1"
 _SCHEDULE_PAYLOAD: LiteralString = f"select {_INDENTED} from wakeboard.job_definitions where id = %(id)s"
 
 

@@ -111,21 +111,10 @@ union all
 select {PAST_COLUMNS} from wakeboard.job_run_history as run where run.id = any (%(ids)s)
  order by id desc
 """
-_PAYLOADS: LiteralString = """
-select id, payload::text from wakeboard.job_runs where id = any (%(ids)s)
-union all
-select id, payload::text from wakeboard.job_run_history where id = any (%(ids)s)
-"""
-_IDS_OF_UUIDS: LiteralString = """
-select uuid, id from wakeboard.job_runs where uuid = any (%(uuids)s)
-union all
-select uuid, id from wakeboard.job_run_history where uuid = any (%(uuids)s)
-"""
+_PAYLOADS: LiteralString = "select id, payload::text from wakeboard.all_runs where id = any (%(ids)s)"
+_IDS_OF_UUIDS: LiteralString = "select uuid, id from wakeboard.all_runs where uuid = any (%(uuids)s)"
 _IDS_BETWEEN: LiteralString = """
-select uuid, id from wakeboard.job_runs where uuid between %(first)s and %(last)s
-union all
-select uuid, id from wakeboard.job_run_history where uuid between %(first)s and %(last)s
- limit 10
+select uuid, id from wakeboard.all_runs where uuid between %(first)s and %(last)s limit 10
 """
 
 # Who paused a scope last. No row: the audit row is older than its retention.

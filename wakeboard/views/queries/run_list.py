@@ -236,8 +236,11 @@ select newest.finished_at
 """
 
 
-_DEAD: LiteralString = "run.dead_at is not null"
-_FAILED: LiteralString = "run.failed_at is not null and run.dead_at is null"
+# The parts of live runs that have an index of their own: the time that orders it, and its predicate.
+_TIMED: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
+    "dead": ("run.dead_at", "run.dead_at is not null"),
+    "failed": ("run.failed_at", "run.failed_at is not null and run.dead_at is null"),
+}
 
 
 def _timed_query(moment: LiteralString, rows: LiteralString, order: LiteralString) -> LiteralString:
@@ -349,14 +352,8 @@ class RunList:
         if part == "past":
             query, bound_query = _schedule_past_query(order), _schedule_past_bound_query(order)
             searched = max(1, searched // 3 // max(1, len(self.definitions or ())))  # their rows are far apart
-        elif part == "dead":
-            query, bound_query = (
-                _timed_query("run.dead_at", _DEAD, order),
-                _timed_bound_query("run.dead_at", _DEAD, order),
-            )
         else:
-            query = _timed_query("run.failed_at", _FAILED, order)
-            bound_query = _timed_bound_query("run.failed_at", _FAILED, order)
+            query, bound_query = _timed_query(*_TIMED[part], order), _timed_bound_query(*_TIMED[part], order)
         if high.id == _FIRST_ID:  # all runs of that time were examined
             high = Position(part, high.moment - _MICROSECOND, LARGEST_ID)
         if low.id == LARGEST_ID:

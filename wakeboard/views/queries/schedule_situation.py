@@ -5,9 +5,10 @@ Each read is bounded and walks an index, however many runs there are. Needs SELE
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from psycopg.rows import class_row, dict_row
+from psycopg.rows import dict_row
 
 from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE, read_parents, read_unmatched_ticks
 from wakeboard.store.statements import read
@@ -57,21 +58,10 @@ select count(*) as waiting_ticks, min(scheduled_for) as oldest_waiting_tick
          where waits_for = 'ticks' and definition_id = %(id)s limit %(most)s) as tick
 """
 PAST_RUNS: LiteralString = """
-select id, case status when 'dead' then 'discarded' else status::text end as status, finished_at
-  from (select id, status, finished_at from wakeboard.job_run_history
-         where definition_id = %(id)s order by finished_at desc limit %(recent)s) as run
- where status <> 'skipped'
- order by finished_at desc
- limit 1
-"""
-SKIPPED: LiteralString = """
-select scheduled_for, skipped_until as until, coalesce(skipped_count, 1) as count, reason
-  from (select status, scheduled_for, skipped_until, skipped_count, reason, finished_at
-          from wakeboard.job_run_history
-         where definition_id = %(id)s order by finished_at desc limit %(recent)s) as run
- where status = 'skipped'
- order by finished_at desc
- limit %(most)s
+select id, case status when 'dead' then 'discarded' else status::text end as status, finished_at, scheduled_for,
+       skipped_until as until, coalesce(skipped_count, 1) as count, reason
+  from wakeboard.job_run_history
+ where definition_id = %(id)s order by finished_at desc limit %(recent)s
 """
 
 
@@ -84,9 +74,9 @@ async def read_schedule_situation(conn: psycopg.AsyncConnection[Any], definition
     key = row["queue"], row["job_type"]
     meant = {} if row["type_served"] else await meant_job_types(conn, [key])
     live = {"id": definition_id, "shown": IDS_SHOWN, "most": _MOST_RUNS}
-    past = {"id": definition_id, "recent": _RECENT, "most": _MOST_SKIPPED}
-    ended = await read(conn, dict_row, PAST_RUNS, past)
-    last: dict[str, Any] = ended[0] if ended else {}
+    past = await read(conn, dict_row, PAST_RUNS, {"id": definition_id, "recent": _RECENT})
+    last: dict[str, Any] = next((run for run in past if run["status"] != "skipped"), {})
+    skipped = [run for run in past if run["status"] == "skipped"][:_MOST_SKIPPED]
     return ScheduleSituation(
         **row,
         type_meant=meant.get(key),
@@ -95,7 +85,7 @@ async def read_schedule_situation(conn: psycopg.AsyncConnection[Any], definition
         last_id=last.get("id"),
         last_status=last.get("status"),
         last_finished_at=last.get("finished_at"),
-        skipped=await read(conn, class_row(SkippedTicks), SKIPPED, past),
+        skipped=[SkippedTicks(**{each.name: run[each.name] for each in fields(SkippedTicks)}) for run in skipped],
         pauses=await read_pauses(conn, row["queue"], definition_id),
         parents=await read_parents(conn, [definition_id]),
         unmatched=await read_unmatched_ticks(conn, definition_id),
