@@ -210,7 +210,7 @@ async def test_the_page_of_an_error_says_what_is_wrong(client: Client):
 
 
 async def test_the_overview_does_not_promise_ticks_of_a_paused_schedule(client: Client, store: Store):
-    paused, active = store.schedule("shop/paused"), store.schedule("shop/active")
+    paused, active = store.timed_schedule("shop/paused", "@hourly"), store.timed_schedule("shop/active", "@hourly")
     store.rows("update job_definitions set next_run_at = now() + interval '1 hour' returning 1")
     store.rows("select pause(%s, 'maintenance')", f"schedule:{paused}")
 

@@ -41,8 +41,9 @@ async def test_schedules_queues_and_delays_of_other_namespaces_are_hidden(databa
 async def test_pools_that_serve_no_visible_queue_are_hidden(database: str, client: Client, store: Store):
     store.schedule("shop/a")
     for number, (pool, queue) in enumerate([("counter", "default"), ("safe", "vault")], 1):
-        values = (number, pool, pool, [queue])
-        store.rows("insert into workers values (%s, %s, %s, '', '', %s, 4, 60) returning 1", *values)
+        columns = "worker_id, name, pool, queues, capacity, lease_s"
+        row = (number, pool, pool, [queue])
+        store.rows(f"insert into workers ({columns}) values (%s, %s, %s, %s, 4, 60) returning 1", *row)
     ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
 
     own = (await ada.get("/")).words
