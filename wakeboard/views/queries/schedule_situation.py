@@ -75,7 +75,7 @@ async def read_schedule_situation(conn: psycopg.AsyncConnection[Any], definition
     meant = {} if row["type_served"] else await meant_job_types(conn, [key])
     live = {"id": definition_id, "shown": IDS_SHOWN, "most": _MOST_RUNS}
     past = await read(conn, dict_row, PAST_RUNS, {"id": definition_id, "recent": _RECENT})
-    last: dict[str, Any] = next((run for run in past if run["status"] != "skipped"), {})
+    last = next((run for run in past if run["status"] != "skipped"), dict[str, Any]())
     skipped = [run for run in past if run["status"] == "skipped"][:_MOST_SKIPPED]
     return ScheduleSituation(
         **row,
