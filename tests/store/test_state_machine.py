@@ -85,7 +85,7 @@ WRONG: Final = (
         EPOCHS,
     ),
     ("enqueue_due_ticks", "perform require_read_committed('enqueue_due_ticks');", "", LEVELS),
-    ("enqueue_due_ticks", "> statement_timestamp() + interval '1 minute' then", "> 'infinity' then", FORGED),
+    ("enqueue_due_ticks", "> statement_timestamp() + interval '1 minute'\n", "> 'infinity'\n", FORGED),
 )
 
 
