@@ -40,7 +40,7 @@ def test_the_mounted_alert_rules_are_valid_and_those_of_the_values(tmp_path: Pat
     file.write_text(named(documents, "ConfigMap", "wakeboard-alerts")["data"]["alerts.yaml"])
     spec = load_alert_file(file)
     assert [rule.name for rule in spec.rules] == ["billing-fails", "backlog"]
-    assert spec.rules[1].backlog == 100_000
+    assert spec.rules[1].limit == 100_000
     assert [receiver.name for receiver in spec.receivers] == ["team"]
     assert spec.heartbeats[0].url == "https://watch.example.com/ping?a={{.b}}"
     assert spec.quiet_hours is not None
