@@ -29,7 +29,7 @@ COUNT_LIMIT: Final = 10_000  # limited and dead runs
 class LiveCounts:
     """Live runs. `at_least`: a count reached its bound, so there may be more. Dead runs are not counted here.
 
-    `due`: queued and due, not limited by a key. `waiting_for_slot`: queued with a limit key. `later`: queued and not
+    `due`: queued and due, not limited by a key. `waiting_for_slot`: queued with a shared key. `later`: queued and not
     yet due. `failed`: waiting for the next attempt.
     """
 
@@ -98,7 +98,8 @@ _COUNTS: LiteralString = f"""
       order by run_at, id
       limit %(scan_limit)s) as run
 ), limited as (
-  select {DUE_SINCE} as due_since from wakeboard.job_runs as run
+  select {DUE_SINCE} as due_since, strpos(coalesce(shared_limit_key, limit_key)::text, ':') = 0 as is_shared
+    from wakeboard.job_runs as run
    where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
      and run_at <= statement_timestamp() and {_VISIBLE}
    limit %(count_limit)s
@@ -116,7 +117,7 @@ select statement_timestamp() as now,
          + (select count(*) from quarantined where locked_by <> 0) as running,
        count(*) filter (where status = 'failed') as failed,
        count(*) filter (where status = 'queued' and run_at > statement_timestamp()) as later,
-       (select count(*) from limited) as waiting_for_slot,
+       (select count(*) from limited where is_shared) as waiting_for_slot,
        (select count(*) from quarantined where locked_by = 0) as quarantined,
        coalesce(bool_or(read = %(scan_limit)s), false) or (select count(*) from limited) = %(count_limit)s as at_least
   from scanned as run

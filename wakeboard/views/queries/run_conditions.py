@@ -56,12 +56,11 @@ _TERMS: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
         "(run.error_type || ': ' || coalesce(run.last_error, '') ilike any ({})) is not true",
     ),
 }
-_LIMIT: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
-    "live": (
-        "(coalesce(run.shared_limit_key, run.limit_key) like any ({}))",
-        "(coalesce(run.shared_limit_key, run.limit_key) like any ({})) is not true",
-    ),
-    "past": ("(run.limit_key like any ({}))", "(run.limit_key like any ({})) is not true"),
+# Without the keys of one schedule or backfill, which have a colon.
+_LIMIT: Final[dict[str, LiteralString]] = {
+    "live": "(coalesce(run.shared_limit_key, run.limit_key) like any ({})"
+    " and strpos(coalesce(run.shared_limit_key, run.limit_key)::text, ':') = 0)",
+    "past": "(run.limit_key like any ({}) and strpos(run.limit_key::text, ':') = 0)",
 }
 # Objects and lists never match as a whole: their text may hold values that are masked.
 _PAYLOAD: LiteralString = (
@@ -131,7 +130,7 @@ def _add_term(made: Conditions, term: Term, table: Table, now: datetime) -> None
         case "until":
             made.add(_UNTIL[table], moment)
         case "limit":
-            made.add(_LIMIT[table][term.negated], patterns(term))
+            made.add(_LIMIT[table] + " is not true" if term.negated else _LIMIT[table], patterns(term))
         case "id" | "generation" | "priority" | "attempts":
             made.add(_TERMS[term.qualifier][term.negated], [int(value.text) for value in term.values])
         case "trigger":
