@@ -39,7 +39,7 @@ class Problem:
     """One problem. `path` and `parameters`: the page with what is concerned, inside the board.
 
     `command`: what to type against it. `alert`: the open alert that is about it. `dead`: it is about dead runs, which
-    have one colour on all pages.
+    have one colour on all pages. `count`: how many problems it stands for; 0: an alert that is counted is about it.
     """
 
     severity: Severity
@@ -49,6 +49,7 @@ class Problem:
     command: str = ""
     alert: str = ""
     dead: bool = False
+    count: int = 1
 
     @property
     def colour(self) -> Severity:
@@ -115,7 +116,7 @@ def _alerts(situation: Situation) -> Iterator[Problem]:
         names = ", ".join(map(one_line, alerts.names))
         more = f" and {counted(alerts.open - len(alerts.names), 'other')}" if alerts.open > len(alerts.names) else ""
         text = f"{counted(alerts.open, 'alert')} open: {names}{more}."
-    yield Problem(severity=health.OPEN_ALERTS[alerts.severity], text=text, path="/alerts")
+    yield Problem(severity=health.OPEN_ALERTS[alerts.severity], text=text, path="/alerts", count=alerts.open)
 
 
 def _is_about_dead(alerts: AlertCounts) -> bool:
@@ -218,11 +219,14 @@ def _due(situation: Situation) -> Iterator[Problem]:
 def _dead(situation: Situation) -> Iterator[Problem]:
     alerts = situation.alerts
     alert = ", ".join(map(one_line, alerts.of_all_dead)) if alerts else ""
+    count = 0 if alert and alerts and not _is_about_dead(alerts) else 1
 
     def problem(newest: datetime, text: str, query: str) -> Problem:
         lasting = health.DEAD_RUNS.severity_after(situation.now - newest) or health.DEAD_RUNS.severity
         severity = health.OPEN_ALERTS[alerts.severity] if alerts and _is_about_dead(alerts) else lasting
-        return Problem(severity=severity, text=text, path="/runs", parameters={"q": query}, alert=alert, dead=True)
+        return Problem(
+            severity=severity, text=text, path="/runs", parameters={"q": query}, alert=alert, dead=True, count=count
+        )
 
     for group in situation.dead[:MAX_GROUPS]:
         newest = relative(group.newest, situation.now)
