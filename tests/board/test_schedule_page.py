@@ -72,7 +72,7 @@ async def test_a_viewer_in_another_zone_reads_both_times(database: str, board: s
     shown = await rows.first.locator("board-time").first.evaluate("each => each.shadowRoot.textContent")
     assert "Sun 2027-03-28 02:00" in await rows.first.inner_text()
     assert "moved from 01:30, which does not exist on 2027-03-28" in await rows.first.inner_text()
-    assert shown == "Sun, 28 Mar 2027, 10:00"
+    assert shown == "Sun 2027-03-28 10:00"
     assert "Mon 2027-03-29 01:30" in await rows.nth(1).inner_text()
     await context.close()
 
@@ -184,6 +184,37 @@ def test_the_page_says_what_holds_the_schedule(database: str, board: str):
     assert "none of these ticks becomes a run" in text
     assert "its source file:other no longer declares it" in get(board, f"/schedules/{other}").text
     assert get(board, f"/schedules/{number}").status == 200
+
+
+def test_a_run_that_waits_for_its_own_schedule_waits_for_no_limit(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", concurrency_policy="Forbid")
+        schedules.conn.execute("select wakeboard.run_now(%s, reason => 'a test', actor => 'ana')", (number,))
+
+    assert "0 wait for a limit" in get(board, "/").text
+    assert "billing/job" not in get(board, "/runs?q=limit:*").text
+    assert "billing/job" in get(board, "/runs?q=-limit:*").text
+
+
+def test_dead_runs_are_shown_newest_first_with_error_and_duration(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job")
+        for minutes in (9, 5):
+            schedules.conn.execute("select wakeboard.run_now(%s, reason => 'a test', actor => 'ana')", (number,))
+            schedules.conn.execute("set session_replication_role = replica")
+            schedules.conn.execute(
+                "update wakeboard.job_runs set status = 'dead', started_at = now() - %(ago)s - interval '2 s',"
+                " failed_at = now() - %(ago)s, dead_at = now() - %(ago)s, error_type = 'Discard', last_error = 'never'"
+                " where dead_at is null",
+                {"ago": timedelta(minutes=minutes)},
+            )
+            schedules.conn.execute("set session_replication_role = origin")
+
+    page = get(board, f"/schedules/{number}")
+
+    newest, oldest = page.all(r'<td><a href="/runs/(\d+)">')
+    assert int(newest) > int(oldest)
+    assert "Discard: never 2.0 s" in page.text
 
 
 def test_a_schedule_that_cannot_be_computed_still_has_a_page(database: str, board: str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.backfills.queries import backfills
@@ -70,10 +70,9 @@ SHOWN_ELSEWHERE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run in the history. `duration`: of its last attempt. `share`: of the longest one shown, from 0 to 100."""
+    """A run in the history. `share`: its duration as a part of the longest one shown, from 0 to 100."""
 
     run: RunRow
-    duration: timedelta | None
     share: float
 
 
@@ -264,15 +263,8 @@ def _facts(situation: ScheduleSituation, *, with_counts: bool) -> list[Fact]:
 
 
 def _with_durations(runs: list[RunRow]) -> list[PastRun]:
-    durations = [
-        max(run.finished_at - run.started_at, timedelta()) if run.started_at and run.finished_at else None
-        for run in runs
-    ]
-    longest = max((duration for duration in durations if duration), default=None)
-    return [
-        PastRun(run, duration, round(100 * (duration / longest), 1) if duration and longest else 0.0)
-        for run, duration in zip(runs, durations, strict=True)
-    ]
+    longest = max((run.duration for run in runs if run.duration), default=None)
+    return [PastRun(run, round(100 * (run.duration / longest), 1) if run.duration and longest else 0.0) for run in runs]
 
 
 def _ticks(row: dict[str, Any], starts: datetime) -> tuple[UpcomingTicks | None, str]:

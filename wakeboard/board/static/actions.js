@@ -89,7 +89,6 @@
     if (shown) shown.textContent = chosen ? `${chosen} selected` : "";
     const whole = document.getElementById("select-page");
     if (whole) {
-      whole.hidden = !all.length;
       whole.checked = chosen > 0 && chosen === all.length;
       whole.indeterminate = chosen > 0 && chosen < all.length;
     }

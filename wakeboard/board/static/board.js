@@ -6,9 +6,8 @@
 
 // <board-time datetime="…Z" [relative] [short]>: the element keeps the server's text in UTC, and shows the viewer's zone in its
 // shadow. A morph replaces the text and never the shadow.
-const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-const minute = { weekday: "short", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
-const [short, shortWithYear] = [minute, { ...minute, year: "numeric" }].map((parts) => new Intl.DateTimeFormat(undefined, parts));
+const absolute = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" }); // 2026-11-27 07:36:15
+const weekday = new Intl.DateTimeFormat("en", { weekday: "short" });
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function distance(seconds) {
@@ -23,7 +22,7 @@ function distance(seconds) {
 }
 
 function brief(moment) {
-  return (moment.getFullYear() === new Date().getFullYear() ? short : shortWithYear).format(moment);
+  return `${weekday.format(moment)} ${absolute.format(moment).slice(0, -3)}`;
 }
 
 class BoardTime extends HTMLElement {
@@ -53,7 +52,7 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 function axisLabel(moment, form) {
   const time = clock.format(moment);
   if (form === "hour") return time;
-  const day = moment.toLocaleDateString(undefined, { weekday: "short" });
+  const day = weekday.format(moment);
   return time === "00:00" ? `${day} ${moment.getDate()}` : `${day} ${time}`;
 }
 

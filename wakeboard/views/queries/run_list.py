@@ -81,14 +81,6 @@ class ListedRun(RunRow):
 
     moment: datetime
 
-    @property
-    def duration(self) -> timedelta | None:
-        """How long its last attempt took; None: it has none, or it is running."""
-        ended = self.finished_at or self.failed_at
-        if self.started_at is None or ended is None or ended < self.started_at or self.status == "running":
-            return None
-        return ended - self.started_at
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:

@@ -61,7 +61,7 @@ _BY_NAME: LiteralString = (
 _LIVE_RUNS: LiteralString = f"""
 select {LIVE_COLUMNS}
   from (select * from wakeboard.job_runs where definition_id = %(id)s limit 1000) as run
- order by (run.status <> 'queued') desc, run.run_at, run.id
+ order by run.status = 'queued', run.dead_at desc nulls first, run.run_at, run.id
  limit %(count)s
 """
 _PAST_RUNS: LiteralString = f"""
@@ -114,7 +114,7 @@ async def schedules_named(
 
 
 async def live_runs(conn: psycopg.AsyncConnection[Any], definition_id: int, count: int) -> list[RunRow]:
-    """Of a thousand live runs of a schedule, first those that have started, then the queued ones that are due first."""
+    """Of a thousand live runs of a schedule, started ones, dead ones (newest first), then queued ones."""
     return await read(conn, class_row(RunRow), _LIVE_RUNS, {"id": definition_id, "count": count})
 
 

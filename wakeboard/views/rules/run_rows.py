@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from uuid import UUID
 
 
@@ -50,6 +50,14 @@ class RunRow:
     def due_since(self) -> datetime:
         """Since when it has been due; DUE_SINCE of views/queries/listings.py is the same in SQL."""
         return self.run_at if self.trigger == "tick" else max(self.run_at, self.created_at)
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long its last attempt took; None: it has none, or it is running."""
+        ended = self.finished_at or self.failed_at
+        if self.started_at is None or ended is None or ended < self.started_at or self.status == "running":
+            return None
+        return ended - self.started_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
