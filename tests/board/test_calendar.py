@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.board.schedules import get, schedules_in
-from tests.rules.moments import zone_info, zones
+from tests.ticks.moments import zone_info, zones
 from wakeboard.board.pages.calendar_days import segments_of
 from wakeboard.board.pages.calendar_grid import level_of
 from wakeboard.ticks.cron_parser import parse_cron

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.rules.import_examples import cron_job
+from tests.imports.import_examples import cron_job
 from wakeboard.local.worker_settings import read_env_file
 from wakeboard.manifests import load_folder
 

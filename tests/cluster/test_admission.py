@@ -15,8 +15,8 @@ from testbed.cluster.cluster import Refused
 from testbed.cluster.job_schedules import job_schedule, refusals
 from testbed.processes import wait_for
 from tests.chart.rendering import rendered
-from tests.rules.cel_rules import admitted
-from tests.rules.cron_expressions import cron_lines, loose_lines
+from tests.schedules.cel_rules import admitted
+from tests.ticks.cron_expressions import cron_lines, loose_lines
 from tools.generated import ROOT
 from wakeboard.errors import InvalidSchedule
 from wakeboard.schedules.rules.admission_rules import RULES

@@ -20,7 +20,7 @@ from testbed.cluster.binaries import find_program
 from testbed.cluster.cluster import Refused
 from testbed.cluster.operators import Environment, Operator
 from testbed.processes import wait_for
-from tests.rules.import_examples import cron_job
+from tests.imports.import_examples import cron_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.cluster.cluster import Refused
 from testbed.cluster.job_schedules import job_schedule, path
-from tests.rules.test_job_schedule import FULL
+from tests.schedules.test_job_schedule import FULL
 from wakeboard.schedules.rules.job_schedule import load_job_schedule, spec_hash
 from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.maintenance.schedules import connected, rows, until
+from tests.schedules.schedules import connected, rows, until
 from tests.worker.http_receiver import receiving
 from wakeboard.alerts.evaluate import enqueue_heartbeats, evaluate_alerts
 from wakeboard.alerts.file import load_alert_file

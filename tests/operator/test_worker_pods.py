@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from tests.maintenance.schedules import connected, rows
+from tests.schedules.schedules import connected, rows
 from wakeboard.kube import api_server, client, watch
 from wakeboard.schedules.leader_api import OperatorStore, TerminatedRuns
 from wakeboard_operator import worker_pods

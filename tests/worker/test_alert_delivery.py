@@ -15,7 +15,7 @@ import yaml
 from aiosmtpd.smtp import SMTP, AuthResult
 
 from testbed.cluster.certificates import Authority
-from tests.maintenance.schedules import connected, rows
+from tests.schedules.schedules import connected, rows
 from wakeboard.alerts import sender as alert_sender
 from wakeboard.alerts.evaluate import enqueue_heartbeats, evaluate_alerts
 from wakeboard.alerts.file import load_alert_file

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import yaml
 
-from tests.maintenance.schedules import MISFIRE_GRACE, connected
+from tests.schedules.schedules import MISFIRE_GRACE, connected
 from wakeboard.schedules.desired_schedule import desired_from_files
 from wakeboard.schedules.rules.job_schedule import load_job_schedule
 from wakeboard.schedules.sync import sync

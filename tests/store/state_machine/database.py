@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.maintenance.schedules import declared, hourly, put
+from tests.schedules.schedules import declared, hourly, put
 from tests.store.sql_clients import SqlClient
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES
 from wakeboard.engine.maintenance_api import MaintenanceStore

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.maintenance.schedules import MISFIRE_GRACE
+from tests.schedules.schedules import MISFIRE_GRACE
 from tests.store.sql_clients import Lease
 from tests.store.state_machine.backfills import BackfillModel
 from tests.store.state_machine.comparison import differences

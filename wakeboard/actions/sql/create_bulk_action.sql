@@ -1,8 +1,8 @@
 -- for: operator
 -- Stores an action (retry, cancel, discard or replay) on up to 1,000,000 runs. `run_bulk_action_batch` executes it. The runs are those of
 -- `ids`, each once. To choose them by a query, write it as array(select …): then no id leaves the database. `filter` says to users which
--- runs these are. Returns the id of the bulk action and the number of its runs; without runs it is finished at once. Writes an audit row for
--- itself; the batches write one for each run (see Audit).
+-- runs these are. Returns the id of the bulk action and the number of its runs; without runs it is finished at once. Writes an audit row
+-- for itself; the batches write one for each run (see Audit).
 -- Example:
 --   select * from wakeboard.create_bulk_action('retry', array(select id from wakeboard.job_runs where dead_at is not null), 'status:dead');
 

@@ -1,9 +1,10 @@
 -- for: operator
--- Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID' until `resume`. Runs of a paused queue are not claimed; a paused schedule creates
--- no runs; of a paused backfill no run starts, also no retry. Runs that are running continue; of a backfill, if the concurrencyPolicy of its
--- schedule is not Allow, also with their retries. After `resume`, catchUp decides about the missed ticks, as after any outage. False: it was
--- paused already, or is a backfill that has ended. The first 200 characters of `reason` are stored. Writes an audit row unless it was paused
--- already (see Audit). Raises 55P03 if another transaction has locked a run of the backfill: nothing was done, try again.
+-- Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID' until `resume`. Runs of a paused queue are not claimed; a paused schedule
+-- creates no runs; of a paused backfill no run starts, also no retry. Runs that are running continue; of a backfill, if the
+-- concurrencyPolicy of its schedule is not Allow, also with their retries. After `resume`, catchUp decides about the missed ticks, as after
+-- any outage. False: it was paused already, or is a backfill that has ended. The first 200 characters of `reason` are stored. Writes an
+-- audit row unless it was paused already (see Audit). Raises 55P03 if another transaction has locked a run of the backfill: nothing was
+-- done, try again.
 -- Example:
 --   select wakeboard.pause('queue:default', 'the mail server is being moved');
 

@@ -1,7 +1,7 @@
 -- for: operator
--- Creates a new run, due now, from each finished one (succeeded, cancelled, or dead and discarded). It has a new uuid, so its effects happen
--- again. A run of a schedule gets the limit keys that its schedule has now. `payload` null: the payload of the finished run. The new run
--- reads the results of the same runs (run_results). If it waited for runs and was cancelled, the new run waits for those that have not
+-- Creates a new run, due now, from each finished one (succeeded, cancelled, or dead and discarded). It has a new uuid, so its effects
+-- happen again. A run of a schedule gets the limit keys that its schedule has now. `payload` null: the payload of the finished run. The new
+-- run reads the results of the same runs (run_results). If it waited for runs and was cancelled, the new run waits for those that have not
 -- succeeded; it is refused if one of them was cancelled or discarded: replay that one first. The answer for each id: 'queued' with the new
 -- run's id, or 'refused: …'. Writes an audit row for each new run (see Audit).
 -- Example:
@@ -66,7 +66,8 @@ begin
       payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, has_dependents)
     values (
       past.scheduled_for, 'replay', past.backoff_strategy, past.backoff_base_s, past.backoff_cap_s, past.timeout_s,
-      past.max_attempts, past.priority, past.queue, past.job_type, coalesce(checked_payload, past.payload), past.definition_id, past.definition_generation,
+      past.max_attempts, past.priority, past.queue, past.job_type, coalesce(checked_payload, past.payload), past.definition_id,
+      past.definition_generation,
       past.schedule,
       case when def.id is null then past.limit_key when def.concurrency_policy = 'Allow' then def.limit_key else 'schedule:' || def.id end,
       case when def.concurrency_policy <> 'Allow' then def.limit_key end, def.has_dependents)
@@ -76,7 +77,8 @@ begin
       from run_dependencies as edge where edge.run_id = past.id;
     update job_runs as run set run_at = '2999-12-31 00:00+00' where run.id = made and awaited is not null;
     update run_dependencies as edge set parent_id = made
-     where edge.parent_id = past.id and not edge.succeeded and past.status <> 'succeeded';   -- else `enqueue_dependents` will let them start
+     -- else `enqueue_dependents` will let them start
+     where edge.parent_id = past.id and not edge.succeeded and past.status <> 'succeeded';
     if found then
       update job_runs as run set has_dependents = true where run.id = made;
     end if;

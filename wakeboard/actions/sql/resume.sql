@@ -1,7 +1,7 @@
 -- for: operator
--- Ends a pause (see `pause`), and with schedule:ID also closes the circuit of the schedule (suspend_after_dead): it counts dead runs from zero. False: it was not
--- paused and its circuit was not open. Otherwise it writes an audit row (see Audit). Raises 55P03 if another transaction has locked the
--- schedule or a run of the backfill: nothing was done, try again.
+-- Ends a pause (see `pause`), and with schedule:ID also closes the circuit of the schedule (suspend_after_dead): it counts dead runs from
+-- zero. False: it was not paused and its circuit was not open. Otherwise it writes an audit row (see Audit). Raises 55P03 if another
+-- transaction has locked the schedule or a run of the backfill: nothing was done, try again.
 -- Example:
 --   select wakeboard.resume('queue:default');
 
@@ -20,7 +20,8 @@ declare
   checked_source audit_source := source;
 begin
   if resume.scope like 'schedule:%' then
-    select circuit_opened_at into opened_at from job_definitions where id = substr(resume.scope, 10)::bigint and removed_at is null for update;
+    select circuit_opened_at into opened_at from job_definitions where id = substr(resume.scope, 10)::bigint
+      and removed_at is null for update;
     if opened_at is not null then
       update job_definitions
          set circuit_opened_at = null, dead_counted_from = statement_timestamp(), circuit_probe_at = null, circuit_probe_id = null,

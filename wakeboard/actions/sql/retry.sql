@@ -25,14 +25,16 @@ begin
            limit_key = case when run.trigger <> 'backfill' then run.limit_key
                             else coalesce((select 'backfill:' || job.id        -- it waits until the backfill is resumed
                                              from backfill_ticks as item join backfills as job on job.id = item.backfill_id
-                                            where item.run_id = run.id and job.paused_at is not null and job.finished_at is null), run.limit_key) end
+                                            where item.run_id = run.id and job.paused_at is not null and job.finished_at is null),
+                                            run.limit_key) end
      where run.id = any (mine) and run.status in ('dead', 'failed')
     returning run.definition_id
   ), noted as (
     insert into definition_changes (definition_id)
     select definition_id from again where definition_id is not null
     union
-    select edge.definition_id from again join schedule_dependencies as edge on edge.parent_id = again.definition_id   -- their status names the run
+    -- their status names the run
+    select edge.definition_id from again join schedule_dependencies as edge on edge.parent_id = again.definition_id
   )
   select wanted.id,
          case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'

@@ -1,7 +1,7 @@
 -- for: operator
--- Writes an audit row that says that a user was shown the values of a run's `what` (payload, result, …) that are masked because of their keys,
--- or, with `run_id` null, those of the payload of the schedule `definition`. The caller calls it before it shows them. Returns false if
--- there is no such run or schedule. The first 200 characters of `what` are stored.
+-- Writes an audit row that says that a user was shown the values of a run's `what` (payload, result, …) that are masked because of their
+-- keys, or, with `run_id` null, those of the payload of the schedule `definition`. The caller calls it before it shows them. Returns false
+-- if there is no such run or schedule. The first 200 characters of `what` are stored.
 -- Example:
 --   select wakeboard.reveal(1, null, 'payload');
 

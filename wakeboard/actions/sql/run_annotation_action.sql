@@ -1,10 +1,10 @@
 -- for: operator
--- Executes the action of an annotation once for each token: run-now, retry-dead (all dead runs of the schedule), discard-dead, or backfill of
--- `ticks` (see `create_backfill`). The action and its token are stored in one transaction. `record_only`: store the token without executing
--- the action, because the annotation was there when the schedule was first synced. `refusal`: why the token means no action, for users.
--- Returns the result, when it was executed, and whether by this call (new). The audit rows have the source 'kubectl', and the annotation as
--- their reason. `traceparent`: the trace context (W3C) of run-now, as in `enqueue`.
--- Raises 55P03 if another transaction has locked the schedule or a run: nothing was done, try again.
+-- Executes the action of an annotation once for each token: run-now, retry-dead (all dead runs of the schedule), discard-dead, or backfill
+-- of `ticks` (see `create_backfill`). The action and its token are stored in one transaction. `record_only`: store the token without
+-- executing the action, because the annotation was there when the schedule was first synced. `refusal`: why the token means no action, for
+-- users. Returns the result, when it was executed, and whether by this call (new). The audit rows have the source 'kubectl', and the
+-- annotation as their reason. `traceparent`: the trace context (W3C) of run-now, as in `enqueue`. Raises 55P03 if another transaction has
+-- locked the schedule or a run: nothing was done, try again.
 
 create or replace function wakeboard.run_annotation_action(
   definition wakeboard.definition_number, action wakeboard.annotation_action, token wakeboard.annotation_token,
@@ -42,7 +42,8 @@ begin
   elsif refusal is not null then
     outcome := 'refused: ' || left(refusal, 500);
   elsif run_annotation_action.action = 'backfill' then
-    select case when made.id is null then 'refused: no tick is left to run: each has run or will run; add the word again to run them once more'
+    select case when made.id is null
+      then 'refused: no tick is left to run: each has run or will run; add the word again to run them once more'
                 else format('declared backfill %s: %s', made.id, made.total) || case made.total when 1 then ' run' else ' runs' end end
       into outcome
       from create_backfill(def.id, ticks, range_begin, range_end, at_once, again, why, source => 'kubectl') as made;

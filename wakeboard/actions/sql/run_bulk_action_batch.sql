@@ -1,9 +1,8 @@
 -- for: operator
--- Executes a bulk action on its next `count` (1 to 10,000) runs, in the order of their ids, and stores the answers, in one transaction: each
--- run has its action once, however many processes call this and wherever they crash. A run whose status has changed since is refused by the
--- action and counted. Returns the progress after the batch; `answered` is the size of the batch. It is 0 if the bulk action is finished, and
--- also if another transaction executes a batch of it: then call again.
--- Raises 22023 if there is no such bulk action.
+-- Executes a bulk action on its next `count` (1 to 10,000) runs, in the order of their ids, and stores the answers, in one transaction:
+-- each run has its action once, however many processes call this and wherever they crash. A run whose status has changed since is refused
+-- by the action and counted. Returns the progress after the batch; `answered` is the size of the batch. It is 0 if the bulk action is
+-- finished, and also if another transaction executes a batch of it: then call again. Raises 22023 if there is no such bulk action.
 -- Example:
 --   select wakeboard.run_bulk_action_batch(id) from wakeboard.bulk_actions where finished_at is null;
 

@@ -3,8 +3,8 @@
 -- that knows the job type serves the queue: one that registered with both in the last four minutes. Runs of a paused queue and
 -- quarantined runs are left to workers. Any other job type is not claimed. `finish_alert_delivery` reports the outcome.
 --
--- It finds the last 1,000 recorded notifications of open alerts and of those that were resolved in the last two days, calls of heartbeats, and
--- the last 100 test messages; as in `alert_delivery`, no other run of the job type. Never waits for a lock.
+-- It finds the last 1,000 recorded notifications of open alerts and of those that were resolved in the last two days, calls of heartbeats,
+-- and the last 100 test messages; as in `alert_delivery`, no other run of the job type. Never waits for a lock.
 -- Example:
 --   select * from wakeboard.claim_alert_delivery(7, 'default', '{team,watchdog}');
 

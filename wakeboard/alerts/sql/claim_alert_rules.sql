@@ -1,20 +1,21 @@
 -- for: worker, operator
--- Claims the evaluation of up to `count` alert rules: of the `rules` of the caller's file, those that no process has claimed within their interval,
--- the longest ago first. A rule is an object with name, severity, interval_s (seconds) and definition (an object, kept for display). Returns the
--- claimed ones, with claimed_at, which `record_alert` requires, and the open alert of the rule if there is one. Never waits for the claim of
--- another process.
+-- Claims the evaluation of up to `count` alert rules: of the `rules` of the caller's file, those that no process has claimed within their
+-- interval, the longest ago first. A rule is an object with name, severity, interval_s (seconds) and definition (an object, kept for
+-- display). Returns the claimed ones, with claimed_at, which `record_alert` requires, and the open alert of the rule if there is one. Never
+-- waits for the claim of another process.
 --
 -- The caller calls `record_measured_rules` with those that it can measure.
 --
 -- A rule that differs from the one that was evaluated last is kept as its other_definition: processes have different files.
 --
--- It also removes other rules that no process has claimed for an hour, and resolves their alerts ('rule removed'). A rule whose alert another
--- transaction has locked is removed by a later call.
+-- It also removes other rules that no process has claimed for an hour, and resolves their alerts ('rule removed'). A rule whose alert
+-- another transaction has locked is removed by a later call.
 -- Example:
 --   select * from wakeboard.claim_alert_rules('[{"name": "dead", "severity": "warning", "interval_s": 15, "definition": {"dead": 1}}]');
 
 create or replace function wakeboard.claim_alert_rules(rules jsonb, count wakeboard.row_count default 10000)
-returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz, notified_at timestamptz) language plpgsql security definer
+returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz, notified_at timestamptz)
+  language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
@@ -68,7 +69,8 @@ begin
          other_at = case when known.definition <> rule.definition then known.evaluated_at else known.other_at end
     from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
    where known.name = rule.name and known.name = any (claimed);
-  update alert_rules as known set other_definition = rule.definition, other_at = present      -- of a process that was too late to evaluate it
+  -- of a process that was too late to evaluate it
+  update alert_rules as known set other_definition = rule.definition, other_at = present
     from jsonb_to_recordset(rules) as rule (name text, definition jsonb)
    where known.name = any (array(
      select other.name from alert_rules as other

@@ -1,8 +1,8 @@
 -- for: worker, operator
--- Enqueues a run of the job type wakeboard.alert for each of the `heartbeats` (objects with name and every_s, seconds) that was not enqueued
--- within every_s, while no alert is open. Its worker calls the url of the heartbeat. A heartbeat has one run at most: a former run that is dead, or
--- that waits in another queue, moves to history first; no run follows one that waits in `queue`, that a worker executes, or that another
--- transaction has locked. Returns how many it enqueued. Never waits for the heartbeats of another process.
+-- Enqueues a run of the job type wakeboard.alert for each of the `heartbeats` (objects with name and every_s, seconds) that was not
+-- enqueued within every_s, while no alert is open. Its worker calls the url of the heartbeat. A heartbeat has one run at most: a former run
+-- that is dead, or that waits in another queue, moves to history first; no run follows one that waits in `queue`, that a worker executes,
+-- or that another transaction has locked. Returns how many it enqueued. Never waits for the heartbeats of another process.
 -- Example:
 --   select wakeboard.enqueue_heartbeats('[{"name": "watchdog", "every_s": 300}]');
 

@@ -1,11 +1,11 @@
 -- for: worker, operator
 -- Records what an evaluation of a rule found: opens an alert or renews the open one (`is_firing`), or resolves it. Returns the id of the
 -- alert; null if there was none to resolve, or if another process has claimed the rule since `claimed_at`. At most one alert of a rule is
--- open. `examples`: at most the first five are kept. With a `notification` (open, repeat or resolved) it also enqueues a run of the job type
--- wakeboard.alert for each of the `receivers`, in `queue`; but no repeat while an earlier notification of the alert is on its way to it, and neither an
--- opening nor a repeat while the rule is silenced (`silence_alert`). Alerts are kept as long as audit rows after they were resolved.
--- Raises 55P03 if another transaction has locked the open alert: at once if it has locked the row, after 100 ms if it has inserted the alert
--- and is still open. Nothing is recorded then; the next evaluation of the rule does it.
+-- open. `examples`: at most the first five are kept. With a `notification` (open, repeat or resolved) it also enqueues a run of the job
+-- type wakeboard.alert for each of the `receivers`, in `queue`; but no repeat while an earlier notification of the alert is on its way to
+-- it, and neither an opening nor a repeat while the rule is silenced (`silence_alert`). Alerts are kept as long as audit rows after they
+-- were resolved. Raises 55P03 if another transaction has locked the open alert: at once if it has locked the row, after 100 ms if it has
+-- inserted the alert and is still open. Nothing is recorded then; the next evaluation of the rule does it.
 -- Example:
 --   select wakeboard.record_alert('dead', '2026-11-01 12:00:00.123+00', true, '3 runs are dead', 3, '{"send_mail: Timeout (3)"}');
 

@@ -1,7 +1,7 @@
 -- for: worker, operator
--- Records that the evaluations of the alert rules with these names, which were claimed at `claimed_at`, succeeded. If another process has claimed
--- a rule since, its evaluation has not succeeded yet: the rule then counts as unmeasured since `claimed_at` at the earliest. Ignores rules that
--- another transaction has locked. Returns how many it recorded.
+-- Records that the evaluations of the alert rules with these names, which were claimed at `claimed_at`, succeeded. If another process has
+-- claimed a rule since, its evaluation has not succeeded yet: the rule then counts as unmeasured since `claimed_at` at the earliest.
+-- Ignores rules that another transaction has locked. Returns how many it recorded.
 -- Example:
 --   select wakeboard.record_measured_rules('{dead}', '2026-11-01 12:00:00.123+00');
 

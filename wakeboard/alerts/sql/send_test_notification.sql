@@ -1,6 +1,6 @@
 -- for: operator
--- Enqueues a run of the job type wakeboard.alert that sends a test message to a receiver, or calls the url of a heartbeat. `queue`: that of the
--- alerts file. The run has one attempt. Returns its id. Writes an audit row for it (see Audit), which `alert_delivery` reads.
+-- Enqueues a run of the job type wakeboard.alert that sends a test message to a receiver, or calls the url of a heartbeat. `queue`: that of
+-- the alerts file. The run has one attempt. Returns its id. Writes an audit row for it (see Audit), which `alert_delivery` reads.
 -- Example:
 --   select wakeboard.send_test_notification('team');
 

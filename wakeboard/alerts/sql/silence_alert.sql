@@ -1,7 +1,8 @@
 -- for: operator
--- Holds back openings and repeats of a rule's alerts until a time within 366 days; 'infinity': until its open alert is resolved. null ends that.
--- Those that were not sent yet are dropped. Once the silence is over, an alert that is still open is announced. The end of an alert that was
--- announced is announced at once. False: nothing changed. Otherwise it writes an audit row (see Audit), with `until` as its detail.
+-- Holds back openings and repeats of a rule's alerts until a time within 366 days; 'infinity': until its open alert is resolved. null ends
+-- that. Those that were not sent yet are dropped. Once the silence is over, an alert that is still open is announced. The end of an alert
+-- that was announced is announced at once. False: nothing changed. Otherwise it writes an audit row (see Audit), with `until` as its
+-- detail.
 -- Example:
 --   select wakeboard.silence_alert('dead-runs', now() + interval '1 hour', 'the mail server is being moved');
 

@@ -1,7 +1,7 @@
 -- for: worker, operator
--- The alert rules that cannot be measured, of those in `rules`, which maps the name of each rule to a number of seconds: its evaluations have
--- failed for longer than that, or no process has claimed it within that time, or it has no row. `since`: the first claim since the newest
--- success, or the newest claim; null without a row.
+-- The alert rules that cannot be measured, of those in `rules`, which maps the name of each rule to a number of seconds: its evaluations
+-- have failed for longer than that, or no process has claimed it within that time, or it has no row. `since`: the first claim since the
+-- newest success, or the newest claim; null without a row.
 -- Example:
 --   select * from wakeboard.unmeasured_rules('{"dead": 90}');
 

@@ -1,8 +1,9 @@
 -- for: operator
 -- Cancels a backfill: its queued and failed runs are cancelled, running ones are asked to stop, and no further tick becomes a run. What has
--- run stays, and so do dead runs. The ticks that did not run may be part of another backfill. Returns how many runs were cancelled and asked
--- to stop, and whether it was cancelled by this call: it may have ended before, or there is none. Then it writes an audit row for itself and
--- one for each run that it changes (see Audit). Raises 55P03 if another transaction has locked a run: nothing was done, try again.
+-- run stays, and so do dead runs. The ticks that did not run may be part of another backfill. Returns how many runs were cancelled and
+-- asked to stop, and whether it was cancelled by this call: it may have ended before, or there is none. Then it writes an audit row for
+-- itself and one for each run that it changes (see Audit). Raises 55P03 if another transaction has locked a run: nothing was done, try
+-- again.
 -- Example:
 --   select * from wakeboard.cancel_backfill(1);
 

@@ -1,9 +1,9 @@
 -- for: worker, operator
--- Creates the next runs of the backfills that are neither paused nor finished, whenever 250 runs have ended, so that up to 1,000 runs of each
--- are unfinished, and marks those as finished whose runs have all ended. A backfill of a removed schedule ends as cancelled. A backfill that
--- another transaction has locked, or of which it has locked a tick or the limit, is left to a later call: the first of them delays this call
--- by 200 ms, each other one by a millisecond. Each tick becomes one run, however many processes call this and wherever they crash. Returns
--- how many runs it has created, at most 20,000.
+-- Creates the next runs of the backfills that are neither paused nor finished, whenever 250 runs have ended, so that up to 1,000 runs of
+-- each are unfinished, and marks those as finished whose runs have all ended. A backfill of a removed schedule ends as cancelled. A
+-- backfill that another transaction has locked, or of which it has locked a tick or the limit, is left to a later call: the first of them
+-- delays this call by 200 ms, each other one by a millisecond. Each tick becomes one run, however many processes call this and wherever
+-- they crash. Returns how many runs it has created, at most 20,000.
 -- Example:
 --   select wakeboard.continue_backfills();
 

@@ -1,14 +1,14 @@
 -- for: operator
 -- Declares a backfill: `ticks` of a schedule become runs with the trigger 'backfill' and the tick as scheduled_for, each once, however many
--- callers declare the same ticks. `plan_backfill` says which of them run; with `again`, ticks that have run do so once more. The first 1,000
--- runs are created in this transaction, and `continue_backfills` creates the others, oldest tick first. The runs have priority 1 and no
--- starting deadline, and at most `at_once` of them run at once. If the concurrencyPolicy of the schedule is not Allow, it is one, which does
--- not run beside another run of the schedule. No run of the schedule is replaced or forbidden because of them.
--- The ticks are at least `range_begin` and before `range_end`, which are stored to show them to users; compute them by the schedule's rules.
--- `range_end` is at most a minute after now, because clocks differ. The schedule itself runs the ticks that are not due yet.
--- Returns the id of the backfill and the number of its runs, or null and 0 if no tick is left to run; and how many ticks `plan_backfill`
--- found in each state, such as {"new": 28, "ran": 3}. Writes an audit row for itself, and none for each run (see Audit).
--- Raises 22023 for a schedule that is removed or has no cron expression.
+-- callers declare the same ticks. `plan_backfill` says which of them run; with `again`, ticks that have run do so once more. The first
+-- 1,000 runs are created in this transaction, and `continue_backfills` creates the others, oldest tick first. The runs have priority 1 and
+-- no starting deadline, and at most `at_once` of them run at once. If the concurrencyPolicy of the schedule is not Allow, it is one, which
+-- does not run beside another run of the schedule. No run of the schedule is replaced or forbidden because of them. The ticks are at least
+-- `range_begin` and before `range_end`, which are stored to show them to users; compute them by the schedule's rules. `range_end` is at
+-- most a minute after now, because clocks differ. The schedule itself runs the ticks that are not due yet. Returns the id of the backfill
+-- and the number of its runs, or null and 0 if no tick is left to run; and how many ticks `plan_backfill` found in each state, such as
+-- {"new": 28, "ran": 3}. Writes an audit row for itself, and none for each run (see Audit). Raises 22023 for a schedule that is removed or
+-- has no cron expression.
 -- Example:
 --   select made.* from wakeboard.job_definitions as def, wakeboard.create_backfill(
 --       def.id, '{2026-01-01 02:00Z, 2026-01-02 02:00Z}', '2026-01-01 00:00Z', '2026-01-03 00:00Z') as made
@@ -35,12 +35,14 @@ begin
     raise exception using errcode = '22023', message =
       'a backfill has a range from 1970 to now; write range_begin before range_end';
   elsif exists (select from unnest(ticks) as tick where (tick >= range_begin and tick < range_end) is not true) then
-    raise exception using errcode = '22023', message = 'a tick is outside the range; write ticks from range_begin on that are before range_end';
+    raise exception using errcode = '22023',
+      message = 'a tick is outside the range; write ticks from range_begin on that are before range_end';
   end if;
   -- Other declarations of the schedule, its due ticks and its edits wait; what they have committed is visible to the plan.
   select * into def from job_definitions where job_definitions.id = definition for update;
   if not found or def.removed_at is not null then
-    raise exception using errcode = '22023', message = 'there is no such schedule, or it was removed; write the id of a schedule that exists';
+    raise exception using errcode = '22023',
+      message = 'there is no such schedule, or it was removed; write the id of a schedule that exists';
   elsif def.schedule is null then
     raise exception using errcode = '22023', message = 
       'the schedule has no cron expression, so it has no ticks of its own; backfill the schedules that it runs after, or use run_now';

@@ -1,7 +1,7 @@
 -- internal (called by create_backfill, resume and continue_backfills)
 -- Creates the next runs of a backfill, oldest tick first, until 1,000 of its runs are unfinished. Returns how many. Creates none while the
--- schedule or its queue is paused, and none of a schedule that is removed or whose row another transaction has locked. The caller has locked
--- the backfill, so that each tick becomes one run.
+-- schedule or its queue is paused, and none of a schedule that is removed or whose row another transaction has locked. The caller has
+-- locked the backfill, so that each tick becomes one run.
 
 create or replace function wakeboard.create_backfill_runs(backfill bigint)
 returns integer language plpgsql security definer
@@ -17,7 +17,8 @@ begin
   if job.created = job.total or job.paused_at is not null or job.finished_at is not null then
     return 0;
   end if;
-  select * into def from job_definitions where id = job.definition_id and removed_at is null for share skip locked;   -- its keys stay as they are
+  -- its keys stay as they are
+  select * into def from job_definitions where id = job.definition_id and removed_at is null for share skip locked;
   if not found or exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then
     return 0;
   end if;
@@ -36,7 +37,8 @@ begin
     overriding system value
     select id, tick, 'backfill', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, 1, def.queue,
            def.job_type, def.payload, def.id, def.generation, job.schedule,
-           case def.concurrency_policy when 'Allow' then 'backfill:' || job.id else 'schedule:' || def.id end, def.limit_key, def.has_dependents
+           case def.concurrency_policy when 'Allow' then 'backfill:' || job.id else 'schedule:' || def.id end, def.limit_key,
+             def.has_dependents
       from item order by tick
   )
   update backfill_ticks as listed set run_id = item.id from item where listed.ctid = item.place;

@@ -1,9 +1,9 @@
 -- for: operator
--- What is known about each of these ticks of a schedule, each once: 'new' (nothing: it may be older than the history), 'skipped' (the history
--- says that it did not run), 'unfinished' (a run of it is queued, running or failed), 'dead', 'ran' (a run of it succeeded), 'discarded',
--- 'waiting' (another backfill will run it), or 'scheduled' (it is due now or later, so the schedule runs it). Runs that were cancelled do not
--- count. `create_backfill` runs the ticks that are new or skipped, and with `again` those that are dead, ran or discarded, too.
--- Changes nothing.
+-- What is known about each of these ticks of a schedule, each once: 'new' (nothing: it may be older than the history), 'skipped' (the
+-- history says that it did not run), 'unfinished' (a run of it is queued, running or failed), 'dead', 'ran' (a run of it succeeded),
+-- 'discarded', 'waiting' (another backfill will run it), or 'scheduled' (it is due now or later, so the schedule runs it). Runs that were
+-- cancelled do not count. `create_backfill` runs the ticks that are new or skipped, and with `again` those that are dead, ran or discarded,
+-- too. Changes nothing.
 -- Example:
 --   select found, count(*) from wakeboard.plan_backfill(1, '{2026-01-01 02:00Z, 2026-01-02 02:00Z}') group by 1;
 

@@ -51,7 +51,8 @@ begin
       from unnest(definitions, ticks) as ready (definition_id, scheduled_for) join job_definitions as def on def.id = ready.definition_id
      where known.definition_id = ready.definition_id and known.scheduled_for = ready.scheduled_for
        and (ready.scheduled_for <= def.last_tick_at
-              and ((select id from job_runs as run where run.definition_id = def.id and run.scheduled_for = ready.scheduled_for limit 1) is not null
+              and ((select id from job_runs as run where run.definition_id = def.id
+                and run.scheduled_for = ready.scheduled_for limit 1) is not null
                    or (select id from job_run_history as past
                         where past.definition_id = def.id and past.finished_at >= ready.scheduled_for
                           and past.scheduled_for = ready.scheduled_for and past.status <> 'skipped' limit 1) is not null)

@@ -2,8 +2,8 @@
 -- Creates the runs of schedules whose dependencies have ended, and lets runs start whose parents have succeeded. It consumes up to
 -- `count` rows of `ended_runs`. If another transaction has locked one of the schedules or runs that wait for such a row, the row stays for
 -- the next call, which does only what is left: the others that wait for it are not held up, and neither are other rows, which the call
--- consumes in its place. Of a tick, a schedule gets one run, whatever is retried, replayed or edited; its concurrencyPolicy applies, and its
--- circuit (suspend_after_dead). While a schedule is paused, its ticks wait; those whose parents end while it is suspended get no run.
+-- consumes in its place. Of a tick, a schedule gets one run, whatever is retried, replayed or edited; its concurrencyPolicy applies, and
+-- its circuit (suspend_after_dead). While a schedule is paused, its ticks wait; those whose parents end while it is suspended get no run.
 -- Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbidden, Replaced or CircuitOpen) and of runs that may start
 -- now; and whether ticks of schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
 -- Example:

@@ -34,7 +34,8 @@ begin
      select place, parent_id, ticks from schedule_dependencies where definition_id = run.definition_id offset 0) as edge
    cross join lateral (
      select known.run_id from schedule_ticks as known
-      where edge.ticks = 'Same' and known.definition_id = edge.parent_id and known.scheduled_for = run.scheduled_for and known.run_id is not null
+      where edge.ticks = 'Same' and known.definition_id = edge.parent_id and known.scheduled_for = run.scheduled_for
+        and known.run_id is not null
      union all
      select known.run_id from schedule_ticks as own join schedule_ticks as known on known.scheduled_for > own.since
       where edge.ticks = 'All' and own.definition_id = run.definition_id and own.scheduled_for = run.scheduled_for

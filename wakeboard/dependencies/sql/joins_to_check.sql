@@ -1,6 +1,6 @@
 -- for: worker, operator
--- Returns up to `count` ticks of schedules with `ticks: All` of which the caller must find out the ticks that they wait for: one row for each
--- parent with `ticks: All`. Those of schedules that another transaction has locked are left out. The columns that begin with own_ and
+-- Returns up to `count` ticks of schedules with `ticks: All` of which the caller must find out the ticks that they wait for: one row for
+-- each parent with `ticks: All`. Those of schedules that another transaction has locked are left out. The columns that begin with own_ and
 -- parent_ are the cron expressions that the ticks of the schedule, and of the parent, come from: their own or that of the first schedule
 -- before them that has one. They are null if there is none.
 

@@ -1,6 +1,6 @@
 -- for: worker, operator, viewer
--- Whether a schedule has no next tick although it has a cron expression, or one that is later than the expression allows. `cron_fields`: the
--- compiled expression (ticks/compiled_cron.py); null: the schedule has none. The caller excludes suspended schedules. The longest times
+-- Whether a schedule has no next tick although it has a cron expression, or one that is later than the expression allows. `cron_fields`:
+-- the compiled expression (ticks/compiled_cron.py); null: the schedule has none. The caller excludes suspended schedules. The longest times
 -- between two ticks assume that one of them is skipped because the clock jumps over it.
 -- Example:
 --   select wakeboard.lacks_tick(cron_fields, next_run_at) from wakeboard.job_definitions where not suspended;

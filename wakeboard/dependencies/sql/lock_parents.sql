@@ -1,6 +1,6 @@
 -- internal (called by enqueue_many)
--- Locks the runs that the runs of one call will wait for, in the order in which other functions lock runs. Raises 55P03 if another transaction
--- has locked one of them for two seconds.
+-- Locks the runs that the runs of one call will wait for, in the order in which other functions lock runs. Raises 55P03 if another
+-- transaction has locked one of them for two seconds.
 
 create or replace function wakeboard.lock_parents(parents bigint[])
 returns void language plpgsql security definer

@@ -1,5 +1,6 @@
 -- internal (called by joins_to_check)
--- The schedule whose cron expression the ticks of a schedule come from: itself, or the first one before it that has one. Null: there is none.
+-- The schedule whose cron expression the ticks of a schedule come from: itself, or the first one before it that has one. Null: there is
+-- none.
 
 create or replace function wakeboard.source_of_ticks(definition bigint)
 returns bigint language plpgsql stable security definer

@@ -1,8 +1,8 @@
 -- internal (called by sync_definitions)
--- Stores spec.after of those of the declared schedules `rows` that are stored as declared. A parent that does not exist yet is found when it
--- is created. Marks the parents and their live runs (has_dependents), so that `complete` notes their ends. A tick whose run is not created
--- yet waits for the new entries, also of a suspended schedule. A tick that waited for an entry that is gone, for example because its run is
--- dead, is created if the others have ended.
+-- Stores spec.after of those of the declared schedules `rows` that are stored as declared. A parent that does not exist yet is found when
+-- it is created. Marks the parents and their live runs (has_dependents), so that `complete` notes their ends. A tick whose run is not
+-- created yet waits for the new entries, also of a suspended schedule. A tick that waited for an entry that is gone, for example because
+-- its run is dead, is created if the others have ended.
 
 create or replace function wakeboard.store_dependencies(source text, rows jsonb)
 returns void language plpgsql security definer
@@ -78,7 +78,8 @@ begin
   ), gone as (
     table entry except table current
   )
-  select array_agg(distinct def.id) filter (where not def.suspended and def.id in (select definition_id from gone)), array_agg(distinct def.id)
+  select array_agg(distinct def.id) filter (where not def.suspended and def.id in (select definition_id from gone)),
+    array_agg(distinct def.id)
     into freed, edited
     from (table gone union (table current except table entry)) as changed join job_definitions as def on def.id = changed.definition_id;
   if edited is not null then
@@ -99,7 +100,8 @@ begin
               join schedule_ticks as past on past.definition_id = edge.parent_id and past.outcome is not null
              where edge.definition_id = any (freed) and edge.ticks = 'Same'
              group by edge.definition_id
-            having max(past.scheduled_for) > (select max(own.scheduled_for) from schedule_ticks as own where own.definition_id = edge.definition_id)
+            having max(past.scheduled_for) > (select max(own.scheduled_for) from schedule_ticks as own
+              where own.definition_id = edge.definition_id)
            ) as ready;
     perform enqueue_ready_ticks(waiting_definitions, waiting_ticks, 0, also_suspended => true) where waiting_ticks is not null;
   end if;

@@ -1,10 +1,11 @@
 -- for: scaler, viewer, operator, worker
 -- How much work the workers of these queues have, now and `within_s` seconds from now, for autoscalers. For each queue: `due`, runs that
--- execute or are due; `soon`, runs that become due within `within_s`; `ticks`, schedules whose next tick is due by then and not enqueued yet.
--- Runs that no worker may claim are left out: dead ones, those of a paused queue or schedule, those with a timeout over `max_timeout_s`, and
--- those that wait for a slot of their limit key, or for a unit of its rate limit that is not free within `within_s`. Runs that execute count until their end, so that an autoscaler does not stop their workers.
--- It reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules: larger numbers are lower bounds, and
--- the cost does not depend on the length of the queue.
+-- execute or are due; `soon`, runs that become due within `within_s`; `ticks`, schedules whose next tick is due by then and not enqueued
+-- yet. Runs that no worker may claim are left out: dead ones, those of a paused queue or schedule, those with a timeout over
+-- `max_timeout_s`, and those that wait for a slot of their limit key, or for a unit of its rate limit that is not free within `within_s`.
+-- Runs that execute count until their end, so that an autoscaler does not stop their workers. It reads at most `scan_limit` rows of each
+-- queue and priority, of the limit keys and of the schedules: larger numbers are lower bounds, and the cost does not depend on the length
+-- of the queue.
 -- Example:
 --   select sum(due + soon + ticks) from wakeboard.backlog('{default}', 60);
 

@@ -42,7 +42,8 @@ begin
     insert into definition_changes (definition_id) select distinct definition_id from done where definition_id is not null
   ), ended as (                        -- other runs or schedules wait for these
     insert into ended_runs (run_id, definition_id, scheduled_for, outcome)
-    select id, case when trigger <> 'manual' and scheduled_for = date_trunc('second', scheduled_for) then definition_id end,   -- see note_dead_runs
+    -- see note_dead_runs
+    select id, case when trigger <> 'manual' and scheduled_for = date_trunc('second', scheduled_for) then definition_id end,
            scheduled_for, 'succeeded'
       from done where has_dependents
   )

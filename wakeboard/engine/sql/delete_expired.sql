@@ -2,14 +2,13 @@
 -- Deletes, at most `count` rows of each kind: attempts, steps, effects, dependencies, and ticks of schedules with dependencies, older than
 -- `history_retention` whose run is neither live nor in history, and the names of workers that ended 31 days before that; idempotency keys
 -- whose run ended more than `key_retention` ago; unique windows that have ended; unused limits that no administrator set; action tokens
--- older than 90 days; audit rows, bulk actions and finished backfills older than the installation's retention for them; the lists of runs of
--- finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of definition_changes older
--- than an hour. Ends bulk actions older than `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a
--- retention for them. A retention that is null, or shorter than the installation's (set_retention), counts as the installation's.
+-- older than 90 days; audit rows, bulk actions and finished backfills older than the installation's retention for them; the lists of runs
+-- of finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of definition_changes
+-- older than an hour. Ends bulk actions older than `history_retention`. Discards dead runs older than `dead_retention`, if the installation
+-- has a retention for them. A retention that is null, or shorter than the installation's (set_retention), counts as the installation's.
 -- Trace contexts are deleted like attempts. Ticks that others still wait for, or that wait, are kept as long as audit rows: those that the
--- next tick of a schedule with `ticks: All` needs, those that wait for a retry of another run, and those of paused schedules.
--- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
--- `always`.
+-- next tick of a schedule with `ticks: All` needs, those that wait for a retry of another run, and those of paused schedules. Returns how
+-- many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless `always`.
 -- Example:
 --   select wakeboard.delete_expired();
 
@@ -17,7 +16,8 @@ create or replace function wakeboard.delete_expired(
   key_retention interval default null, dead_retention interval default null, history_retention interval default null,
   count integer default 1000, always wakeboard.switch default false)
 returns integer language plpgsql security definer
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '2s'
 as $$
 declare
   side text;

@@ -1,8 +1,8 @@
 -- for: worker
 -- Records an effect outside the database. Without `done`, before the effect, it returns 'new' (first call), 'begun' (this attempt has
 -- recorded it before), 'in doubt' (an earlier attempt recorded it and did not report it as done) or 'done'. With `done`, after the effect,
--- it returns 'done'. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run or the effect: at once if it has
--- locked a row, after 100 ms if it has inserted the effect and is still open. Try again soon.
+-- it returns 'done'. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run or the effect: at once if it
+-- has locked a row, after 100 ms if it has inserted the effect and is still open. Try again soon.
 
 create or replace function wakeboard.effect(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, key wakeboard.effect_key,

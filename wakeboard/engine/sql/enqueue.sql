@@ -1,23 +1,19 @@
 -- for: client, worker, operator
--- Enqueues a run in the caller's transaction and returns its id, uuid and status. Job types that begin with `wakeboard.` are refused (22023):
--- the product itself makes their runs. `run_at` null: due now. `priority`: 1 to 5, 5 first.
--- A null in place of another argument than the job type means its default. Raises 22023 if `backoff_cap_s` is below `backoff_base_s`, also
--- if the backoff is 'fixed'.
--- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
--- the key retention after it ended. Raises WB002 if the key belongs to a run with another payload.
--- The status of an earlier run is null if it has ended: a dead one has not, and keeps its key. Uuid and status of an earlier run are null unless
--- the caller acts as the role that enqueued it, or as a member of this role.
--- With `unique_for` (seconds), one run of the job type has the values of the payload's keys `unique_by` (at most 16 names; null: the whole
--- payload) from when it is enqueued until `unique_for` has passed. Calls within this time return it with created = false, even if it has
--- ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new payload and `run_at` while it is queued or failed; its
--- attempts and its time begin again, and everything else stays. A run that waits for other runs, is running, dead or has ended is left as it is.
--- Raises 42501 if the caller would not get its uuid.
--- `traceparent` and `tracestate`: the trace context (W3C) of the caller, which the spans of the run's attempts continue. A malformed one is
--- dropped.
--- With `after` (ids of up to 1,000 runs), the run waits until all of them have succeeded: its run_at is the end of the year 2999 until then,
--- and at least the given one afterwards. A dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was
--- cancelled, skipped or discarded. A run that exists already (created = false) is left as it is. Until the caller's transaction ends, those
--- runs cannot be claimed or completed.
+-- Enqueues a run in the caller's transaction and returns its id, uuid and status. Job types that begin with `wakeboard.` are refused
+-- (22023): the product itself makes their runs. `run_at` null: due now. `priority`: 1 to 5, 5 first. A null in place of another argument
+-- than the job type means its default. Raises 22023 if `backoff_cap_s` is below `backoff_base_s`, also if the backoff is 'fixed'. With an
+-- idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for the key
+-- retention after it ended. Raises WB002 if the key belongs to a run with another payload. The status of an earlier run is null if it has
+-- ended: a dead one has not, and keeps its key. Uuid and status of an earlier run are null unless the caller acts as the role that enqueued
+-- it, or as a member of this role. With `unique_for` (seconds), one run of the job type has the values of the payload's keys `unique_by`
+-- (at most 16 names; null: the whole payload) from when it is enqueued until `unique_for` has passed. Calls within this time return it with
+-- created = false, even if it has ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new payload and `run_at` while it
+-- is queued or failed; its attempts and its time begin again, and everything else stays. A run that waits for other runs, is running, dead
+-- or has ended is left as it is. Raises 42501 if the caller would not get its uuid. `traceparent` and `tracestate`: the trace context (W3C)
+-- of the caller, which the spans of the run's attempts continue. A malformed one is dropped. With `after` (ids of up to 1,000 runs), the
+-- run waits until all of them have succeeded: its run_at is the end of the year 2999 until then, and at least the given one afterwards. A
+-- dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was cancelled, skipped or discarded. A run that
+-- exists already (created = false) is left as it is. Until the caller's transaction ends, those runs cannot be claimed or completed.
 -- Example:
 --   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
 --   select * from wakeboard.enqueue('sync', '{"customer": 7}', unique_for => 3600, unique_by => '{customer}');
@@ -39,7 +35,8 @@ declare
   known job_keys;
   usable boolean;                      -- the caller may use the run of the key
 begin
-  if job_type is null or job_type like 'wakeboard.%' or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
+  if job_type is null or job_type like 'wakeboard.%' or limit_key like '%:%' or priority not between 1 and 5
+    or backoff not in ('exponential', 'fixed')
      or unique_for is not null or unique_by is not null or if_exists <> 'keep'
      or max_attempts not between 1 and 1000 or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
      or least(timeout_s, backoff_base_s, backoff_cap_s) < 1 or enqueue.run_at < 'epoch' or enqueue.run_at >= '3000-01-01 00:00+00'
@@ -71,7 +68,8 @@ begin
     perform queue::queue_name, limit_key::limit_key_name;     -- also if the run exists
     return query
     select run_id, run_uuid, false, run_status
-      from unique_run(enqueue.job_type::job_type_name, unique_key(coalesce(payload, '{}')::run_payload, unique_by), unique_for, new_id, new_uuid,
+      from unique_run(enqueue.job_type::job_type_name, unique_key(coalesce(payload, '{}')::run_payload, unique_by), unique_for, new_id,
+        new_uuid,
                       coalesce(if_exists = 'replace', false), coalesce(payload, '{}'), coalesce(enqueue.run_at, statement_timestamp()));
     if found then
       return;
@@ -118,7 +116,8 @@ begin
     overriding system value
     values (
       new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
-      coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
+      coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts,
+      checked_priority, checked_queue,
       checked_type, checked_payload, checked_key, enqueue.idempotency_key);
     if traceparent is not null then
       perform record_trace_context(array[new_id], traceparent, tracestate);

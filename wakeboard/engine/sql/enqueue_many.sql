@@ -1,7 +1,7 @@
 -- for: client, worker, operator
 -- Enqueues many runs in one statement: all or none. The arrays have equal lengths; an array that is null means the default for all runs.
--- Returns id, created and status in the order of the arrays, as `enqueue` does. Idempotency keys work as in `enqueue`, also between runs of one call.
--- So do `unique_for`, `unique_by` and `if_exists`, which are the same for all runs, as are `traceparent` and `tracestate`.
+-- Returns id, created and status in the order of the arrays, as `enqueue` does. Idempotency keys work as in `enqueue`, also between runs of
+-- one call. So do `unique_for`, `unique_by` and `if_exists`, which are the same for all runs, as are `traceparent` and `tracestate`.
 -- `after`: a JSON array with one element for each run: null, or the ids of the runs that it waits for, as in `enqueue`.
 -- Example:
 --   select * from wakeboard.enqueue_many('{send_mail, send_mail}', array['{"to": 1}', '{"to": 2}']::jsonb[]);
@@ -34,7 +34,8 @@ begin
   if after is not null then
     if (jsonb_typeof(after) = 'array' and jsonb_array_length(after) = cardinality(job_types)
         and not jsonb_path_exists(after, 'strict $[*] ? (@ != null && @.type() != "array")')
-        and not jsonb_path_exists(after, 'strict $[*] ? (@.type() == "array")[*] ? (@.type() != "number" || @ < 0 || @ > 9000000000000000000 || @ != @.floor())')
+        and not jsonb_path_exists(after,
+          'strict $[*] ? (@.type() == "array")[*] ? (@.type() != "number" || @ < 0 || @ > 9000000000000000000 || @ != @.floor())')
        ) is not true then
       perform refuse_argument('after', left(after::text, 60), 'for each run null or the ids of runs, such as [[12, 13], null]');
     end if;
@@ -48,7 +49,8 @@ begin
     select run.id, run.created, run.status
       from run
      where wait_for_runs(run.id, case when run.created and jsonb_typeof(after -> (run.place - 1)::integer) = 'array'
-                                      then array(select parent::bigint from jsonb_array_elements_text(after -> (run.place - 1)::integer) as parent) end)
+                                      then array(select parent::bigint
+                                        from jsonb_array_elements_text(after -> (run.place - 1)::integer) as parent) end)
      order by run.place;
     return;
   elsif traceparent is not null then
@@ -105,13 +107,15 @@ begin
                as job (job_type, payload, queue, priority, run_at, limit_key, id, key, place)
     ), chosen as materialized (            -- one for each key: the first, or the one that replaces the others
       select distinct on (job_type, key) * from job
-       order by job_type, key, case when if_exists = 'replace' then -place else place end   -- two callers with the same keys do not deadlock
+       -- two callers with the same keys do not deadlock
+       order by job_type, key, case when if_exists = 'replace' then -place else place end
     ), answer as materialized (
       select chosen.*, known.run_id, known.run_status
         from chosen
         left join lateral unique_run(
           chosen.job_type::job_type_name, chosen.key, unique_for, chosen.id, md5(seed || chosen.id)::uuid,
-          coalesce(if_exists = 'replace', false), coalesce(chosen.payload, '{}'), coalesce(chosen.run_at, statement_timestamp())) as known on true
+          coalesce(if_exists = 'replace', false), coalesce(chosen.payload, '{}'),
+          coalesce(chosen.run_at, statement_timestamp())) as known on true
     ), inserted as (
       insert into job_runs (
         id, uuid, scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,

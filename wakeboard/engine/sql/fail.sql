@@ -33,7 +33,8 @@ begin
            case when report.started_s is null then run.started_at
                 else greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(started_s, 0), 2678400))) end
              as started_at,
-           greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400))) as ended_at,
+           greatest(run.started_at,
+           statement_timestamp() - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400))) as ended_at,
            left(report.error_type, 200) as error_type, left(report.error, 2000) as error, left(report.stack, 16000) as stack,
            case when run.cancel_requested_at is not null then 'cancelled'
                 when report.outcome = 'discarded' or run.attempts >= run.max_attempts then 'dead'
@@ -44,10 +45,12 @@ begin
      order by run.id
        for update of run skip locked
   ), recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at, ended_at, died)
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at, ended_at,
+      died)
     select id, epoch, attempts,
            case when decision = 'cancelled' then 'cancelled' when outcome = 'timed_out' then 'timed_out' else 'failed' end,
-           error_type, error, stack, fail.worker, (select name from workers where worker_id = fail.worker), started_at, ended_at, decision = 'dead'
+           error_type, error, stack, fail.worker, (select name from workers where worker_id = fail.worker), started_at, ended_at,
+           decision = 'dead'
       from locked
     on conflict do nothing
   ), noted as (
@@ -67,7 +70,8 @@ begin
       from locked
      where run.id = locked.id and locked.decision <> 'cancelled'
   )
-  select array_agg(id), array_agg(id) filter (where decision = 'cancelled'), array_agg(id) filter (where decision = 'dead' and has_dependents)
+  select array_agg(id), array_agg(id) filter (where decision = 'cancelled'),
+    array_agg(id) filter (where decision = 'dead' and has_dependents)
     into accepted, cancelled, ended from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;

@@ -1,7 +1,7 @@
 -- internal (called by many functions)
 -- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
--- of the request to cancel it, if there was one. Notes the end of runs that others may wait for; a skipped run has none. `complete` does the
--- same for runs that succeeded.
+-- of the request to cancel it, if there was one. Notes the end of runs that others may wait for; a skipped run has none. `complete` does
+-- the same for runs that succeeded.
 
 create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text)
 returns void language plpgsql security definer
@@ -14,7 +14,8 @@ begin
     insert into definition_changes (definition_id) select distinct definition_id from gone where definition_id is not null
   ), ended as (
     insert into ended_runs (run_id, definition_id, scheduled_for, outcome)
-    select id, case when trigger <> 'manual' and scheduled_for = date_trunc('second', scheduled_for) then definition_id end,   -- see note_dead_runs
+    -- see note_dead_runs
+    select id, case when trigger <> 'manual' and scheduled_for = date_trunc('second', scheduled_for) then definition_id end,
            scheduled_for, 'ended'
       from gone where has_dependents and final_status <> 'skipped'
   )

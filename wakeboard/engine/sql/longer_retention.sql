@@ -6,5 +6,6 @@ create or replace function wakeboard.longer_retention(minimum interval, requeste
 returns interval language sql immutable security definer
 as $$
   select make_interval(secs => greatest(
-           extract(epoch from minimum), case when requested is not null then greatest(least(extract(epoch from requested), 1e9), -1e9) end)::double precision)
+           extract(epoch from minimum), case when requested is not null
+             then greatest(least(extract(epoch from requested), 1e9), -1e9) end)::double precision)
 $$;

@@ -1,6 +1,6 @@
 -- for: worker
--- When the oldest unleased quarantined run of these queues and job types became due; null: there is none. A busy worker that finds one older
--- than a minute stops claiming until it can run that one alone.
+-- When the oldest unleased quarantined run of these queues and job types became due; null: there is none. A busy worker that finds one
+-- older than a minute stops claiming until it can run that one alone.
 -- Example:
 --   select wakeboard.quarantined_since('{default}', '{send_mail}');
 

@@ -1,7 +1,7 @@
 -- for: worker, operator
 -- Revokes expired leases, in slices of `slice` runs with ids after `after_id`. Call it again with the returned next_id until that is null.
--- A scan begins (after_id = 0) once a minute. It begins sooner if a worker has sent no heartbeat for longer than its lease, but at most once
--- a second, however many processes call. A scan that was interrupted, or that skipped an expired lease (its row is locked, or the
+-- A scan begins (after_id = 0) once a minute. It begins sooner if a worker has sent no heartbeat for longer than its lease, but at most
+-- once a second, however many processes call. A scan that was interrupted, or that skipped an expired lease (its row is locked, or the
 -- backfill of a cancelled run is, or the next heartbeat decides), is repeated after four seconds. It waits for no locked row. While the row
 -- with the scans' times is locked, one call in ten scans without it. `always`: begin now. At its end, a scan deletes workers without a
 -- heartbeat for two leases.
@@ -86,7 +86,8 @@ begin
    where job_runs.id = held.id;
 
   with expired as (
-    select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen, known.heartbeats_since,
+    select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen,
+      known.heartbeats_since,
            known.lease_s, run.started_epoch is distinct from run.lease_epoch as unstarted,        -- as far as the store knows
            run.started_epoch is distinct from run.lease_epoch                                     -- never named in a heartbeat
              and run.locked_until <= run.started_at + make_interval(secs => least(known.lease_s, run.timeout_s + 10)) as unnamed,
@@ -102,12 +103,14 @@ begin
                secs => greatest(timeout_s, case when unnamed and heartbeats_since <= started_at then lease_s / 2.0 end)) as undecided
       from expired
   ), locked as (
-    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, waited, too_long,
+    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, waited,
+      too_long,
            job_type = 'job' as not_at_fault, job_type = 'job' and release_count >= 4 as costs_the_attempt,
            case when cancel_requested_at is not null then 'cancelled'
                 when never_had then 'never had'
                 when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
-                when job_type = 'job' then case when release_count >= 4 and attempts >= max_attempts then 'released dead' else 'released' end
+                when job_type = 'job' then case when release_count >= 4 and attempts >= max_attempts then 'released dead'
+                  else 'released' end
                 when crash_count + 1 >= crashes_until_dead then 'crashed dead'
                 else 'crashed' end as decision
       from classified join job_runs as run on run.id = classified.id
@@ -123,7 +126,8 @@ begin
                 when not_at_fault then 'released' else 'crashed' end,
            case when decision like 'timed out%' or decision = 'cancelled' and too_long then 'Timeout'
                 when not not_at_fault then 'WorkerCrashed' end,
-           case when decision like 'timed out%' or decision = 'cancelled' and too_long then 'it ran longer than its timeout' else expired_lease end,
+           case when decision like 'timed out%' or decision = 'cancelled' and too_long then 'it ran longer than its timeout'
+             else expired_lease end,
            locked_by, (select name from workers where worker_id = locked_by), started_at, decision like '%dead'
       from locked
      where decision <> 'never had'
@@ -145,7 +149,8 @@ begin
            crash_count = run.crash_count + (decision like 'crashed%')::integer,
            release_count = run.release_count + (decision like 'released%')::integer,
            started_epoch = case when waited and decision not like 'timed out%' then run.started_epoch else run.lease_epoch end,
-           started_at = case when waited and decision not like 'timed out%' and run.started_epoch is null then 'epoch' else run.started_at end,
+           started_at = case when waited and decision not like 'timed out%' and run.started_epoch is null then 'epoch'
+             else run.started_at end,
            run_at = case decision when 'timed out'
                     then statement_timestamp() + backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts)
                     else run_at end,

@@ -40,14 +40,16 @@ begin
   insert into workers (worker_id, name, pool, host, version, queues, capacity, lease_s, pod_uid)
   select register_worker.worker_id, register_worker.name, register_worker.pool, register_worker.host, register_worker.version,
          register_worker.queues, register_worker.capacity, register_worker.lease_s, nullif(register_worker.pod_uid, '')
-   where not exists (select from workers as known where known.worker_id = register_worker.worker_id)   -- `on conflict` waits for a locked row
+   -- `on conflict` waits for a locked row
+   where not exists (select from workers as known where known.worker_id = register_worker.worker_id)
   on conflict do nothing;
   if not found then
     update workers set last_seen = statement_timestamp(), heartbeats_since = statement_timestamp()
      where workers.worker_id = (
        select known.worker_id from workers as known
         where known.worker_id = register_worker.worker_id
-          and known.last_seen < statement_timestamp() - make_interval(secs => register_worker.lease_s)   -- registering again is no heartbeat
+          -- registering again is no heartbeat
+          and known.last_seen < statement_timestamp() - make_interval(secs => register_worker.lease_s)
           for no key update skip locked);
   end if;
   begin

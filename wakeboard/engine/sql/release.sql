@@ -5,11 +5,11 @@
 --   'snoozed'          the handler asked for a later run;
 --   'not_started'      no handler has started: as if the run had not been claimed, so its start_before still counts;
 --   null               'worker_stopped' if counted[i], else 'snoozed'.
--- From the fifth counted release on, each costs the attempt, so that a run is not released forever. delays_s[i]: seconds until the run is due
--- again; 0: its run_at stays. A run with a requested cancellation is cancelled. If `reap` has counted a crash for the lease, 'disconnected'
--- (up to four times) and 'not_started' subtract it again. started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown. Returns the
--- ids that were not accepted, as `complete` does. Waits for no lock: a run is not accepted if another transaction has locked it, or its
--- backfill, which a cancellation changes.
+-- From the fifth counted release on, each costs the attempt, so that a run is not released forever. delays_s[i]: seconds until the run is
+-- due again; 0: its run_at stays. A run with a requested cancellation is cancelled. If `reap` has counted a crash for the lease,
+-- 'disconnected' (up to four times) and 'not_started' subtract it again. started_s_ago[i], ended_s_ago[i]: as in `complete`; null: unknown.
+-- Returns the ids that were not accepted, as `complete` does. Waits for no lock: a run is not accepted if another transaction has locked
+-- it, or its backfill, which a cancellation changes.
 -- Example:
 --   select wakeboard.release(7, '{1}', '{1}', '{0}', '{true}', '{worker_stopped}');
 
@@ -41,7 +41,8 @@ begin
            case when report.started_s is null then run.started_at
                 else greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(started_s, 0), 2678400))) end
              as started_at,
-           greatest(run.started_at, statement_timestamp() - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400))) as ended_at,
+           greatest(run.started_at,
+           statement_timestamp() - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400))) as ended_at,
            coalesce(report.reason, case when report.counted then 'worker_stopped' else 'snoozed' end) as reason,
            report.counted and run.release_count >= 4 as costs_the_attempt,
            case when run.cancel_requested_at is not null then 'cancelled'
@@ -79,7 +80,8 @@ begin
       from locked
      where run.id = locked.id and locked.decision <> 'cancelled'
   )
-  select array_agg(id), array_agg(id) filter (where decision = 'cancelled'), array_agg(id) filter (where decision = 'dead' and has_dependents)
+  select array_agg(id), array_agg(id) filter (where decision = 'cancelled'),
+    array_agg(id) filter (where decision = 'dead' and has_dependents)
     into accepted, cancelled, ended from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;

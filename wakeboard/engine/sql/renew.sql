@@ -77,7 +77,8 @@ begin
     if not seen and exists (
          select from unnest(ids, epochs) as held (id, epoch) join job_runs as run on run.id = held.id
           where run.locked_by = worker and run.lease_epoch = held.epoch and run.locked_until > statement_timestamp()
-            and not exists (select from unnest(renewed, renewed_epochs) as done (id, epoch) where done.id = held.id and done.epoch = held.epoch))
+            and not exists (select from unnest(renewed, renewed_epochs) as done (id, epoch) where done.id = held.id
+              and done.epoch = held.epoch))
     then
       raise exception using errcode = '55P03', message = 'an earlier renewal of these leases has not ended; try again';
     end if;

@@ -1,15 +1,16 @@
 -- for: operator
 -- Reports that the process of `worker` has ended: its leases are revoked at once, also those that have not expired. Call it only for a
--- process of which the kubelet has reported the end, never for one that cannot be seen. `cause` is the kubelet's word, `detail` its message,
--- `pod` the name of the pod; the attempts keep them.
+-- process of which the kubelet has reported the end, never for one that cannot be seen. `cause` is the kubelet's word, `detail` its
+-- message, `pod` the name of the pod; the attempts keep them.
 --
 -- Each of its runs is queued again and gets its attempt back. Evicted, Preempted, NodeShutdown, Drained and Deleted are not the fault of
 -- the run: they count as a release (from the fifth on, each costs the attempt). So does every end of the worker of a run of the type `job`,
--- whose container runs in another pod. Every other cause counts as one crash, as in `reap`. A run with a requested cancellation is cancelled.
+-- whose container runs in another pod. Every other cause counts as one crash, as in `reap`. A run with a requested cancellation is
+-- cancelled.
 --
 -- Reads `slice` runs with ids after `after_id`: call it again with the returned next_id until that is null. Waits for no locked row:
--- `skipped` runs were locked, or their backfills, and a later call or `reap` takes them. A repeated or late call changes no other process's leases. A worker
--- without a row in `workers` has deregistered, or `reap` has taken its leases: nothing is read.
+-- `skipped` runs were locked, or their backfills, and a later call or `reap` takes them. A repeated or late call changes no other process's
+-- leases. A worker without a row in `workers` has deregistered, or `reap` has taken its leases: nothing is read.
 -- Example:
 --   select * from wakeboard.report_worker_terminated(7, 'OOMKilled', pod => 'worker-1');
 
@@ -40,7 +41,8 @@ begin
     from (select id, locked_by from job_runs where id > report_worker_terminated.after_id order by id limit slice) as run;
 
   with locked as (
-    select id, attempts, max_attempts, lease_epoch, started_at, definition_id, has_dependents, disrupted or job_type = 'job' as not_at_fault,
+    select id, attempts, max_attempts, lease_epoch, started_at, definition_id, has_dependents, disrupted
+      or job_type = 'job' as not_at_fault,
            (disrupted or job_type = 'job') and release_count >= 4 as costs_the_attempt,
            coalesce(started_epoch is distinct from lease_epoch                                    -- as in `reap`
              and locked_until > started_at + make_interval(secs => least(known.lease_s, timeout_s + 10)), false) as waited,

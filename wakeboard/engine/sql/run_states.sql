@@ -1,6 +1,6 @@
 -- for: worker
--- Returns the state of those of these runs that exist. `generation`: of the schedule when it made the run; null for a run of an application.
--- Raises 55P03 after waiting two seconds for a partition of the history that another transaction is dropping: try again.
+-- Returns the state of those of these runs that exist. `generation`: of the schedule when it made the run; null for a run of an
+-- application. Raises 55P03 after waiting two seconds for a partition of the history that another transaction is dropping: try again.
 -- Example:
 --   select * from wakeboard.run_states('{1}');
 

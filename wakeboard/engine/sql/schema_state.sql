@@ -10,5 +10,6 @@ returns table (
 language sql stable security definer
 set lock_timeout = '2s'
 as $$
-  select (select max(version) from migrations), array(select name from migrations order by version), min_code_version, id, functions_by, clock_timestamp() from installation
+  select (select max(version) from migrations), array(select name from migrations order by version), min_code_version, id, functions_by,
+    clock_timestamp() from installation
 $$;

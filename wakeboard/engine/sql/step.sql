@@ -1,7 +1,7 @@
 -- for: worker
 -- Records a named step of a run. Without `result` the step starts: returns whether an attempt has finished it, and its stored result. With
--- `result` (JSON null for nothing) it is finished. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run or
--- the step: at once if it has locked a row, after 100 ms if it has inserted the step and is still open. Try again soon.
+-- `result` (JSON null for nothing) it is finished. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run
+-- or the step: at once if it has locked a row, after 100 ms if it has inserted the step and is still open. Try again soon.
 
 create or replace function wakeboard.step(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, name wakeboard.step_name,
@@ -29,7 +29,8 @@ begin
   values (step.run_id, step.name, step.epoch, case when step.result is not null then statement_timestamp() end, step.result)
   on conflict on constraint a_step_is_named_once_per_run do update
      set lease_epoch = case when past.finished_at is null then excluded.lease_epoch else past.lease_epoch end,
-         started_at  = case when past.finished_at is null and excluded.finished_at is null then excluded.started_at else past.started_at end,
+         started_at  = case when past.finished_at is null and excluded.finished_at is null then excluded.started_at
+           else past.started_at end,
          finished_at = coalesce(past.finished_at, excluded.finished_at),
          result      = case when past.finished_at is null then excluded.result else past.result end
   returning past.finished_at is not null, past.result;

@@ -1,6 +1,6 @@
 -- for: worker
--- Returns those of these leases (ids[i], epochs[i]) that `worker` still holds. Call it with the ids that `complete`, `fail` or `release` did
--- not accept. If the lease still holds, another transaction had locked the run: report the outcome again.
+-- Returns those of these leases (ids[i], epochs[i]) that `worker` still holds. Call it with the ids that `complete`, `fail` or `release`
+-- did not accept. If the lease still holds, another transaction had locked the run: report the outcome again.
 -- Example:
 --   select wakeboard.still_leased(7, '{1}', '{1}');
 

@@ -1,10 +1,9 @@
 -- internal (called by enqueue and enqueue_many)
--- Returns the run that has this unique key, with its uuid and, unless it has ended, its status, if the caller may use it. No row: the run `new_id`, which the caller creates, has
--- it now, for `unique_for` seconds.
--- With `replaces`, a returned run that waits gets `payload` and `run_at`, and its window begins again. It keeps its crashes, and the
--- effects that it has done; steps whose results come from another payload are forgotten.
--- Waits for a transaction that is giving the key to a run and, with `replaces`, for one that has locked the key or the run. With
--- `replaces` the key may already have `new_id`: `enqueue_many` locks all keys before it calls this.
+-- Returns the run that has this unique key, with its uuid and, unless it has ended, its status, if the caller may use it. No row: the run
+-- `new_id`, which the caller creates, has it now, for `unique_for` seconds. With `replaces`, a returned run that waits gets `payload` and
+-- `run_at`, and its window begins again. It keeps its crashes, and the effects that it has done; steps whose results come from another
+-- payload are forgotten. Waits for a transaction that is giving the key to a run and, with `replaces`, for one that has locked the key or
+-- the run. With `replaces` the key may already have `new_id`: `enqueue_many` locks all keys before it calls this.
 
 create or replace function wakeboard.unique_run(
   job_type text, key bytea, unique_for integer, new_id bigint, new_uuid uuid, replaces boolean, payload jsonb, run_at timestamptz)
@@ -49,7 +48,8 @@ begin
     end if;
     if replaces then
       select * into waiting from job_runs
-       where id = known.run_id and status in ('queued', 'failed') and run_at < '2999-12-31 00:00+00' for no key update;   -- it waits for no run
+       -- it waits for no run
+       where id = known.run_id and status in ('queued', 'failed') and run_at < '2999-12-31 00:00+00' for no key update;
       if found then
         update job_unique_keys set unique_until = ends_at where job_type = known.job_type and key = known.key;
         update job_runs

@@ -13,7 +13,8 @@ create or replace function wakeboard.claim_limited(
   worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queues wakeboard.queue_array, job_types wakeboard.job_type_array,
   keys wakeboard.limit_key_array, count wakeboard.row_count, max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '1s'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '1s'
 as $$
 declare
   own_keys text[];                     -- of schedules that have a limitKey, too, and of their backfills
@@ -62,7 +63,8 @@ begin
     return query
     with claimed as (
       update job_runs as run
-         set status = 'running', locked_by = worker, lease_epoch = lease_epoch + (select lease_step()), attempts = attempts + 1, holds_slot = true,
+         set status = 'running', locked_by = worker, lease_epoch = lease_epoch + (select lease_step()), attempts = attempts + 1,
+         holds_slot = true,
              started_at = statement_timestamp(),
              locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
        where run.id = any (array(

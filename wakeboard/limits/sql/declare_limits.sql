@@ -1,13 +1,14 @@
 -- for: operator
 -- Makes `limits` the limits that `source` declares: an array of objects with key and max_running, or rate_count, rate_period_s and
 -- rate_burst, or all four, as set_limit and set_rate_limit take them. A limit is set when its declaration is new or has changed, so a
--- limit that an administrator sets afterwards stays until the next change (`wakeboard limit` shows that it differs). A key that is no longer
--- declared gets the newest declaration of another source, or the default; but not if an administrator has set another limit since.
+-- limit that an administrator sets afterwards stays until the next change (`wakeboard limit` shows that it differs). A key that is no
+-- longer declared gets the newest declaration of another source, or the default; but not if an administrator has set another limit since.
 -- Returns the keys whose declarations changed: 'set', 'removed', or 'kept' (no longer declared, set by an administrator); and with 'locked'
 -- those that another transaction has locked: they stay as they were until a later call. If one limit is refused, none is changed. A repeat
 -- changes nothing. Writes audit rows for the limits that it sets (see Audit).
 -- Example:
---   select * from wakeboard.declare_limits('file:demo', '[{"key": "openai-api", "rate_count": 60, "rate_period_s": 60, "rate_burst": 10}]');
+--   select * from wakeboard.declare_limits('file:demo', '[{"key": "openai-api", "rate_count": 60, "rate_period_s": 60, "rate_burst":
+--   10}]');
 
 create or replace function wakeboard.declare_limits(
   source wakeboard.source_name, limits jsonb, actor text default null, program wakeboard.acting_program default 'sql')

@@ -12,5 +12,6 @@ as $$
               when (bound).rate_count is null then 1000000
               else greatest(0, floor(
                 (bound).rate_burst + 0.000001
-                - extract(epoch from advance_rate(bound, 0) - statement_timestamp()) * (bound).rate_count / (bound).rate_period_s)) end::bigint
+                - extract(epoch from advance_rate(bound, 0) - statement_timestamp())
+                  * (bound).rate_count / (bound).rate_period_s)) end::bigint
 $$;

@@ -1,7 +1,7 @@
 -- for: operator
 -- Lets at most `max_running` (0 to 1,000,000) runs with limit key `key` run at once, from now on. Running runs are not stopped. Null: the
--- default of 1, or any number if the key has a rate limit. The keys of schedules (schedule:ID) follow from their concurrencyPolicy and cannot be set.
--- Writes an audit row if the limit changes (see Audit).
+-- default of 1, or any number if the key has a rate limit. The keys of schedules (schedule:ID) follow from their concurrencyPolicy and
+-- cannot be set. Writes an audit row if the limit changes (see Audit).
 -- Example:
 --   select wakeboard.set_limit('printer', 2);
 

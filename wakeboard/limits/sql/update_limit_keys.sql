@@ -15,7 +15,8 @@ begin
   update job_runs
      set limit_key = own_key, shared_limit_key = shared_key, holds_slot = own_key is not null and locked_by <> 0
    where id = any (mine) and trigger <> 'backfill' and (limit_key, shared_limit_key) is distinct from (own_key, shared_key);
-  update job_runs as run                 -- these wait in the queue of their backfill if it is paused, or if the schedule has no key of its own
+  -- these wait in the queue of their backfill if it is paused, or if the schedule has no key of its own
+  update job_runs as run
      set limit_key = case when own_key like 'schedule:%' and job.paused_at is null then own_key else 'backfill:' || job.id end,
          shared_limit_key = case when own_key like 'schedule:%' then shared_key else own_key end, holds_slot = locked_by <> 0
     from backfill_ticks as item join backfills as job on job.id = item.backfill_id

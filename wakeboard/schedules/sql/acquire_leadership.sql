@@ -3,9 +3,9 @@
 -- Returns the current leader: its term, whether it is the caller (is_leader), its name and release, and the seconds until its lease
 -- expires. The term grows with each new leader, by a random number (`lease_step`). A call while another operator leads writes nothing.
 --
--- `client_pid`: the process number that the caller's connection shows. If it is that of this backend, no pooler is between, and the leader's
--- session takes an advisory lock. PostgreSQL releases it when the session ends, and the next call of another operator then leads at once.
--- Otherwise only the lease ends a leadership. A leader that has lost the leadership closes its connection, and with it the lock.
+-- `client_pid`: the process number that the caller's connection shows. If it is that of this backend, no pooler is between, and the
+-- leader's session takes an advisory lock. PostgreSQL releases it when the session ends, and the next call of another operator then leads
+-- at once. Otherwise only the lease ends a leadership. A leader that has lost the leadership closes its connection, and with it the lock.
 -- `problem`: why the caller cannot list or watch JobSchedules; `wakeboard check` and the board show that of a leader.
 -- Example:
 --   select * from wakeboard.acquire_leadership('k8s:shop', 'operator-1', '0.1.0', 15);
@@ -13,7 +13,8 @@
 create or replace function wakeboard.acquire_leadership(
   source wakeboard.source_name, holder wakeboard.process_name, release wakeboard.label, lease_s wakeboard.leader_lease_s,
   client_pid wakeboard.process_number default 0, problem wakeboard.label default '')
-returns table (term bigint, is_leader boolean, leader text, leader_release text, expires_in_s double precision) language plpgsql security definer
+returns table (term bigint, is_leader boolean, leader text, leader_release text, expires_in_s double precision)
+  language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
@@ -37,7 +38,8 @@ begin
      select from leadership as led
       where led.source = acquire_leadership.source and led.holder <> acquire_leadership.holder and led.expires_at > statement_timestamp())
   on conflict on constraint leadership_pkey do update
-     set term = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.term else held.term + lease_step() end,
+     set term = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.term
+     else held.term + lease_step() end,
          acquired_at = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.acquired_at
                          else excluded.acquired_at end,
          has_session = held.has_session and held.holder = excluded.holder and held.expires_at > statement_timestamp(),

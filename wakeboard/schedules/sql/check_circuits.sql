@@ -1,7 +1,7 @@
 -- internal (called by enqueue_due_ticks, create_dependent_runs and update_circuits)
--- Opens and closes the circuits of those schedules `ids` that have suspend_after_dead, and returns those whose circuit is open. The caller has
--- locked the schedules. Only runs of ticks count, in the order in which they ended. A dead run counts from when it died, also after it was
--- discarded; one that is retried does not count until it dies again.
+-- Opens and closes the circuits of those schedules `ids` that have suspend_after_dead, and returns those whose circuit is open. The caller
+-- has locked the schedules. Only runs of ticks count, in the order in which they ended. A dead run counts from when it died, also after it
+-- was discarded; one that is retried does not count until it dies again.
 -- - It opens when suspend_after_dead runs have died since the last one that succeeded.
 -- - It closes when a run succeeds: the probe, one that still ran, or one that a user retried; unless enough runs have died since then.
 -- - The probe is the first tick after the pause, which is 1 minute after the circuit opened and doubles with each dead probe, up to 1 hour.
@@ -30,7 +30,8 @@ begin
     select past.finished_at into succeeded_at
       from job_run_history as past
      where past.definition_id = def.id and past.status = 'succeeded' and past.trigger = 'tick'
-       and past.finished_at > greatest(counted_from, case when def.circuit_opened_at is not null then def.last_tick_at - interval '1 hour' end)
+       and past.finished_at > greatest(counted_from, case when def.circuit_opened_at is not null
+         then def.last_tick_at - interval '1 hour' end)
      order by past.finished_at desc limit 1;
     counted_from := greatest(counted_from, succeeded_at);
     if def.circuit_opened_at is not null and succeeded_at is null then

@@ -1,5 +1,6 @@
 -- internal (called by check_circuits and create_dependent_runs)
--- How long the open circuit of a schedule lets no tick run after so many `probes` have died: 1 minute, doubled with each of them, up to 1 hour.
+-- How long the open circuit of a schedule lets no tick run after so many `probes` have died: 1 minute, doubled with each of them, up to 1
+-- hour.
 
 create or replace function wakeboard.circuit_pause(probes integer)
 returns interval language sql immutable security definer

@@ -2,13 +2,12 @@
 -- Turns due ticks into runs and advances the schedules' cursors. For each schedule ids[i], the caller has read generations[i] and
 -- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled; null: none) and
 -- errors[i] (null, or why ticks cannot be computed: then only that schedule stops; its cursor stays, and next_cursors[i] is ignored).
--- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip: skip_definitions[k],
--- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k].
--- A schedule that is not due, whose cursor or generation has changed, or whose row is locked, is left as it is. A Replace tick waits for the
--- next call while another transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are locked first;
--- unfinished runs are read in a snapshot from after the lock. While the circuit of a schedule is open (suspend_after_dead), its ticks are
--- skipped (CircuitOpen), except probes.
--- Returns the numbers of schedules advanced, runs created, ticks skipped and runs replaced. A repeat changes nothing.
+-- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip:
+-- skip_definitions[k], skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. A schedule that is not due, whose cursor or generation
+-- has changed, or whose row is locked, is left as it is. A Replace tick waits for the next call while another transaction has locked a run
+-- that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished runs are read in a snapshot from after the lock.
+-- While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except probes. Returns the numbers of
+-- schedules advanced, runs created, ticks skipped and runs replaced. A repeat changes nothing.
 
 create or replace function wakeboard.enqueue_due_ticks(
   ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],

@@ -9,7 +9,8 @@
 create or replace function wakeboard.remove_definitions(
   source wakeboard.source_name, ids wakeboard.id_array, synced_before timestamptz default 'infinity')
 returns table (id bigint, answer text) language plpgsql security definer
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare

@@ -1,6 +1,6 @@
 -- for: operator
--- Requests the removal of `count` schedules at once; `names_hash` identifies the list. True: this list was confirmed (confirm_removal) within
--- the last hour; the confirmation is used up. False: the request is stored until it is confirmed. A count of 0 deletes the request.
+-- Requests the removal of `count` schedules at once; `names_hash` identifies the list. True: this list was confirmed (confirm_removal)
+-- within the last hour; the confirmation is used up. False: the request is stored until it is confirmed. A count of 0 deletes the request.
 
 create or replace function wakeboard.request_removal(
   source wakeboard.source_name, names_hash wakeboard.list_hash, count wakeboard.row_count)

@@ -1,7 +1,7 @@
 -- for: operator
--- Suspends these schedules of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their spec_hash,
--- so that an object that is created again is synced and resumes its schedule. Returns how many it suspended: those that another transaction has
--- locked are left to the next call.
+-- Suspends these schedules of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their
+-- spec_hash, so that an object that is created again is synced and resumes its schedule. Returns how many it suspended: those that another
+-- transaction has locked are left to the next call.
 
 create or replace function wakeboard.suspend_definitions(source wakeboard.source_name, ids wakeboard.id_array)
 returns integer language plpgsql security definer

@@ -1,13 +1,14 @@
 -- for: worker, operator
--- Opens and closes the circuits of schedules (suspend_after_dead) that may have changed: those of which a run died in the last five minutes,
--- and the open ones; at most 1,000 of each. Their next tick does the same, so this only makes the change visible sooner. Waits for no lock.
--- Returns how many of them are open. A repeat changes nothing.
+-- Opens and closes the circuits of schedules (suspend_after_dead) that may have changed: those of which a run died in the last five
+-- minutes, and the open ones; at most 1,000 of each. Their next tick does the same, so this only makes the change visible sooner. Waits for
+-- no lock. Returns how many of them are open. A repeat changes nothing.
 -- Example:
 --   select wakeboard.update_circuits();
 
 create or replace function wakeboard.update_circuits()
 returns integer language plpgsql security definer
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '2s'
 as $$
 declare
   mine bigint[];

@@ -1,6 +1,6 @@
 -- internal (called by roll_up)
--- Writes rows of `run_rollups` for the period of `target` that begins at `period`. An hour (or a recount of it): adds what ended from `since`
--- until before `until`, and writes the minutes of that time if `by_minute`. A day: adds up its hours, for the names after
+-- Writes rows of `run_rollups` for the period of `target` that begins at `period`. An hour (or a recount of it): adds what ended from
+-- `since` until before `until`, and writes the minutes of that time if `by_minute`. A day: adds up its hours, for the names after
 -- (after_dimension, after_name), up to (last_dimension, last_name). To repeat a day changes nothing.
 
 create or replace function wakeboard.count_into_rollups(

@@ -5,9 +5,9 @@
 -- function. Raises 55P03 if another transaction has locked rows of `run_rollups`, after 100 ms: nothing is changed, and a later call does
 -- the work.
 --
--- A minute is counted once, ten seconds or more after it ended, and added to its hour. A transaction that commits later is found ten minutes
--- after the hour, or 20 hours after it: the hour is compared with the history, and counted again if they differ. A recount is invisible
--- until it is complete. Hours older than that are exact, and days are added up from them. `drop_partitions` waits for them.
+-- A minute is counted once, ten seconds or more after it ended, and added to its hour. A transaction that commits later is found ten
+-- minutes after the hour, or 20 hours after it: the hour is compared with the history, and counted again if they differ. A recount is
+-- invisible until it is complete. Hours older than that are exact, and days are added up from them. `drop_partitions` waits for them.
 -- Minutes are kept for 26 hours; hours for 100 days (of schedules and steps: 8 days); days for 400 days more than the history.
 -- Example:
 --   select wakeboard.roll_up();

@@ -1,9 +1,9 @@
 -- for: viewer, operator
 -- Counts, from the history and the attempts, how runs and attempts ended from `since` until before `until`: one row for each `measure` of a
--- job type, queue and schedule. Measures: succeeded, cancelled, skipped, discarded (runs); failed, timed_out, crashed (attempts); died (runs
--- that became dead); and of the runs that succeeded duration and lateness, one row for each `bucket` as in `run_rollups`. `step` is not null
--- for the finished steps of the runs that ended then (succeeded and duration). `minute` is null unless `by_minute`. `only_definition`: only
--- the runs of that schedule. Attempts whose run no longer exists have no job type.
+-- job type, queue and schedule. Measures: succeeded, cancelled, skipped, discarded (runs); failed, timed_out, crashed (attempts); died
+-- (runs that became dead); and of the runs that succeeded duration and lateness, one row for each `bucket` as in `run_rollups`. `step` is
+-- not null for the finished steps of the runs that ended then (succeeded and duration). `minute` is null unless `by_minute`.
+-- `only_definition`: only the runs of that schedule. Attempts whose run no longer exists have no job type.
 -- Example:
 --   select measure, sum(count) from wakeboard.run_facts(now() - interval '5 minutes', now())
 --    where step is null and bucket is null group by 1;
@@ -30,7 +30,8 @@ begin
                  case when status = 'succeeded' and started_at > 'epoch'
                       then ceil(ln(greatest(date_part('epoch', finished_at - started_at) * 1000, 1)) * per_log) end as duration,
                  case when status = 'succeeded' and started_at > 'epoch'
-                      then ceil(ln(greatest(date_part('epoch', started_at - case when trigger = 'tick' then run_at else greatest(run_at, created_at) end) * 1000, 1))
+                      then ceil(ln(greatest(date_part('epoch', started_at - case when trigger = 'tick' then run_at
+                        else greatest(run_at, created_at) end) * 1000, 1))
                                 * per_log) end as lateness
             from job_run_history as past
            where finished_at >= since and finished_at < run_facts.until

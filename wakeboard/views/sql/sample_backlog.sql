@@ -1,6 +1,6 @@
 -- internal (called by roll_up)
--- Records how many runs are due and wait in this minute, at most 100,000 of each queue and priority, and as many that wait for a limit key. A
--- minute that has a sample keeps it.
+-- Records how many runs are due and wait in this minute, at most 100,000 of each queue and priority, and as many that wait for a limit key.
+-- A minute that has a sample keeps it.
 
 create or replace function wakeboard.sample_backlog(present timestamptz)
 returns void language plpgsql security definer
