@@ -2,8 +2,8 @@
 
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
 without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, a part that the tree of the
-architecture lacks, a worker of clients/ that is no longer small, and a file of another project that was changed. A
-long file is a warning.
+architecture lacks, a worker of clients/ that is no longer small, a wide line of SQL, and a file of another project that
+was changed. A long file is a warning.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tools.generated import GENERATED
 ROOT = Path(__file__).resolve().parents[1]
 BANNED = Path(__file__).with_name("banned_words.txt")
 LONG_FILE = 500  # lines
+WIDEST_SQL = 140  # characters
 SOURCE = {".py", ".sql", ".sh"}
 NOT_SCANNED = re.compile(
     r"(locks|sbom)/.*|CHANGELOG\.md|LICENSE|NOTICE|.*\.(json|sum|png|svg)"
@@ -131,6 +132,17 @@ def long_files(names: list[str]) -> list[str]:
     return [f"warning: {name} has {length} lines" for name, length in lengths.items() if length > LONG_FILE]
 
 
+def wide_sql(names: list[str]) -> list[str]:
+    """Lines of SQL files that are too wide to read beside another file."""
+    return [
+        f"{name}:{number}: at most {WIDEST_SQL} characters"
+        for name in names
+        if name.startswith("wakeboard/") and name.endswith(".sql")
+        for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > WIDEST_SQL
+    ]
+
+
 def vendored_files() -> list[str]:
     """Each file of another project is the one that vendor.toml names, and no other is beside it."""
     files = {each["name"]: each for each in tomllib.loads((VENDORED / "vendor.toml").read_text())["file"]}
@@ -152,7 +164,7 @@ def main() -> int:
     names = tracked_files()
     banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
     errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
-    errors += [*missing_in_tree(names), *long_clients(), *vendored_files()]
+    errors += [*missing_in_tree(names), *long_clients(), *wide_sql(names), *vendored_files()]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):
             errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)

@@ -7,7 +7,8 @@ returns boolean language plpgsql strict
 as $$
 declare
   shown text := to_json(case when char_length(value) > 60 then left(value, 60) || '...' else value end)::text;
-  name constant text := '%s is %s; write letters, digits, dots, underscores, slashes and hyphens, beginning with a letter or digit, at most %s';
+  name constant text := '%s is %s; write letters, digits, dots, underscores, slashes and hyphens,'
+    || ' beginning with a letter or digit, at most %s';
 begin
   raise exception using errcode = '22023', message = case
     when field in ('job_type', 'limit_key') then format(name, field, shown, 128)

@@ -3,7 +3,8 @@
 The CronJob controller uses the Go package robfig/cron 3.0.1. This module follows its grammar and its order of search:
 the month, then the day, the hour, the minute and the second. Where a clock change makes that search miss or shift a
 tick, so does this module. `wakeboard import --check` compares the result with the ticks of a JobSchedule, so this
-module shares no code with them but the zone data. tests/imports/robfig_ticks.json holds ticks that robfig/cron computed.
+module shares no code with them but the zone data. tests/imports/robfig_ticks.json holds ticks that robfig/cron
+computed.
 
 Times are whole seconds since 1970 UTC ("instant").
 """
