@@ -118,7 +118,7 @@ def test_the_stopped_database_of_an_up_is_named(bare_cli: Cli, monkeypatch: pyte
     Path(".wakeboard").mkdir()
     Path(".wakeboard/postgres.log").touch()
 
-    hint = "The database in .wakeboard/ is stopped: start it with `wakeboard up .`, or name another with --dsn.\n"
+    hint = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn.\n"
     assert bare_cli("runs").err.endswith(hint)
     assert hint in bare_cli("check").out
     assert hint not in bare_cli("runs", "--dsn", "host=127.0.0.1 port=1").err

@@ -1,19 +1,24 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import sys
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.local.up_process import HANDLERS, Up
+from wakeboard.local.up import home_of, up_file
+from wakeboard.process.running_up import running_up
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from wakeboard.local.messages import UpLine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests read /proc")
 
@@ -259,3 +264,31 @@ def _sent(number: signal.Signals, pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_second_up_leaves_the_first_ones_database_to_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second"):
+        (tmp_path / name / ".wakeboard").mkdir(parents=True)
+    said: list[UpLine] = []
+    with up_file(tmp_path / "first/.wakeboard", "dsn of first", datetime.now(UTC), said.append):
+        content = json.loads(Path(".wakeboard/up.json").read_text())
+        Path(".wakeboard/up.json").write_text(json.dumps({**content, "pid": os.getppid()}))
+        assert not said
+        with up_file(tmp_path / "second/.wakeboard", "dsn of second", datetime.now(UTC), said.append):
+            assert running_up()["dsn"] == "dsn of first"
+            assert running_up(tmp_path / "second/.wakeboard/up.json")["dsn"] == "dsn of second"
+            assert f"(process {os.getppid()})" in said[0].text
+        assert running_up()["dsn"] == "dsn of first"
+
+
+def test_a_folder_that_cannot_be_written_has_its_database_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert home_of(Path("/proc")) == Path(".wakeboard")
+    assert "/proc cannot be written" in capsys.readouterr().out
+    assert home_of(tmp_path) == tmp_path / ".wakeboard"

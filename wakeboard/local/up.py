@@ -26,11 +26,12 @@ from wakeboard.errors import WakeboardError
 from wakeboard.local.messages import UP, Printer, UpLine
 from wakeboard.local.postgres import EmbeddedPostgres, FolderLock
 from wakeboard.local.supervisor import Supervisor, run_until_stopped
+from wakeboard.process.running_up import UP_FILE, running_up
 from wakeboard.store.connection import describe_dsn
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 HOME = ".wakeboard"
 SIGNAL_DELAY_S = 0.05  # Ctrl-C reaches all processes of the terminal: initdb may fail before our handler runs
@@ -52,11 +53,6 @@ class UpOptions:
     program: str = ""
     wake_interval_s: float = 60.0
 
-    @property
-    def home(self) -> Path:
-        """The folder of the database, in FOLDER; if that cannot be written, in the current folder."""
-        return (self.folder if os.access(self.folder, os.W_OK) else Path()) / HOME
-
 
 def run_up(options: UpOptions) -> int:
     """Runs until a signal stops it and returns the exit code 0. Raises WakeboardError if it cannot start."""
@@ -70,7 +66,9 @@ def run_up(options: UpOptions) -> int:
 async def _run(options: UpOptions) -> int:
     signals = StopSignals()
     signals.install()
-    database = Database(options.home, options.dsn, fresh=options.fresh)
+    home = home_of(options.folder)
+    say = Printer().print
+    database = Database(home, options.dsn, fresh=options.fresh)
     try:
         database.open()
         supervisor = Supervisor(
@@ -78,16 +76,15 @@ async def _run(options: UpOptions) -> int:
             database.dsn,
             program=options.program or program_name(),
             board_port=options.board_port,
-            board_token_file=options.home / "board-token",
+            board_token_file=home / "board-token",
             wake_interval_s=options.wake_interval_s,
             repair_database=database.repair,
         )
         await asyncio.sleep(0)  # handles signals that arrived while Postgres started
-        say = Printer().print
         migrating = migrate(database.dsn, say=lambda text: say(UpLine(UP, text, "warning")))
         await run_until_stopped(signals.stop, migrating)
         if not signals.stop.is_set():
-            with up_file(options.home, database.dsn, datetime.now(UTC)):
+            with up_file(home, database.dsn, datetime.now(UTC), say):
                 await supervisor.run(signals.stop, signals.force_stop)
     except WakeboardError:
         await asyncio.sleep(SIGNAL_DELAY_S)
@@ -96,6 +93,22 @@ async def _run(options: UpOptions) -> int:
     finally:
         database.close()
     return 0
+
+
+def home_of(folder: Path) -> Path:
+    """Creates and returns .wakeboard/ in the folder or, if that cannot be written, in the current folder."""
+    home = folder / HOME
+    try:
+        home.mkdir(exist_ok=True)
+        if os.access(home, os.W_OK):
+            return home
+    except FileExistsError:  # a file has its name
+        raise
+    except OSError:
+        pass
+    Printer().print(UpLine(UP, f"{folder} cannot be written: the database is in {HOME}/ of this folder.", "warning"))
+    Path(HOME).mkdir(exist_ok=True)
+    return Path(HOME)
 
 
 class StopSignals:
@@ -125,7 +138,6 @@ class Database:
 
     def open(self) -> None:
         """Raises WakeboardError if another `up` uses the folder (with its pid), or if Postgres does not start."""
-        self.home.mkdir(parents=True, exist_ok=True)
         if self._postgres is None:
             self._lock.acquire()
             text = f"Using {describe_dsn(self.dsn)}."
@@ -151,28 +163,32 @@ class Database:
 
 
 @contextmanager
-def up_file(home: Path, dsn: str, started_at: datetime) -> Generator[None]:
+def up_file(home: Path, dsn: str, started_at: datetime, say: Callable[[UpLine], None]) -> Generator[None]:
     """Writes up.json inside the block, readable by its owner only. Other commands find the database through it.
 
-    It is in `home`, and in .wakeboard/ of the current folder. There it is not written if the folder cannot be, and the
-    last `up` that starts in a folder is the one that commands in it find.
+    It is in `home`, and in .wakeboard/ of the current folder. There it is not written if the folder cannot be, or if
+    commands find the database of another `up` there.
     """
     text = json.dumps({"pid": os.getpid(), "dsn": dsn, "started_at": started_at.isoformat(timespec="seconds")})
     _write_privately(home / "up.json", text)
-    here = Path(HOME, "up.json")
-    if is_elsewhere := home.absolute() != here.parent.absolute():
+    is_elsewhere = home.absolute() != UP_FILE.parent.absolute()
+    if is_elsewhere and (pid := running_up().get("pid", os.getpid())) != os.getpid():
+        is_elsewhere = False
+        found = f"Commands in this folder use the database of another `up` (process {pid})"
+        say(UpLine(UP, f"{found}; those in {home.parent}/ use that of this one.", "warning"))
+    if is_elsewhere:
         with suppress(OSError):
-            here.parent.mkdir(exist_ok=True)
-            _write_privately(here, text)
+            UP_FILE.parent.mkdir(exist_ok=True)
+            _write_privately(UP_FILE, text)
     try:
         yield
     finally:
         (home / "up.json").unlink(missing_ok=True)
         if is_elsewhere:
             with suppress(OSError):
-                if here.read_text("utf-8") == text:
-                    here.unlink()
-                here.parent.rmdir()  # only if it is empty
+                if UP_FILE.read_text("utf-8") == text:
+                    UP_FILE.unlink()
+                UP_FILE.parent.rmdir()  # only if it is empty
 
 
 def _write_privately(path: Path, text: str) -> None:

@@ -7,15 +7,14 @@ folder or was started in it, or else the one that libpq's PG* variables name.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 from wakeboard.process.display_zone import in_zone
+from wakeboard.process.running_up import UP_FILE, running_up
 from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.views.queries.listings import Listings
 
-UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, "dsn": …}
 UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
-STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up .`, or name another with --dsn."
+STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn."
 DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
 
 _Result = TypeVar("_Result")
@@ -57,7 +55,7 @@ def explicit_dsn() -> str:
 
 def database_dsn() -> str:
     """The DSN to connect to; "" leaves the choice to libpq."""
-    return explicit_dsn() or _dsn_of_up() or ""
+    return explicit_dsn() or running_up().get("dsn", "")
 
 
 def dsn_hint() -> str:
@@ -97,15 +95,3 @@ async def _with_session(use: Callable[[CommandSession], Awaitable[_Result]]) -> 
         listings = Listings(conn)
         store = AdminStore(conn, actor=system_user(), source="cli")
         return await use(CommandSession(conn, store, listings, in_zone(await listings.now())))
-
-
-def _dsn_of_up() -> str | None:
-    """The database of the `wakeboard up` that this user runs, of the current folder or started in it."""
-    try:
-        if UP_FILE.stat().st_uid != os.geteuid():
-            return None
-        running = json.loads(UP_FILE.read_text("utf-8"))
-        os.kill(running["pid"], 0)
-        return running["dsn"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
