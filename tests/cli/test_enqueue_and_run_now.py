@@ -97,6 +97,8 @@ def test_enqueue_reads_the_payload_from_standard_input(cli: Cli, sample: SampleS
         (["[" * 200_000], "the payload is nested too deeply"),
         (['{"a": ' + "9" * 5000 + "}"], "the payload has a number with too many digits"),
         (["3"], "payload is 3, neither an object nor a list"),
+        (["null"], "payload is null, neither"),
+        (['"x"'], 'payload is "x", neither'),
         (['{"a": "\\u0000"}'], "payload.a holds a NUL character"),
         (["{}", "--at", "tomorrow"], "'tomorrow' is not an ISO 8601 time; write for example 2026-"),
         (["{}", "--in", "soon"], "'soon' is not a duration; write for example 90s"),

@@ -54,7 +54,8 @@ def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
 def check_payload(payload: object) -> None:
     """Raises InvalidValue, naming the place, for a payload that the database or other languages cannot represent."""
     if not isinstance(payload, dict | list):
-        shown = str(payload)[:_SHOWN]
+        is_json = payload is None or isinstance(payload, str | bool)
+        shown = (json.dumps(payload, ensure_ascii=False) if is_json else str(payload))[:_SHOWN]
         raise InvalidValue(f'payload is {shown}, neither an object nor a list; write for example {{"report_id": 42}}')
     try:
         _check_size(_Reader().read(cast("object", payload), "payload", 1))

@@ -30,7 +30,7 @@ def command(
 
     The output has its payload, attempts, errors, steps, effects and timeline; for the job type `job` also pod, node,
     phases and the log command of each Kubernetes Job. An effect is in doubt if the attempt that started it ended and
-    did not report it as done.
+    did not report it as done. Values whose key looks like that of a credential are masked; --json masks nothing.
     """
     from wakeboard.cli.support.lookup import find_runs, no_such_run, parse_run
 

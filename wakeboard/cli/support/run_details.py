@@ -15,7 +15,7 @@ from wakeboard.cli.support.time_args import in_display_zone, with_offset
 from wakeboard.engine.attempt_outcomes import FAILURES
 from wakeboard.process.display_zone import zone_label
 from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL, counted, lasted, reason_in_words, relative, times
-from wakeboard.text.mask_json import pretty_json
+from wakeboard.text.mask_json import mask_json, pretty_json
 from wakeboard.text.sanitize import one_line, printable
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run_details(run: RunDetails, now: datetime, width: int = UNLIMITED) -> list[
         *(_value("result", run.result) if run.result not in {None, "null"} else []),
         *_kubernetes_jobs(run),
         *_attempts(run, now, width),
-        *_steps(run.steps, now, width),
+        *_steps(run.steps, width),
         *_effects(run.effects, now, width),
         *_timeline(run),
         *_advice(run),
@@ -113,10 +113,13 @@ def _attempt_limits(run: RunDetails) -> str:
 
 
 def _value(name: str, stored: str | None) -> Iterator[Text]:
-    text = pretty_json(stored or "null")
+    masked = mask_json(stored or "null")
+    text = pretty_json(masked.text)
     lines = printable(text[:MAX_VALUE_LENGTH]).splitlines()
     if len(text) > MAX_VALUE_LENGTH:
         lines.append(f"… {counted(len(text) - MAX_VALUE_LENGTH, 'more character')}; --json shows all")
+    if masked.masked:
+        lines.append(f"{counted(masked.masked, 'value')} masked because of the key; --json shows it")
     yield Text()
     yield Text(name, "bold")
     yield from (Text(f"  {line}") for line in lines)
@@ -175,14 +178,14 @@ def _stack(attempts: Sequence[AttemptRow]) -> Iterator[Text]:
     yield from (Text(f"  {line}", "dim") for line in lines[-MAX_STACK_LINES:])
 
 
-def _steps(steps: Sequence[StepRow], now: datetime, width: int) -> Iterator[Text]:
-    columns = (Column("STEP", shrinks=True), Column("STATE"), Column("WHEN"), Column("RESULT", shrinks=True))
+def _steps(steps: Sequence[StepRow], width: int) -> Iterator[Text]:
+    columns = (Column("STEP", shrinks=True), Column("STATE"), Column("DURATION"), Column("RESULT", shrinks=True))
     rows = [
         [
             one_line(step.name),
             styled(step.state),
-            f"in {lasted(step.finished_at - step.started_at)}" if step.finished_at else relative(step.started_at, now),
-            "" if step.result is None else one_line(step.result),
+            lasted(step.finished_at - step.started_at) if step.finished_at else "-",
+            "" if step.result is None else one_line(mask_json(step.result).text),
         ]
         for step in steps
     ]
