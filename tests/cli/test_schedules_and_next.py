@@ -125,6 +125,8 @@ def test_a_schedule_shows_what_is_wrong_its_runs_and_its_ticks(cli: Cli, sample:
         [str(dead), "dead"],
         [str(done), "succeeded"],
     ]
+    cli("pause", "schedule", "weekly-report")
+    assert "While it is paused, none of these ticks becomes a run." in cli("schedule", "weekly-report").cells
     assert sum("Mon " in line and "08:00 +" in line for line in shown) == 5
 
 

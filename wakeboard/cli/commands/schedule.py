@@ -79,6 +79,10 @@ def command(
         print_table(RUN_COLUMNS, [run_cells(run, now) for run in found.runs])
     if found.ticks:
         print_message("")
+        if found.state == "circuit open":
+            print_lines(["While its circuit is open, only probes run."])
+        elif found.state != "active":
+            print_lines([f"While it is {found.state}, none of these ticks becomes a run."])
         print_ticks(found.ticks, found.time_zone, now)
 
 
