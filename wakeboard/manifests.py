@@ -153,6 +153,9 @@ class _Loader:
             self._notes.append(f"{file}:{line_of(node)}: ignored: alert rules; WAKEBOARD_ALERTS_FILE names their file")
         elif kind == LIMITS and version.startswith(_GROUP):
             self._read_limits(node, file)
+        elif version.startswith(_GROUP) and kind.lower() not in {"", "jobschedule"}:
+            self._problems.append(f'{file}:{line_of(node)}: kind is "{kind}"; write JobSchedule or {LIMITS}')
+            self._add_invalid(node)
         elif kind.lower() == "jobschedule" or version.startswith(_GROUP):
             self._read_schedule(node, file)
         else:

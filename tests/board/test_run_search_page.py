@@ -51,7 +51,7 @@ def test_a_search_that_means_nothing_is_explained_and_the_list_stays(database: s
 
     html = runs_page(board, q="type:send_mail colour:red")
 
-    assert "There is no qualifier &#34;colour&#34;" in html
+    assert "there is no qualifier &#34;colour&#34;" in html
     assert 'value="type:send_mail colour:red"' in html
     assert "1 run, newest first" in html
 

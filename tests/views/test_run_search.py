@@ -58,8 +58,8 @@ def test_a_search_is_a_list_of_terms(text: str, expected: list[tuple[str, list[s
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("colour:red", 'There is no qualifier "colour"; write one of status, type, schedule, '),
-        ("stats:dead", 'There is no qualifier "stats"; write status:, or "stats:dead" for the text.'),
+        ("colour:red", 'there is no qualifier "colour"; write one of status, type, schedule, '),
+        ("stats:dead", 'there is no qualifier "stats"; write status:, or "stats:dead" for the text.'),
         ("status:ded", '"ded" is not a status; write status:dead.'),
         ("status:zzz", '"zzz" is not a status; write queued, running, failed, dead, '),
         ("status:dead status:failed", "status: is given twice; write status:dead,failed for runs with either status."),

@@ -253,7 +253,8 @@ def connection_error(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
 def _reason(failure: str) -> str:
     """Why libpq could not connect to one host, without what it repeats."""
     text = failure.split(" Is the server running", 1)[0]
-    return without_quotes(text.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
+    reason = without_quotes(text.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
+    return reason.removesuffix(" for user")  # the target of the DSN names it
 
 
 async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:

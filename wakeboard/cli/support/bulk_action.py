@@ -13,6 +13,7 @@ import typer
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.time_args import parse_since
+from wakeboard.errors import InvalidValue
 from wakeboard.process.output import write_line
 from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
@@ -148,12 +149,10 @@ async def _preview(session: CommandSession, find: Callable[[CommandSession], Awa
 
 def _confirmed(verb: str, find: Callable[[CommandSession], Awaitable[list[int]]]) -> list[int]:
     """The ids of the selected runs, after the user has confirmed the preview. Raises typer.Abort."""
-    if not sys.stdin.isatty():
-        raise typer.BadParameter(
-            "there is no terminal for the confirmation: add --yes, or --dry-run to see the runs", param_hint="--yes"
-        )
     preview = with_session(lambda session: _preview(session, find))
     if preview.ids:
+        if not sys.stdin.isatty():
+            raise InvalidValue("there is no terminal for the confirmation: add --yes, or --dry-run to see the runs")
         for line in _preview_lines(preview.runs, preview.now):
             write_line(line, sys.stderr)
         typer.confirm(f"{verb.capitalize()} {counted(len(preview.ids), 'run')}?", abort=True, err=True)

@@ -209,7 +209,7 @@ def _check_name(name: str, path: tuple[str, ...], body: str) -> None:
         instead = f"write {near}:" if near else f"write one of {', '.join(QUALIFIERS)}"
         quoted = body.replace('"', "")[:40]
         raise InvalidValue(
-            f'There is no qualifier "{one_line(name[:40])}"; {instead}, or "{one_line(quoted)}" for the text.'
+            f'there is no qualifier "{one_line(name[:40])}"; {instead}, or "{one_line(quoted)}" for the text.'
         )
     if name == "payload" and not path:
         raise InvalidValue("payload: needs the key of a value; write for example payload.customer:42.")
