@@ -71,6 +71,14 @@ def test_a_schedule_that_another_source_has_too_is_named(
     assert cli("apply", "schedules", "--json", "--name", "other").json["duplicates"].keys() >= {"billing/weekly-report"}
 
 
+def test_a_schedule_after_one_that_does_not_exist_is_named(cli: Cli, folder: Path):
+    text = MANIFEST.format(name="late", schedule="@daily")
+    (folder / "late.yaml").write_text(text.replace('schedule: "@daily"', "after: [{schedule: nope}]"))
+
+    expected = "wakeboard: note: billing/late runs after billing/nope, which does not exist.\n"
+    assert cli("apply", "schedules").err == expected
+
+
 def test_a_dry_run_shows_the_lines_that_differ(cli: Cli, folder: Path):
     after = "spec: {jobType: ping, after: [{schedule: clean-up}], payload: {a: 1, b: 2}}"
     report = folder / "weekly-report.yaml"

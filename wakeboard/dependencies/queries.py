@@ -206,6 +206,12 @@ async def read_dependency_facts(conn: psycopg.AsyncConnection[Any]) -> Dependenc
     return DependencyFacts(after=len(names), cycle=[names[each] for each in cycle], missing=missing)
 
 
+async def missing_parents(conn: psycopg.AsyncConnection[Any], names: Collection[str]) -> list[str]:
+    """A sentence for each entry of `after` of these schedules that names no schedule."""
+    missing = (await read_dependency_facts(conn)).missing
+    return [f"{name} runs after {wanted}, which does not exist." for name, wanted in missing if name in names]
+
+
 async def read_unmatched_ticks(conn: psycopg.AsyncConnection[Any], definition_id: int) -> list[UnmatchedTicks]:
     """The recent ticks that only one of two parents had; of at most three pairs of parents."""
     return await read(conn, class_row(UnmatchedTicks), _UNMATCHED, {"id": definition_id})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.actions.admin_api import AdminStore
+from wakeboard.dependencies.queries import missing_parents
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.local.messages import UP, UpLine
 from wakeboard.manifests import declared_limits, load_folder
@@ -66,6 +67,8 @@ class ManifestSync:
             spared=manifests.invalid,
         )
         self._schedules = manifests.schedules
+        names = {each.full_name for each in manifests.schedules}
+        self._problems.update("after", await missing_parents((await self._connection.store()).conn, names))
         limited, locked_limits = await self._declare_limits(manifests)
         failed = [f"{name} is not scheduled: {error}" for name, error in report.failed.items()]
         pending = [report.pending_removal] if report.pending_removal else []

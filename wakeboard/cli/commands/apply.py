@@ -121,6 +121,7 @@ def _load(folder: Path) -> Manifests:
 
 
 async def _apply(session: CommandSession, source: str, manifests: Manifests, prune: bool) -> Applied:
+    from wakeboard.dependencies.queries import missing_parents
     from wakeboard.manifests import declared_limits
     from wakeboard.schedules.desired_schedule import desired_from_files
     from wakeboard.schedules.sync import sync
@@ -131,6 +132,8 @@ async def _apply(session: CommandSession, source: str, manifests: Manifests, pru
     changed = {} if limits is None else await session.store.declare_limits(source, limits.rows(), program="cli")
     misfire_grace = read_settings().misfire_grace
     report = await sync(session.store, source, desired, prune=prune, misfire_grace=misfire_grace)
+    for problem in await missing_parents(session.conn, {each.full_name for each in desired}):
+        print_error(f"note: {problem}")
     return Applied(
         source=report.source,
         dry_run=False,
