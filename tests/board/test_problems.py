@@ -178,6 +178,8 @@ def test_an_alert_about_all_dead_runs_marks_these_instead_of_repeating_them():
     others = replace(alerts, open=2, names=["dead-runs", "slow"])
     both, dead = problems(replace(WELL, dead=[DEAD], alerts=others))
     assert (both.text[:8], both.count, dead.count) == ("2 alerts", 2, 0)
+    mild = problems(replace(WELL, dead=[DEAD], alerts=replace(others, severity="info")))
+    assert sum(problem.count for problem in mild if problem.colour == "bad") == 1
 
 
 def test_dead_runs_have_one_colour():

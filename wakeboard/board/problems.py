@@ -219,13 +219,19 @@ def _due(situation: Situation) -> Iterator[Problem]:
 def _dead(situation: Situation) -> Iterator[Problem]:
     alerts = situation.alerts
     alert = ", ".join(map(one_line, alerts.of_all_dead)) if alerts else ""
-    count = 0 if alert and alerts and not _is_about_dead(alerts) else 1
+    is_counted = alert and alerts and alerts.severity == "critical" and not _is_about_dead(alerts)
 
     def problem(newest: datetime, text: str, query: str) -> Problem:
         lasting = health.DEAD_RUNS.severity_after(situation.now - newest) or health.DEAD_RUNS.severity
         severity = health.OPEN_ALERTS[alerts.severity] if alerts and _is_about_dead(alerts) else lasting
         return Problem(
-            severity=severity, text=text, path="/runs", parameters={"q": query}, alert=alert, dead=True, count=count
+            severity=severity,
+            text=text,
+            path="/runs",
+            parameters={"q": query},
+            alert=alert,
+            dead=True,
+            count=0 if is_counted else 1,
         )
 
     for group in situation.dead[:MAX_GROUPS]:
