@@ -134,9 +134,9 @@ class AlertSpec(Declared):
         for rule in self.rules:
             for name in rule.receivers:
                 if name not in known:
+                    advice = f"the receivers are {', '.join(known)}" if known else "write it into spec.receivers"
                     raise refusal(
-                        f"the rule {rule.name} has the receiver {shown(name)}, which is not declared; the receivers"
-                        f" are {', '.join(known) or 'none: write spec.receivers'}"
+                        f"the rule {rule.name} has the receiver {shown(name)}, which is not declared; {advice}"
                     )
         return self
 
