@@ -52,6 +52,12 @@ def outcomes(title: str, description: str, metric: str, by: str, width: int = 8)
     return Panel(title, description, {f"{{{{{by}}}}}": per_minute(metric, by)}, "cpm", width=width, stacked=True)
 
 
+def slowest(title: str, description: str, metric: str) -> Panel:
+    """The time below which 95 of 100 runs of each queue are, from a histogram."""
+    query = f"histogram_quantile(0.95, sum by (le, queue) (rate(wakeboard_{metric}_bucket{S}[$__rate_interval])))"
+    return Panel(title, description, {"{{queue}}": query}, "s", width=12)
+
+
 def by_queue(title: str, description: str, metric: str, unit: str = "none") -> Panel:
     """A gauge for each queue."""
     return Panel(title, description, {"{{queue}}": latest(metric, by="queue")}, unit, width=12)
@@ -97,6 +103,8 @@ ROWS: dict[str, list[Panel]] = {
             {"running": latest("running_runs"), "dead": latest("dead_runs")},
             width=12,
         ),
+        slowest("Duration of 95 in 100 runs", "For each queue, of runs that succeeded.", "run_duration_seconds"),
+        slowest("Lateness of 95 in 100 runs", "For each queue, how late they started.", "run_lateness_seconds"),
         by_queue("Due runs not yet claimed", "For each queue. Counts at most 10,000 of each priority.", "due_runs"),
         by_queue(
             "Backlog for autoscalers",

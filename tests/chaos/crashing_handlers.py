@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import psycopg
@@ -14,6 +15,12 @@ DSN = os.environ["WAKEBOARD_DSN"]
 @wakeboard.handler("quick")
 async def quick(run: wakeboard.Run) -> None:
     """Does nothing."""
+
+
+@wakeboard.handler("sleeps")
+async def sleeps(run: wakeboard.Run) -> None:
+    """Sleeps for an hour and needs no database."""
+    await asyncio.sleep(3600)
 
 
 @wakeboard.handler("counts")

@@ -30,7 +30,8 @@ def alerts() -> Alerts:
 def exported() -> set[str]:
     """The names of what the operator exports."""
     families = Metrics().registry.collect()
-    return {family.name + ("_total" if family.type == "counter" else "") for family in families}
+    endings = {"counter": "_total", "histogram": "_bucket"}
+    return {family.name + endings.get(family.type, "") for family in families}
 
 
 def metric_names(queries: list[str]) -> set[str]:

@@ -26,7 +26,7 @@ def test_migrate_creates_the_schema_once(bare_cli: Cli, empty_database: str):
     again = bare_cli("migrate", "--dsn", empty_database, "--json")
 
     assert missing.err.endswith("has no wakeboard schema: run `wakeboard migrate`.\n")
-    assert first.out.startswith("applied installation, schedules, runs, ")
+    assert first.out.startswith("applied types, installation, ")
     assert (again.json["applied"], again.json["functions_written"]) == ([], False)
     assert bare_cli("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
 
@@ -73,7 +73,7 @@ def test_migrate_waits_until_the_database_is_created(postgres: PostgresServer):
             conn.execute("create database made_late")
         try:
             out, _ = waiting.communicate(timeout=60)
-            assert out.startswith("applied installation")
+            assert out.startswith("applied types")
         finally:
             with psycopg.connect(postgres.dsn, autocommit=True) as conn:
                 conn.execute("drop database made_late with (force)")

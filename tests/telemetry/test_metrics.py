@@ -120,5 +120,5 @@ def test_without_a_destination_nothing_is_imported(system: System, variables: di
     )
     system.wake(variables={**variables, "PYTHONPATH": f"{system.folder}:{OUR_PACKAGES}"})
     imported = report.read_text().split()
-    assert "wakeboard.telemetry" in imported
+    assert "wakeboard.process.telemetry" in imported
     assert not [name for name in imported if name.startswith("opentelemetry")]
