@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import wakeboard
 from bench.plan import Crowd
 from bench.tables import Table, at_most, number, spread
-from wakeboard.engine.worker_api import LONGEST_TIMEOUT_S, SCAN_LIMIT, ScanPositions, Worker, WorkerStore, text_array
+from wakeboard.engine.scan_positions import ScanPositions
+from wakeboard.engine.worker_api import LONGEST_TIMEOUT_S, SCAN_LIMIT, Worker, WorkerStore
+from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import wakeboard
 from bench.claims import FINISH, KNOWN, ME
 from bench.database import BATCH
 from bench.tables import Table, at_most, number, spread
-from wakeboard.engine.worker_api import ScanPositions, WorkerStore
+from wakeboard.engine.scan_positions import ScanPositions
+from wakeboard.engine.worker_api import WorkerStore
 from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:

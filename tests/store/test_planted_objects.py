@@ -28,11 +28,13 @@ from wakeboard.backfills.rules import BackfillRange, BackfillWords
 from wakeboard.engine.effects import Lease, once
 from wakeboard.engine.enqueue import Job, enqueue, enqueue_many
 from wakeboard.engine.maintenance_api import JoinedTick, MaintenanceStore, Notification
-from wakeboard.engine.worker_api import Failure, Release, Renewal, ScanPositions, Worker, WorkerStore, renew, text_array
+from wakeboard.engine.scan_positions import ScanPositions
+from wakeboard.engine.worker_api import Failure, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.limits.queries import declared_limit_rows, limits_that_differ, list_limits
 from wakeboard.limits.rules.rate import Rate
 from wakeboard.schedules.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
+from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.migrate import migrate
 from wakeboard.store.statements import checked_call

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wakeboard.engine.handlers import Handler
-from wakeboard.engine.worker_api import SNOOZED, Failure, Release, ScanPositions, Worker, WorkerStore, text_array
+from wakeboard.engine.scan_positions import ScanPositions
+from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Worker, WorkerStore
+from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_worker.attempt import Attempt, AttemptContext

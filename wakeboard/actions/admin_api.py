@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, LiteralString, NamedTuple, TypeA
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed
 
-from wakeboard.engine.maintenance_api import Answer, MaintenanceStore, moment_array
+from wakeboard.engine.maintenance_api import Answer, MaintenanceStore
+from wakeboard.store.array_texts import moment_array
 from wakeboard.store.statements import read
 from wakeboard.text.canonical_json import check_payload, parse_payload
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from psycopg.types.numeric import Int8BinaryLoader
 
-from wakeboard.engine.worker_api import number_array
+from wakeboard.store.array_texts import moment_array, number_array
 from wakeboard.store.pg_timestamp import from_pg_timestamp
 from wakeboard.store.statements import call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     import psycopg
@@ -457,16 +457,6 @@ def _claimed_rule(
     """With all times in UTC, as in `_known`."""
     seen_at, notified_at = (at and at.astimezone(UTC) for at in (seen_at, notified_at))
     return ClaimedRule(name, claimed_at.astimezone(UTC), alert_id, seen_at, notified_at)
-
-
-def moment_array(moments: Iterable[datetime | None]) -> str:
-    """Times as an array literal. psycopg takes ten times as long for a list."""
-    return f"{{{','.join([_text(moment) for moment in moments])}}}"
-
-
-@lru_cache(maxsize=8192)
-def _text(moment: datetime | None) -> str:
-    return "null" if moment is None else str(moment)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

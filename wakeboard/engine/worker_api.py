@@ -18,21 +18,22 @@ from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
 from wakeboard.engine.run import ClaimedRow
+from wakeboard.engine.scan_positions import PRIORITIES
 from wakeboard.errors import LeaseLost, Locked
-from wakeboard.store.pg_timestamp import from_pg_timestamp
+from wakeboard.store.array_texts import number_array, text_array
 from wakeboard.store.statements import call, call_blocking, execute, translating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
+    from wakeboard.engine.scan_positions import Pair, ScanPositions
+
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
 LONGEST_TIMEOUT_S: Final = 2_678_400
 MAX_LIMIT_PAUSE_S: Final = 86_400.0
 PAUSE_LIMITS_S: Final = 1.0  # how long the pauses of limits delay the outcomes of a batch
 
-SCAN_START: Final = "-infinity"
 NO_TIMES: Final[Mapping[int, Times]] = {}
 
 # The reasons of a release.
@@ -41,7 +42,6 @@ DISCONNECTED: Final = "disconnected"  # the database could not be reached
 SNOOZED: Final = "snoozed"  # the handler requested a later run
 NOT_STARTED: Final = "not_started"  # no handler has started
 
-Pair: TypeAlias = tuple[str, int]  # (queue, priority)
 AfterClaim: TypeAlias = "Callable[[WorkerStore, list[ClaimedRow]], Awaitable[None]]"
 
 
@@ -152,60 +152,6 @@ class TraceContext(NamedTuple):
     traceparent: str | None
     tracestate: str | None
     earlier: list[EarlierAttempt]
-
-
-@dataclass(slots=True)
-class ScanPositions:
-    """The scan position of each (queue, priority) pair. Kept in memory only."""
-
-    queues: Sequence[str]
-    pairs: list[Pair] = field(init=False)
-    _seen: dict[Pair, tuple[str, int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
-        self.rewind()
-
-    def rewind(self) -> None:
-        """Starts the next claim at the beginning of every pair."""
-        self._seen = dict.fromkeys(self.pairs, (SCAN_START, 0))
-
-    def move(self, pair: Pair, run_at: int, run_id: int) -> None:
-        """Moves the position of a pair to this run (`run_at` in binary form)."""
-        self._seen[pair] = (str(from_pg_timestamp(run_at)), run_id)
-
-    def catch_up(self, other: ScanPositions) -> None:
-        """Takes the later position of each pair. The texts sort as their timestamps do."""
-        for pair in self.pairs:
-            self._seen[pair] = max(self._seen[pair], other._seen[pair])
-
-    def rotate(self) -> None:
-        """Puts another queue first, so that no queue starves the others of the same priority."""
-        if len(self.queues) > 1:
-            self.queues = [*self.queues[1:], self.queues[0]]
-            self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
-
-    def columns(self, pairs: Sequence[Pair] | None = None) -> tuple[str, str, str, str]:
-        """Queues, priorities and positions of these pairs (None: all), as four array literals."""
-        wanted = self.pairs if pairs is None else pairs
-        seen = [self._seen[pair] for pair in wanted]
-        return (
-            text_array(queue for queue, _ in wanted),
-            number_array([priority for _, priority in wanted]),
-            text_array(run_at for run_at, _ in seen),
-            number_array([run_id for _, run_id in seen]),
-        )
-
-
-def number_array(values: Sequence[int]) -> str:
-    """An array of numbers as Postgres reads it: '{1,2,3}'."""
-    return "{" + str(list(values))[1:-1] + "}"
-
-
-def text_array(values: Iterable[str]) -> str:
-    """An array of texts as Postgres reads it."""
-    quoted = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
-    return "{" + ",".join(f'"{value}"' for value in quoted) + "}"
 
 
 _CLAIM: Final = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wakeboard.engine.maintenance_api import MaintenanceStore, moment_array
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.store.array_texts import moment_array
 from wakeboard.store.statements import connection_lock, execute, listen, translating
 
 if TYPE_CHECKING:

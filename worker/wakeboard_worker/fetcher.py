@@ -18,9 +18,9 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.engine.worker_api import text_array
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.process.clock import boottime
+from wakeboard.store.array_texts import text_array
 from wakeboard.text.humanize import counted
 from wakeboard_worker.heartbeat import VALID_SHARE
 from wakeboard_worker.logs import failures, log, outages

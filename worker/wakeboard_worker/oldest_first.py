@@ -14,7 +14,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from wakeboard.engine.worker_api import ScanPositions
+from wakeboard.engine.scan_positions import ScanPositions
 from wakeboard_worker.queue_scan import FULL_SCAN_EVERY_S, FULL_SCAN_PAUSE, last_of_each_pair
 
 if TYPE_CHECKING:

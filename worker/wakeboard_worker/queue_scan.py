@@ -14,8 +14,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from wakeboard.engine.worker_api import SCAN_LIMIT, ScanPositions, text_array
+from wakeboard.engine.scan_positions import ScanPositions
+from wakeboard.engine.worker_api import SCAN_LIMIT
 from wakeboard.process.clock import boottime
+from wakeboard.store.array_texts import text_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
