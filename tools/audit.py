@@ -102,7 +102,7 @@ def summary(audited: Iterable[Audited]) -> tuple[list[str], int]:
         lines.append(f"{missing} locked versions were not compared: the registry offers no advisories for them.")
     lines.append(f"{compared} locked versions were compared, {sum(len(one.advisories) for one in results)} advisories.")
     if not compared:
-        lines.append("Nothing was compared: use an index that serves advisories, such as pypi.org.")
+        lines.append("Nothing was compared: use an index that serves advisories, such as the public one.")
     return lines, int(not compared or any(one.advisories for one in results))
 
 

@@ -52,7 +52,7 @@ def test_the_checks_of_a_new_projects_readme_pass(project: Path, step: str, empt
 
 
 def test_no_file_of_a_new_project_lets_pip_look_for_wakeboard(project: Path):
-    """Nobody has registered the name at an index, so that any user may."""
+    """The name is not registered at any index, so any user may register it."""
     (project / "README.md").unlink()  # it installs wakeboard from its checkout
     texts = [path.read_text("utf-8") for path in project.rglob("*") if path.is_file()]
     assert [text for text in texts if re.search(r"wakeboard(\[\w+\])?==|pip install .*wakeboard", text)] == []

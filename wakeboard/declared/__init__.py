@@ -1,1 +1,1 @@
-"""What users declare in YAML: how files are read, and how mistakes are told."""
+"""What users declare in YAML: how files are read, and how mistakes are reported."""

@@ -1,6 +1,6 @@
 """Requests to an API server, for workers, operators and boards, with aiohttp, which all of them have anyway.
 
-The official client would add 21 MB and half a second to each process of a pool, for models that nobody here uses
+The official client would add 21 MB and half a second to each process of a pool, for models that are not used here
 (docs/decisions/0025-jobs-are-followed-over-one-watch.md).
 """
 

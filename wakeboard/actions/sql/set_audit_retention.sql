@@ -1,6 +1,6 @@
 -- for: operator
 -- Sets how long the installation keeps audit rows and bulk actions: 1 to 3650 days. Before the first call it is 400 days. Only the owner of
--- the schema, and its members, can shorten it: for any other role a shorter retention counts as the present one, so that nobody who acts
+-- the schema, and its members, can shorten it: for any other role a shorter retention counts as the present one, so that no user who acts
 -- can delete the traces. Writes an audit row if the value changes (see Audit).
 -- Example:
 --   select wakeboard.set_audit_retention('400 days');

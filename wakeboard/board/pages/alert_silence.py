@@ -37,7 +37,7 @@ def _silence_form(request: BoardRequest) -> ActionForm:
     rule = _rule(request)
     return ActionForm(
         heading=f"Silence {rule}?",
-        sentences=["Its alert stays listed, and nobody is notified that it is open. Its end is announced."],
+        sentences=["Its alert stays listed, and no notification says that it is open. Its end is announced."],
         submit=f"Silence {rule}",
         path=request.path,
         next=next_page(request, "/alerts"),
