@@ -158,8 +158,8 @@ class _Loader:
             self._add_invalid(node)
         elif kind.lower() == "jobschedule" or version.startswith(_GROUP):
             self._read_schedule(node, file)
-        else:
-            self._notes.append(f"{file}:{line_of(node)}: ignored: {f'a {kind}' if kind else 'not a JobSchedule'}")
+        elif not kind and "spec" in parts:
+            self._notes.append(f"{file}:{line_of(node)}: ignored: it has a spec and no kind; write kind: JobSchedule")
 
     def _read_list(self, items: yaml.Node, file: Path, *, in_list: bool) -> None:
         where = f"{file}:{line_of(items)}"

@@ -143,7 +143,7 @@ def test_recursion_is_limited(tmp_path: Path) -> None:
 
 def test_the_name_of_a_file_forges_no_problem(tmp_path: Path) -> None:
     (tmp_path / "a\nforged.yaml:1: limits were removed\x1b[2K.yaml").write_text("kind: JobSchedule\nspec: 5\n")
-    (tmp_path / "b\nforged.yaml").write_text("kind: Other\n")
+    (tmp_path / "b\nforged.yaml").write_text("spec: 5\n")
     found = load_folder(tmp_path)
     assert found.problems
     assert found.notes

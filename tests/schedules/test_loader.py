@@ -82,16 +82,16 @@ def test_empty_documents_and_files_declare_nothing(tmp_path: Path):
     assert not found.notes
 
 
-def test_other_kinds_are_ignored_with_a_note(tmp_path: Path):
+def test_other_files_are_passed_over_and_a_forgotten_kind_is_named(tmp_path: Path):
     write(tmp_path, "ci.yaml", "on: push\non: again\n")
+    write(tmp_path, "values.yaml", "pools: {}\n")
+    write(tmp_path, "list.yaml", "- a\n")
+    write(tmp_path, "forgotten.yaml", "metadata: {name: a}\nspec: {jobType: ping}\n")
     write(tmp_path, "k8s.yaml", "apiVersion: v1\nkind: ConfigMap\ndata: {a: !secret 1}\n---\n" + manifest("a"))
     found = load_folder(tmp_path)
     assert [schedule.full_name for schedule in found.schedules] == ["default/a"]
     assert not found.problems
-    assert found.notes == (
-        f"{tmp_path}/ci.yaml:1: ignored: not a JobSchedule",
-        f"{tmp_path}/k8s.yaml:1: ignored: a ConfigMap",
-    )
+    assert found.notes == (f"{tmp_path}/forgotten.yaml:1: ignored: it has a spec and no kind; write kind: JobSchedule",)
 
 
 def test_byte_order_marks_and_windows_line_ends_are_accepted(tmp_path: Path):
