@@ -107,7 +107,7 @@ def test_more_than_a_thousand_runs_need_yes_without_a_terminal(cli: Cli, sample:
     close_day(sample, "*/10 * * * *")
     result = cli("backfill", "close-day", *JANUARY)
     assert result.code == 2
-    assert "these are 4,464 runs and there is no terminal for the confirmation: add --yes" in result.err
+    assert result.err.startswith("wakeboard: there is no terminal for the confirmation of 4,464 runs: add --yes, or")
     assert sample.value("select count(*) from wakeboard.backfills") == 0
     assert cli("backfill", "close-day", *JANUARY, "--yes").out.startswith("backfill 1: 4,464 ticks")
 

@@ -23,7 +23,7 @@ from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_schedule
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.output import write_line
 from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import parse_id
@@ -165,14 +165,13 @@ def _print_notes(planned: Planned) -> None:
 
 
 def _confirm(planned: Planned, *, yes: bool) -> None:
-    """Asks before very many runs. Raises typer.Abort."""
+    """Asks before very many runs. Raises typer.Abort, and InvalidValue if there is no terminal."""
     if planned.runs <= CONFIRM_ABOVE or yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter(
-            f"these are {counted(planned.runs, 'run')} and there is no terminal for the confirmation: add --yes, or"
-            " --dry-run to see the ticks",
-            param_hint="--yes",
+        raise InvalidValue(
+            f"there is no terminal for the confirmation of {counted(planned.runs, 'run')}: add --yes, or --dry-run"
+            " to see the ticks"
         )
     for line in preview_lines(planned):
         write_line(line.plain, sys.stderr)
