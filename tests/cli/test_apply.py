@@ -71,12 +71,20 @@ def test_a_schedule_that_another_source_has_too_is_named(
     assert cli("apply", "schedules", "--json", "--name", "other").json["duplicates"].keys() >= {"billing/weekly-report"}
 
 
-def test_a_schedule_after_one_that_does_not_exist_is_named(cli: Cli, folder: Path):
+def test_a_schedule_after_one_that_does_not_exist_is_named_before_and_after(cli: Cli, folder: Path):
     text = MANIFEST.format(name="late", schedule="@daily")
-    (folder / "late.yaml").write_text(text.replace('schedule: "@daily"', "after: [{schedule: nope}]"))
+    after = "after: [{schedule: nope}, {schedule: clean-up}]"
+    (folder / "late.yaml").write_text(text.replace('schedule: "@daily"', after))
 
     expected = "wakeboard: note: billing/late runs after billing/nope, which does not exist.\n"
+    assert cli("apply", "schedules", "--dry-run").err == expected
     assert cli("apply", "schedules").err == expected
+
+    (folder / "clean-up.yaml").unlink()
+    assert cli("apply", "schedules", "--dry-run").err == expected
+    pruned = cli("apply", "schedules", "--dry-run", "--prune").err
+    assert "billing/late runs after billing/clean-up, which does not exist." in pruned
+    assert cli("apply", "schedules", "--prune").err == pruned
 
 
 def test_a_dry_run_shows_the_lines_that_differ(cli: Cli, folder: Path):

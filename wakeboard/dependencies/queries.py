@@ -15,6 +15,7 @@ from wakeboard.dependencies.rules.graph import (
     blocked_by,
     edges_in_cycles,
     first_cycle,
+    missing_parent,
     waiting_for,
 )
 from wakeboard.store.statements import read
@@ -209,7 +210,7 @@ async def read_dependency_facts(conn: psycopg.AsyncConnection[Any]) -> Dependenc
 async def missing_parents(conn: psycopg.AsyncConnection[Any], names: Collection[str]) -> list[str]:
     """A sentence for each entry of `after` of these schedules that names no schedule."""
     missing = (await read_dependency_facts(conn)).missing
-    return [f"{name} runs after {wanted}, which does not exist." for name, wanted in missing if name in names]
+    return [missing_parent(name, wanted) for name, wanted in missing if name in names]
 
 
 async def read_unmatched_ticks(conn: psycopg.AsyncConnection[Any], definition_id: int) -> list[UnmatchedTicks]:

@@ -164,6 +164,7 @@ async def _preview(session: CommandSession, source: str, manifests: Manifests, p
     same = {each.key for each in desired if each.is_synced(known.get(each.key))}
     updated = [each for each in desired if each.key in current - same]
     missing = sorted(f"{namespace}/{name}" for namespace, name in current - {each.key for each in desired})
+    _print_missing_parents(desired, set() if prune else current)
     return Applied(
         source=source,
         dry_run=True,
@@ -180,6 +181,17 @@ async def _preview(session: CommandSession, source: str, manifests: Manifests, p
         },
         differences={each.full_name: await _difference(session, source, each) for each in updated},
     )
+
+
+def _print_missing_parents(desired: Sequence[DesiredSchedule], kept: set[tuple[str, str]]) -> None:
+    """The notes of `_apply` about `after`. `kept`: the stored schedules of the source that would remain."""
+    from wakeboard.dependencies.rules.graph import missing_parent
+
+    existing = kept | {each.key for each in desired}
+    for each in sorted(desired, key=lambda each: each.full_name):
+        for entry in each.spec.after or ():
+            if (each.namespace, entry.schedule) not in existing:
+                print_error(f"note: {missing_parent(each.full_name, f'{each.namespace}/{entry.schedule}')}")
 
 
 async def _difference(session: CommandSession, source: str, desired: DesiredSchedule) -> list[str]:

@@ -71,6 +71,11 @@ _WHICH = {
 }
 
 
+def missing_parent(name: str, wanted: str) -> str:
+    """Says that a schedule runs after one that does not exist."""
+    return f"{name} runs after {wanted}, which does not exist."
+
+
 def awaited_run_facts(runs: Sequence[AwaitedRun], *, with_names: bool = True) -> Iterator[Fact]:
     """That a run waits for others. `with_names` False: they may belong to namespaces that the viewer may not see."""
     if runs and not with_names:
