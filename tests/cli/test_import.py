@@ -270,6 +270,17 @@ def test_a_column_of_users_is_no_part_of_the_commands(bare_cli: Cli, tmp_path: P
     assert result.code == 1
 
 
+def test_each_unknown_user_of_a_crontab_is_noted_once(bare_cli: Cli, tmp_path: Path):
+    lines = ["root one x", "no-user-1 two x", "no-user-1 three x", "no-user-2 four x"]
+    (tmp_path / "crontab").write_text("".join(f"0 1 * * * {line}\n" for line in lines))
+    result = bare_cli("import", "crontab", "--crontab", "--with-users")
+    assert result.err.splitlines() == [
+        f'wakeboard: note: crontab: "{name}" is no user here; if it is a command, omit --with-users.'
+        for name in ("no-user-1", "no-user-2")
+    ]
+    assert result.code == 0
+
+
 def test_a_crontab_without_its_option_is_recognised(bare_cli: Cli, tmp_path: Path):
     (tmp_path / "crontab").write_text("0 1 * * * one\n")
     result = bare_cli("import", "crontab")

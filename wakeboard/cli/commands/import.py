@@ -190,14 +190,18 @@ def _from_crontab(
     path: Path, namespaces: Sequence[str], options: ImportOptions, problems: list[str], *, with_users: bool
 ) -> list[Candidate]:
     from wakeboard.cli.support.import_plan import crontab_candidates
-    from wakeboard.imports.rules.crontab import column_of_users, read_crontab
+    from wakeboard.imports.rules.crontab import column_of_users, read_crontab, unknown_users
 
     if len(namespaces) > 1:
         raise InvalidValue("--crontab takes one --namespace, that of the JobSchedules.")
 
     def lines() -> Iterator[tuple[str, CrontabLine]]:
+        known = {user.pw_name for user in pwd.getpwall()}
         for name, text in _crontab_texts(path, problems):
             found = list(read_crontab(text, with_users=with_users))
+            for unknown in unknown_users(found, known):
+                known.add(unknown)  # one note is enough
+                print_error(f'note: {name}: "{unknown}" is no user here; if it is a command, omit --with-users')
             if not with_users and (users := column_of_users(found, _users_here())):
                 look = "look" if len(users) > 1 else "looks"
                 listed = quoted_list(users[:SHOWN_NAMES])

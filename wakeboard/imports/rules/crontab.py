@@ -124,5 +124,12 @@ def column_of_users(lines: Iterable[CrontabLine], users: Collection[str] = ()) -
     return list(first) if first.keys() & {*_SURELY_USERS, *users} else []
 
 
+def unknown_users(lines: Iterable[CrontabLine], users: Collection[str]) -> list[str]:
+    """The names in the column of users that are neither users of each system nor these `users`, in their order."""
+    return [
+        name for name in dict.fromkeys(line.user for line in lines) if name and name not in {*_SURELY_USERS, *users}
+    ]
+
+
 def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
