@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LEASE_S = 2
-STALL_S = 5.0  # longer than a lease; without a bound, a heartbeat opens five sessions in it
+LEASE_S = 4
+STALL_S = 6.0  # longer than a lease; without a bound, a heartbeat opens several sessions in it
 CHECK_S = 30.0
 SESSIONS = """
 select application_name, count(*) from pg_stat_activity

@@ -29,7 +29,7 @@ def _free_port() -> str:
 def demo(postgres_folder: Path) -> Iterator[Up]:
     """A copy of the examples with another port for receiver.py, because `make demo` may run during the tests."""
     jobs = postgres_folder / "jobs"
-    shutil.copytree(ROOT / "examples" / "shop", jobs, ignore=shutil.ignore_patterns("out", "__pycache__"))
+    shutil.copytree(ROOT / "examples" / "shop", jobs, ignore=shutil.ignore_patterns("out", "__pycache__", ".wakeboard"))
     port = _free_port()
     for path in [jobs / "wakeboard.env", *jobs.glob("*.yaml")]:
         path.write_text(path.read_text().replace(PORT, port))

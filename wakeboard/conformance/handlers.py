@@ -38,8 +38,8 @@ async def echo(run: Run) -> Any:
 async def wait(run: Run) -> dict[str, int]:
     """Wait for `seconds`, unless the worker stops the attempt."""
     run.progress(0.5)
-    await note(run, "started")
     try:
+        await note(run, "started")
         await asyncio.sleep(run.payload["seconds"])
     except asyncio.CancelledError:
         await note(run, "stopped")

@@ -269,6 +269,7 @@ def cancel(harness: Harness) -> None:
 def concurrency(harness: Harness) -> None:
     harness.enqueue("wait", {"seconds": 3}, count=12)
     harness.start(concurrency=3)
+    harness.wait("no handler was started", b"select count(*) from conformance.notes where what = 'started'")
     most = 0
     deadline = time.monotonic() + 5
     count = (
