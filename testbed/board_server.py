@@ -46,7 +46,14 @@ def serving_application(application: ASGIApp) -> Generator[str]:
 
 @contextmanager
 def _in_a_thread(server: uvicorn.Server, serve: Callable[[], Coroutine[Any, Any, None]]) -> Generator[None]:
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    async def serve_and_close() -> None:
+        await serve()
+        await asyncio.sleep(0.01)  # what was accepted last begins: its task would be dropped, and its socket left open
+        for connection in list(server.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0.01)  # the loop closes them
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve_and_close()))
     thread.start()
     try:
         while not server.started and thread.is_alive():
