@@ -44,13 +44,13 @@ async def test_find_open_retry_and_confirm_by_keyboard_alone(board: str, store: 
     await dialog.wait_for()
     await page.keyboard.type('the disk is back <b>"')
     await page.keyboard.press("Enter")
-    await page.get_by_text(f"Run {run} is queued again.").wait_for()
+    await page.get_by_text(f"Run {run} is queued again, due now.").wait_for()
 
     assert page.url.endswith(f"/runs/{run}")
     assert store.status(run) == "queued"
     assert store.audit()[-1][2:] == ("retry", 'the disk is back <b>"')
     await page.reload()
-    assert await page.get_by_text("is queued again.").count() == 0
+    assert await page.get_by_text("is queued again, due now.").count() == 0
     assert 'the disk is back <b>"' in await page.locator("main").inner_text()
 
 
@@ -95,7 +95,7 @@ async def test_actions_work_without_javascript(database: str, store: Store, brow
         await page.get_by_role("link", name="Retry").click()
         await page.get_by_label("Reason (optional)").fill("why not")
         await page.get_by_role("button", name="Retry run").click()
-        await page.get_by_text(f"Run {run} is queued again.").wait_for()
+        await page.get_by_text(f"Run {run} is queued again, due now.").wait_for()
         await context.close()
 
     assert store.audit() == [("ada", "board", "retry", "why not")]

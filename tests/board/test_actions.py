@@ -23,7 +23,7 @@ HOSTILE = """<script>alert(1)</script>"onmouseover='x' javascript:alert(1) \u202
 @pytest.mark.parametrize(
     ("action", "before", "after", "said"),
     [
-        ("retry", "dead", "queued", "Run {} is queued again."),
+        ("retry", "dead", "queued", "Run {} is queued again, due now."),
         ("cancel", "queued", "cancelled", "Run {} is cancelled."),
         ("discard", "dead", "dead", "Run {} is discarded."),
         ("replay", "cancelled", "cancelled", "Run {} is replayed as run"),
@@ -69,7 +69,7 @@ async def test_a_message_fits_into_a_cookie_however_long_the_way_back(client: Cl
     answer = await client.post(f"/runs/{run}/retry", next=back)
 
     assert max(len(value) for _, value in answer.headers) < 4000
-    assert f"Run {run} is queued again." in (await client.get(answer.header("location"))).words
+    assert f"Run {run} is queued again, due now." in (await client.get(answer.header("location"))).words
     answer = await client.post(f"/runs/{run}/cancel", next=back + "%C3%A9" * 480)
     assert answer.header("location") == f"/runs/{run}"
 

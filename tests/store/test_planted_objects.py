@@ -238,7 +238,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "set_rate_limit": lambda: store.set_rate_limit("k", Rate(2, 1)),
         "confirm_removal": lambda: store.confirm_removal("s"),
         "reveal": lambda: store.reveal("payload", run_id=99),
-        "discard_and_replay": lambda: store.discard_and_replay(99),
+        "discard_and_replay": lambda: store.discard_and_replay([99]),
         "create_bulk_action": lambda: store.create_bulk_action("retry", [99]),
         "create_bulk_action_on": lambda: store.create_bulk_action_on("retry", "select pg_catalog.int8(99)", {}),
         "run_bulk_action_batch": lambda: store.run_bulk_action_batch(1),

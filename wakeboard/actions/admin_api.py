@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from wakeboard.backfills.rules import BackfillRange
     from wakeboard.limits.rules.rate import Rate
 
+RunActionName: TypeAlias = Literal["retry", "cancel", "discard", "replay"]  # a permission of the board has each name
 Source: TypeAlias = Literal["cli", "board", "kubectl", "up", "sql"]
-BulkActionName: TypeAlias = Literal["retry", "cancel", "discard", "replay"]
 
 
 # Both functions see what the one before them in the statement has changed. `replay` of no ids does nothing.
 _DISCARD_AND_REPLAY: LiteralString = """
 select wanted.id, coalesce(made.answer, wanted.answer), made.new_id
-  from wakeboard.discard(array[%(id)s]::bigint[], %(why)s, %(actor)s, %(source)s) as wanted
+  from wakeboard.discard(%(ids)s::bigint[], %(why)s, %(actor)s, %(source)s) as wanted
   left join lateral wakeboard.replay(
          case wanted.answer when 'discarded' then array[wanted.id] else '{}' end::bigint[],
          %(payload)s::pg_catalog.jsonb, %(reason)s, %(actor)s, %(source)s) as made on true
@@ -131,15 +131,15 @@ class AdminStore(MaintenanceStore):
         rows = await self._rows(query, list(ids), _json(payload), reason, *self._by)
         return [Replayed(*row) for row in rows]
 
-    async def discard_and_replay(self, run_id: int, payload: Any = None, reason: str = "") -> Replayed:
-        """Discards a dead run and replays it, or does neither: 'queued' with the new id, or 'refused: …'.
+    async def discard_and_replay(self, ids: Iterable[int], payload: Any = None, reason: str = "") -> list[Replayed]:
+        """Discards dead runs and replays them, or does neither: 'queued' with the new id, or 'refused: …'.
 
         `payload`: as of `replay`.
         """
         actor, source = self._by
-        values = {"id": run_id, "payload": _json(payload), "reason": reason, "actor": actor, "source": source}
+        values = {"ids": list(ids), "payload": _json(payload), "reason": reason, "actor": actor, "source": source}
         rows = await read(self.conn, tuple_row, _DISCARD_AND_REPLAY, {**values, "why": reason or "Discarded"})
-        return Replayed(*rows[0])
+        return [Replayed(*row) for row in rows]
 
     async def reveal(
         self, what: str, *, run_id: int | None = None, definition_id: int | None = None, reason: str = ""
@@ -221,7 +221,7 @@ class AdminStore(MaintenanceStore):
     # -- bulk actions
 
     async def create_bulk_action(
-        self, action: BulkActionName, ids: Iterable[int], *, shown_filter: str = "", reason: str = ""
+        self, action: RunActionName, ids: Iterable[int], *, shown_filter: str = "", reason: str = ""
     ) -> CreatedBulkAction:
         """Stores an action on up to 1,000,000 runs, for `bulk_actions.execute_bulk_action`.
 
@@ -233,7 +233,7 @@ class AdminStore(MaintenanceStore):
 
     async def create_bulk_action_on(
         self,
-        action: BulkActionName,
+        action: RunActionName,
         ids_query: LiteralString | Composed,
         values: Mapping[str, Any],
         *,

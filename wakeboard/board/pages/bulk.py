@@ -17,10 +17,10 @@ from urllib.parse import urlencode
 
 from wakeboard.actions.queries.run_preview import Preview, preview_runs
 from wakeboard.actions.queries.run_selection import MOST_RUNS, RunQuery, ids_of_selected, moment_of
+from wakeboard.actions.run_actions import RUN_ACTIONS
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.pages.run_actions import RUN_ACTIONS
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import Forbidden, InvalidValue
 from wakeboard.text.humanize import counted, full_stop
@@ -32,7 +32,7 @@ from wakeboard.views.rules.run_search import LONGEST_SEARCH, RunSearch, parse_ru
 if TYPE_CHECKING:
     from starlette.routing import Route
 
-    from wakeboard.board.pages.run_actions import RunAction
+    from wakeboard.actions.run_actions import RunAction
     from wakeboard.store.connection import AsyncConnection
 
 PAGE_SIZE: Final = 50
@@ -58,7 +58,7 @@ class SelectionForm:
         """The runs that an action on this selection changes."""
         return RunQuery(
             search=self.search,
-            takes=tuple(what.takes),
+            takes=what.takes,
             ids=self.ids,
             namespaces=namespaces,
             first=self.first,
@@ -193,7 +193,7 @@ async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str
     return BulkForm(
         form=form,
         what=what.name,
-        takes=tuple(what.takes),
+        takes=what.takes,
         preview=preview,
         selection=selection,
         too_many=preview.count > MOST_RUNS,
@@ -231,15 +231,15 @@ def confirmed_count(request: BoardRequest, selection: SelectionForm) -> int:
 def _creating_routes(what: RunAction) -> list[Route]:
     @page(f"/bulk/{what.name}")
     async def ask(request: BoardRequest) -> Page:
-        namespaces = await request.permitted_namespaces(what.permission)
-        await request.require(what.permission, {None} if namespaces is None else namespaces)
+        namespaces = await request.permitted_namespaces(Permission(what.name))
+        await request.require(Permission(what.name), {None} if namespaces is None else namespaces)
         return _shown(await _ask(request, what, namespaces))
 
-    @action(f"/bulk/{what.name}", what.permission)
+    @action(f"/bulk/{what.name}", Permission(what.name))
     async def create(request: BoardRequest) -> Redirect | Page:
-        namespaces = await request.permitted_namespaces(what.permission)
+        namespaces = await request.permitted_namespaces(Permission(what.name))
         everywhere = {None} if namespaces is None else namespaces
-        await request.require(what.permission, everywhere)
+        await request.require(Permission(what.name), everywhere)
         selection = selection_of(request)
         try:
             reason = read_reason(request)
@@ -297,7 +297,7 @@ async def progress(request: BoardRequest) -> Page:
     problem = "" if found.finished_at else request.board.bulk_actions.problem_of(found.id)
     waits = full_stop(problem.removesuffix("; try again"))
     model = BulkProgress(now=now, action=found, refused=refused, waits=waits, next=next_page(request, "/runs"))
-    namespaces = await request.permitted_namespaces(RUN_ACTIONS[found.action].permission)
+    namespaces = await request.permitted_namespaces(Permission(found.action))
     may = frozenset({Permission.CANCEL} if may_cancel(request, found, namespaces) else ())
     return Page("bulk.html", model, f"{found.action.capitalize()} {counted(found.total, 'run')}", may=may)
 
@@ -305,17 +305,17 @@ async def progress(request: BoardRequest) -> Page:
 def _cancelling_route(what: RunAction) -> Route:
     """A viewer who may do an action may also end it half-way: each action has a path with its permission."""
 
-    @action(f"/bulk/{{id:int}}/cancel-{what.name}", what.permission)
+    @action(f"/bulk/{{id:int}}/cancel-{what.name}", Permission(what.name))
     async def cancel(request: BoardRequest) -> Redirect | Page:
-        namespaces = await request.permitted_namespaces(what.permission)
-        await request.require(what.permission, {None} if namespaces is None else namespaces)
+        namespaces = await request.permitted_namespaces(Permission(what.name))
+        await request.require(Permission(what.name), {None} if namespaces is None else namespaces)
         found, _, _ = await _found(request)
         if found.action != what.name:
             raise NotFound(f"bulk action {found.id} is not a {what.name}")
         if not may_cancel(request, found, namespaces):
             raise Forbidden(
                 f"{request.viewer.name} may not end the bulk action of {found.actor}: it may have runs in namespaces"
-                f" in which {request.viewer.name} lacks the permission {what.permission}"
+                f" in which {request.viewer.name} lacks the permission {what.name}"
             )
         async with request.acting({None} if namespaces is None else namespaces) as store:
             cancelled = await store.cancel_bulk_action(found.id)

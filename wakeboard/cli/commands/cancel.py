@@ -6,14 +6,8 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
+from wakeboard.cli.support.bulk_action import DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
 from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
-
-ACTION = BulkAction(
-    "cancel",
-    lambda store, ids, reason: store.cancel(ids, reason or "Cancelled"),
-    {"cancelled": "is cancelled", "requested": "is running; its worker will be asked to stop it"},
-)
 
 EXAMPLES = ("wakeboard cancel 1042", "wakeboard cancel --all-queued --type send_mail --since 1h")
 
@@ -38,4 +32,4 @@ def command(
     """
     statuses = {"queued": all_queued, "failed": all_failed, "running": all_running}
     selection = SelectionOptions(runs, statuses, schedule, job_type, queue, since)
-    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))
+    run_bulk_action("cancel", selection, Mode(yes, dry_run, as_json, reason))

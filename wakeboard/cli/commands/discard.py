@@ -6,12 +6,8 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
+from wakeboard.cli.support.bulk_action import DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
 from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
-
-ACTION = BulkAction(
-    "discard", lambda store, ids, reason: store.discard(ids, reason or "Discarded"), {"discarded": "is discarded"}
-)
 
 EXAMPLES = (
     "wakeboard discard 1042",
@@ -38,4 +34,4 @@ def command(
     """
     statuses = {"dead": all_dead}
     selection = SelectionOptions(runs, statuses, schedule, job_type, queue, since)
-    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))
+    run_bulk_action("discard", selection, Mode(yes, dry_run, as_json, reason))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
+from wakeboard.cli.support.bulk_action import DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
 from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Payload, Reason, Since
 from wakeboard.cli.support.payload_arg import read_payload
 
@@ -46,7 +46,4 @@ def command(
     statuses = {"succeeded": all_succeeded, "cancelled": all_cancelled, "discarded": all_discarded}
     selection = SelectionOptions(runs, statuses, schedule, job_type, queue, since)
     value = read_payload(payload) if payload is not None else None
-    action = BulkAction(
-        "replay", lambda store, ids, reason: store.replay(ids, value, reason), {"queued": "is replayed"}
-    )
-    run_bulk_action(action, selection, Mode(yes, dry_run, as_json, reason))
+    run_bulk_action("replay", selection, Mode(yes, dry_run, as_json, reason), value)

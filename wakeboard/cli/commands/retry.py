@@ -6,12 +6,8 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
+from wakeboard.cli.support.bulk_action import DryRun, Mode, Runs, SelectionOptions, Yes, run_bulk_action
 from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
-
-ACTION = BulkAction(
-    "retry", lambda store, ids, reason: store.retry(ids, reason), {"queued": "is queued again, due now"}
-)
 
 EXAMPLES = (
     "wakeboard retry 1042 1043",
@@ -40,4 +36,4 @@ def command(
     """
     statuses = {"dead": all_dead, "failed": all_failed}
     selection = SelectionOptions(runs, statuses, schedule, job_type, queue, since)
-    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))
+    run_bulk_action("retry", selection, Mode(yes, dry_run, as_json, reason))

@@ -6,10 +6,11 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wakeboard.actions.run_actions import RUN_ACTIONS
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.time_args import parse_since
@@ -21,7 +22,8 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.actions.admin_api import AdminStore, Replayed
+    from wakeboard.actions.admin_api import Replayed, RunActionName
+    from wakeboard.actions.run_actions import RunAction
     from wakeboard.cli.support.session import CommandSession
     from wakeboard.engine.maintenance_api import Answer
     from wakeboard.views.rules.run_rows import RunRow
@@ -68,28 +70,20 @@ class Mode:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BulkAction:
-    """An action on runs. `apply` gets their ids and the reason. `messages`: what to print for each answer."""
-
-    verb: str
-    apply: Callable[[AdminStore, Sequence[int], str], Awaitable[Sequence[Answer | Replayed]]]
-    messages: dict[str, str]
-
-
-def run_bulk_action(action: BulkAction, selection: SelectionOptions, mode: Mode) -> None:
-    """Applies the action to the selected runs and prints the results.
+def run_bulk_action(name: RunActionName, selection: SelectionOptions, mode: Mode, payload: Any = None) -> None:
+    """Applies the action of this name to the selected runs and prints the results. `payload`: of the runs it creates.
 
     Raises typer.Exit(1) if the store refused a run, or with --dry-run if it would refuse one.
     """
+    action = RUN_ACTIONS[name]
     _require_runs_or_filters(selection)
     find = _finder(selection)
     if mode.dry_run:
         preview = with_session(lambda session: _preview(session, find))
-        _print_preview(action.verb, selection.statuses, preview, mode.as_json)
+        _print_preview(name, selection.statuses, preview, mode.as_json)
         return
-    ids = with_session(find) if selection.runs or mode.yes else _confirmed(action.verb, find)
-    answers = with_session(lambda session: _apply(session, action, ids, mode.reason)) if ids else []
+    ids = with_session(find) if selection.runs or mode.yes else _confirmed(name, find)
+    answers = with_session(lambda session: _apply(session, action, ids, payload, mode.reason)) if ids else []
     if mode.as_json:
         print_json([{**answer._asdict(), "refused": _refused(answer)} for answer in answers])
     else:
@@ -201,15 +195,15 @@ def _preview_lines(runs: Sequence[RunRow], now: datetime) -> Iterator[str]:
 
 
 async def _apply(
-    session: CommandSession, action: BulkAction, ids: Sequence[int], reason: str
+    session: CommandSession, action: RunAction, ids: Sequence[int], payload: Any, reason: str
 ) -> list[Answer | Replayed]:
     answers: list[Answer | Replayed] = []
     for start in range(0, len(ids), BATCH_SIZE):
-        answers += await action.apply(session.store, ids[start : start + BATCH_SIZE], reason)
+        answers += await action.apply(session.store, ids[start : start + BATCH_SIZE], payload, reason)
     return answers
 
 
-def _print_answers(action: BulkAction, answers: Sequence[Answer | Replayed]) -> None:
+def _print_answers(action: RunAction, answers: Sequence[Answer | Replayed]) -> None:
     if not answers:
         print_message("no run matches; nothing was changed.")
     for answer in answers[:MAX_MESSAGES]:
@@ -218,7 +212,7 @@ def _print_answers(action: BulkAction, answers: Sequence[Answer | Replayed]) -> 
         else:
             new_id = getattr(answer, "new_id", None)
             as_new = f" as run {new_id}" if new_id else ""
-            print_message(f"run {answer.id} {action.messages.get(answer.answer, answer.answer)}{as_new}.")
+            print_message(f"run {answer.id} {action.done.get(answer.answer, answer.answer)}{as_new}.")
     if len(answers) > MAX_MESSAGES:
         refused = sum(_refused(answer) for answer in answers)
         print_message(f"… {counted(len(answers), 'run')} in total, {refused} refused.")

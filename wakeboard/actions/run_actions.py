@@ -1,0 +1,99 @@
+"""The actions on runs: retry, cancel, discard and replay, one entry each, for the command line and the board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from wakeboard.actions.admin_api import AdminStore, Replayed, RunActionName
+    from wakeboard.engine.maintenance_api import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class RunAction:
+    """An action on runs.
+
+    - `parts`: the actions that it consists of. Each needs its permission.
+    - `takes`: the statuses of runs that it accepts.
+    - `effect`: what it does to one run, in sentences.
+    - `done`: what is said of a run for each answer of the store, except refusals.
+    - `apply`: gets the ids of the runs, the payload of the runs that it creates (None: that of the old run), the
+      reason.
+    - `danger`: runs that wait or run end by it.
+    """
+
+    parts: tuple[RunActionName, ...]
+    takes: tuple[str, ...]
+    effect: str
+    done: Mapping[str, str]
+    apply: Callable[[AdminStore, Sequence[int], Any, str], Awaitable[Sequence[Answer | Replayed]]]
+    danger: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name as a heading: "Discard and replay"."""
+        return " and ".join(self.parts).capitalize()
+
+    @property
+    def path(self) -> str:
+        """Its name in an URL: "discard-and-replay"."""
+        return "-and-".join(self.parts)
+
+    @property
+    def name(self) -> RunActionName:
+        """The name of its last part."""
+        return self.parts[-1]
+
+    @property
+    def creates_runs(self) -> bool:
+        """Whether the payload of `apply` is used."""
+        return self.name == "replay"
+
+
+RUN_ACTIONS: Final[Mapping[RunActionName, RunAction]] = {
+    each.name: each
+    for each in (
+        RunAction(
+            ("retry",),
+            takes=("dead", "failed"),
+            effect="It is queued again, due now, with all its attempts. Its finished steps and effects are not"
+            " repeated.",
+            done={"queued": "is queued again, due now"},
+            apply=lambda store, ids, _, reason: store.retry(ids, reason),
+        ),
+        RunAction(
+            ("cancel",),
+            takes=("queued", "failed", "running"),
+            effect="A waiting run does not start any more. A running one is asked to stop, and may still succeed.",
+            done={"cancelled": "is cancelled", "requested": "was asked to stop"},
+            apply=lambda store, ids, _, reason: store.cancel(ids, reason or "Cancelled"),
+            danger=True,
+        ),
+        RunAction(
+            ("discard",),
+            takes=("dead",),
+            effect="It will not run again. It stays in the history, from which you can run it again.",
+            done={"discarded": "is discarded"},
+            apply=lambda store, ids, _, reason: store.discard(ids, reason or "Discarded"),
+            danger=True,
+        ),
+        RunAction(
+            ("replay",),
+            takes=("succeeded", "cancelled", "discarded"),
+            effect="A new run is created from it, due now. Its steps and effects happen again.",
+            done={"queued": "is replayed"},
+            apply=lambda store, ids, payload, reason: store.replay(ids, payload, reason),
+        ),
+    )
+}
+DISCARD_AND_REPLAY: Final = RunAction(
+    ("discard", "replay"),
+    takes=("dead",),
+    effect="It is discarded: it moves to the history. A new run is created from it, due now. Its steps and effects"
+    " happen again.",
+    done={"queued": "is discarded, and replayed"},
+    apply=lambda store, ids, payload, reason: store.discard_and_replay(ids, payload, reason),
+)
