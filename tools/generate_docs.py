@@ -195,6 +195,7 @@ def answers() -> dict[str, Answer]:
         "cancel": Answer({**changed, **refused}, many=True),
         "replay": Answer({**changed, **new_run, **refused}, many=True),
         "discard": Answer({**changed, **refused}, many=True),
+        "release": Answer({**changed, **refused}, many=True),
         "pause": Answer(pause, listed=Pause),
         "resume": Answer(pause, listed=Pause),
         "limit": Answer(LimitRow, listed=LimitRow),
@@ -241,7 +242,7 @@ def cli_page() -> str:
         "Times are shown in UTC. `--zone local` or `--zone Europe/Lisbon` (or `WAKEBOARD_ZONE`) shows them in that",
         "time zone, also in `up`. `--at` and `--since` use it for times without an offset.",
         "",
-        "With `--dry-run --json`, `retry`, `cancel`, `replay` and `discard` print the runs like `runs --json`.",
+        "With `--dry-run --json`, `retry`, `cancel`, `replay`, `discard` and `release` print runs as `runs` does.",
         "",
         *_help_block([]),
     ]

@@ -28,9 +28,9 @@ what to write. It refuses null where the table does not name it.
 """
 SECTIONS: Final = {
     "Applications": "enqueue enqueue_many get_run cancel_run",
-    "Administrators": "cancel retry replay discard run_now send_test_notification silence_alert pause resume set_limit"
-    " set_rate_limit declare_limits set_retention set_audit_retention confirm_removal reveal create_bulk_action"
-    " run_bulk_action_batch cancel_bulk_action plan_backfill create_backfill"
+    "Administrators": "cancel retry replay discard revoke run_now send_test_notification silence_alert pause resume"
+    " set_limit set_rate_limit declare_limits set_retention set_audit_retention confirm_removal reveal"
+    " create_bulk_action run_bulk_action_batch cancel_bulk_action plan_backfill create_backfill"
     " cancel_backfill",
     "Workers": "register_worker claim claim_oldest advance_scan due_limit_keys claim_limited quarantined_since"
     " claim_quarantined next_due trace_contexts alert_delivery renew complete fail release still_leased"

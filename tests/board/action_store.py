@@ -42,6 +42,12 @@ class Store:
             self.rows(
                 "update job_runs set status = 'dead', dead_at = now(), attempts = 5 where id = %s returning 1", run_id
             )
+        elif status == "running":
+            self.rows(
+                "update job_runs set status = 'running', locked_by = 7, lease_epoch = 1, attempts = 1,"
+                " started_at = now(), locked_until = now() + interval '1 min' where id = %s returning 1",
+                run_id,
+            )
         elif status == "cancelled":
             self.rows("select * from cancel(array[%s::bigint])", run_id)
         return run_id

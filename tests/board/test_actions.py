@@ -23,6 +23,7 @@ HOSTILE = """<script>alert(1)</script>"onmouseover='x' javascript:alert(1) \u202
 @pytest.mark.parametrize(
     ("action", "before", "after", "said"),
     [
+        ("release", "running", "queued", "Run {} is taken from its worker and queued again."),
         ("retry", "dead", "queued", "Run {} is queued again, due now."),
         ("cancel", "queued", "cancelled", "Run {} is cancelled."),
         ("discard", "dead", "dead", "Run {} is discarded."),
@@ -41,7 +42,7 @@ async def test_an_action_changes_its_run_says_so_and_is_audited(
 
     assert said.format(run) in answer.words
     assert store.status(run) == after
-    assert store.audit() == [("ada", "board", action, "the disk was full")]
+    assert store.audit() == [("ada", "board", "revoke" if action == "release" else action, "the disk was full")]
 
 
 async def test_a_refusal_of_the_store_is_shown_and_changes_nothing(client: Client, store: Store):

@@ -228,6 +228,9 @@ class SqlClient:
     def discard(self, *runs: int) -> dict[int, str]:
         return dict(self._pairs("select id, answer from discard(%s::bigint[])", list(runs)))
 
+    def revoke(self, *runs: int) -> dict[int, str]:
+        return dict(self._pairs("select id, answer from revoke(%s::bigint[])", list(runs)))
+
     def replay(self, run: int) -> tuple[str, int | None]:
         _, answer, new = self.sql("select * from replay(%s::bigint[])", [run])[0]
         return answer, new

@@ -219,7 +219,7 @@ def test_a_pause_and_a_resume_return_whose_status_changed(admin: SqlClient) -> N
             )
 
 
-@pytest.mark.parametrize("call", ["cancel", "retry", "discard", "replay", "run_now"])
+@pytest.mark.parametrize("call", ["cancel", "retry", "discard", "revoke", "replay", "run_now"])
 def test_actions_on_the_run_of_a_schedule_change_its_status(admin: SqlClient, worker: SqlClient, call: str) -> None:
     schedule = admin.define()
     run, _ = run_now(admin, schedule)
@@ -239,3 +239,25 @@ def test_actions_on_the_run_of_a_schedule_change_its_status(admin: SqlClient, wo
         getattr(admin, call)(run)
     assert admin.column("select * from pop_changed_definitions()") == [schedule]
     assert admin.column("select * from pop_changed_definitions()") == []
+
+
+# -- release -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_released_run_is_executed_by_the_next_worker_only(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
+    run, asked = admin.enqueue(), admin.enqueue()
+    leases = {lease.id: lease for lease in worker.claim()}
+    admin.cancel(asked)
+    assert admin.revoke(run, asked, 999) == {
+        run: "queued",
+        asked: "cancelled",
+        999: "refused: the run has finished, or there is none",
+    }
+    assert worker.complete(leases[run]) == [run]  # not accepted
+    (next_lease,) = other.claim()
+    assert next_lease.id == run
+    assert other.complete(next_lease) == []
+    assert admin.column("select outcome || attempt from job_attempts where run_id = %s", run) == ["released1"]
+    assert admin.column("select action from audit_log where run_id = %s order by id", asked) == ["cancel", "revoke"]

@@ -29,8 +29,8 @@ DUE: Final = (
 )
 
 ACTIONS: Final = (
-    *("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "set_rate_limit", "reveal"),
-    *("send_test_notification", "silence_alert"),
+    *("cancel", "retry", "discard", "revoke", "replay", "run_now", "pause", "resume", "set_limit", "set_rate_limit"),
+    *("reveal", "send_test_notification", "silence_alert"),
     *("create_backfill", "cancel_backfill"),
 )
 ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")

@@ -66,6 +66,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "cancel": ("cancel({queued})", status("queued", "cancelled")),
     "retry": ("retry({dead})", status("dead", "queued")),
     "discard": ("discard({dead})", "select count(*) = 1 from job_run_history where id = {dead_free}"),
+    "revoke": ("revoke({leased})", status("leased", "queued")),
     "replay": ("replay({past})", "select count(*) > 0 from job_runs where trigger = 'replay'"),
     "run_now": ("run_now({schedule_free})", "select count(*) > 0 from job_runs where trigger = 'manual'"),
     "send_test_notification": ("send_test_notification('team')",),

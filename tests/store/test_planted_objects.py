@@ -228,6 +228,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "cancel": lambda: store.cancel([99]),
         "retry": lambda: store.retry([99]),
         "discard": lambda: store.discard([99]),
+        "revoke": lambda: store.revoke([99]),
         "replay": lambda: store.replay([99]),
         "run_now": lambda: store.run_now(99),
         "send_test_notification": lambda: store.send_test_notification("unknown", "default"),

@@ -57,6 +57,7 @@ FUNCTIONS = {
     "cancel": "select answer from wakeboard.cancel('{1}')",
     "retry": "select answer from wakeboard.retry('{1}')",
     "replay": "select answer from wakeboard.replay('{1}')",
+    "revoke": "select answer from wakeboard.revoke('{1}')",
     "discard": "select answer from wakeboard.discard('{1}')",
 }
 

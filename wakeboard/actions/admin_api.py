@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from wakeboard.backfills.rules import BackfillRange
     from wakeboard.limits.rules.rate import Rate
 
-RunActionName: TypeAlias = Literal["retry", "cancel", "discard", "replay"]  # a permission of the board has each name
+RunActionName: TypeAlias = Literal[
+    "retry", "cancel", "discard", "replay", "release"
+]  # a permission of the board has each name
 Source: TypeAlias = Literal["cli", "board", "kubectl", "up", "sql"]
 
 
@@ -114,6 +116,11 @@ class AdminStore(MaintenanceStore):
     async def retry(self, ids: Iterable[int], reason: str = "") -> list[Answer]:
         """Queues dead or failed runs again: 'queued' or 'refused: …'."""
         query = "select id, answer from wakeboard.retry(%s::bigint[], %s, %s, %s)"
+        return await self._answers(query, list(ids), reason, *self._by)
+
+    async def revoke(self, ids: Iterable[int], reason: str = "") -> list[Answer]:
+        """Takes running runs from their workers: 'queued', 'cancelled' or 'refused: …'."""
+        query = "select id, answer from wakeboard.revoke(%s::bigint[], %s, %s, %s)"
         return await self._answers(query, list(ids), reason, *self._by)
 
     async def discard(self, ids: Iterable[int], reason: str = "Discarded") -> list[Answer]:

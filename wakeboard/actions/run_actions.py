@@ -1,4 +1,4 @@
-"""The actions on runs: retry, cancel, discard and replay, one entry each, for the command line and the board."""
+"""The actions on runs, one entry each, for the command line and the board."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RunAction:
         return self.name == "replay"
 
 
-RUN_ACTIONS: Final[Mapping[RunActionName, RunAction]] = {
+BULK_ACTIONS: Final[Mapping[RunActionName, RunAction]] = {
     each.name: each
     for each in (
         RunAction(
@@ -89,6 +89,16 @@ RUN_ACTIONS: Final[Mapping[RunActionName, RunAction]] = {
         ),
     )
 }
+RELEASE: Final = RunAction(
+    ("release",),
+    takes=("running",),
+    effect="It is taken from its worker at once and queued again, also if the worker hangs. What the worker still"
+    " reports about it is refused. Until the worker notices, two handlers may execute the run.",
+    done={"queued": "is taken from its worker and queued again", "cancelled": "is cancelled"},
+    apply=lambda store, ids, _, reason: store.revoke(ids, reason),
+    danger=True,
+)
+RUN_ACTIONS: Final[Mapping[RunActionName, RunAction]] = {**BULK_ACTIONS, "release": RELEASE}
 DISCARD_AND_REPLAY: Final = RunAction(
     ("discard", "replay"),
     takes=("dead",),

@@ -40,7 +40,7 @@ COMMANDS = (
         "run-now",
         "backfill",
     ),
-    *("retry", "cancel", "replay", "discard", "pause", "resume", "limit"),
+    *("retry", "cancel", "replay", "discard", "release", "pause", "resume", "limit"),
     *("board", "check", "worker", "conformance", "migrate", "version", "confirm removal", "effects install"),
 )
 # A group without a text is a command too, which runs without a further word.

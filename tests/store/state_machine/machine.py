@@ -436,6 +436,11 @@ class StoreMachine(RuleBasedStateMachine):
         answer = self.harness.user.discard(run)[run]
         assert answer.split(":")[0] == self.model.discard(self.model.runs.get(run))
 
+    def revoke(self, pick: int) -> None:
+        run = self._run(pick, "running")
+        answer = self.harness.user.revoke(run)[run]
+        assert answer.split(":")[0] == self.model.revoke(self.model.runs.get(run))
+
     def replay(self, pick: int) -> None:
         run = self._run(pick, "succeeded", "cancelled")
         known = self.model.runs.get(run)

@@ -423,6 +423,19 @@ class StoreModel:
         run.due, run.rank = True, self.rank_of_now()
         return "queued"
 
+    def revoke(self, run: ModelRun | None) -> str:
+        if run is None or run.status != "running" or run.locked:
+            return "refused"
+        self.attempts[run.id, run.epoch] = "released", run.by
+        if run.cancel:
+            self.finish(run, "cancelled", run.cancel_reason)
+            return "cancelled"
+        run.free()
+        run.epoch += 1
+        run.attempts -= 1
+        run.status = "queued"
+        return "queued"
+
     def discard(self, run: ModelRun | None) -> str:
         if run is None or not run.live or run.status != "dead":
             return "refused"

@@ -119,6 +119,7 @@ _OPERATIONS: list[Operation] = [
     *weighted(3, "cancel", pick=PICK),
     *weighted(2, "retry", pick=PICK),
     *weighted(2, "discard", pick=PICK),
+    *weighted(2, "revoke", pick=PICK),
     *weighted(1, "replay", pick=PICK),
     *weighted(1, "set_limit", key=st.sampled_from(["k", "l"]), most=st.sampled_from([0, 1, 2, 3])),
     *weighted(1, "pause", what=PAUSE, pick=PICK),

@@ -1,6 +1,6 @@
--- internal (called by cancel, retry and discard)
--- Writes an audit row for each of the runs `ids` that has one of `statuses`, before the caller changes it. A running run that was already
--- asked to stop gets no second row. The caller has locked the runs. Raises 22023 for an invalid actor or source, also without runs.
+-- internal (called by cancel, retry, discard and revoke)
+-- Writes an audit row for each of the runs `ids` that has one of `statuses`, before the caller changes it. A running run that was asked to
+-- stop before gets no second row for that. The caller has locked the runs. Raises 22023 for an invalid actor or source, also without runs.
 
 create or replace function wakeboard.audit_runs(
   action text, ids bigint[], statuses wakeboard.run_status[], answer text, reason text, actor text, source text, bulk_action_id bigint)
@@ -16,7 +16,7 @@ begin
          coalesce(left(audit_runs.reason, 200), ''),
          jsonb_build_object('answer', audit_runs.answer, 'status_before', run.status), audit_runs.bulk_action_id
     from job_runs as run
-   where run.id = any (ids) and run.status = any (statuses) and (run.status <> 'running' or run.cancel_requested_at is null)
+   where run.id = any (ids) and run.status = any (statuses) and (audit_runs.answer <> 'requested' or run.cancel_requested_at is null)
    order by run.id;
 end
 $$;

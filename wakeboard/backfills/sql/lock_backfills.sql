@@ -1,4 +1,4 @@
--- internal (called by cancel, fail, reap, release, remove_definitions and report_worker_terminated)
+-- internal (called by cancel, fail, reap, release, remove_definitions, report_worker_terminated and revoke)
 -- Locks what `finish_runs` changes of backfills when it cancels these runs, and returns those of the runs for which another transaction has
 -- locked such a row. `wait`: it first waits until the caller's lock_timeout, for administrators; otherwise it waits for no lock. The order
 -- is that of `cancel_backfill`: backfills before runs.

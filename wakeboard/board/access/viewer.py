@@ -27,6 +27,7 @@ class Permission(StrEnum):
     CANCEL = "cancel"
     REPLAY = "replay"
     DISCARD = "discard"
+    RELEASE = "release"
     RUN_NOW = "run"
     PAUSE = "pause"
     LIMIT = "limit"

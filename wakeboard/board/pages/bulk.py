@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from wakeboard.actions.queries.run_preview import Preview, preview_runs
 from wakeboard.actions.queries.run_selection import MOST_RUNS, RunQuery, ids_of_selected, moment_of
-from wakeboard.actions.run_actions import RUN_ACTIONS
+from wakeboard.actions.run_actions import BULK_ACTIONS
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
 from wakeboard.board.pages.errors import NotFound
@@ -348,7 +348,7 @@ async def bulk_list(request: BoardRequest) -> Page:
 
 ROUTES: Final = [
     bulk_list,
-    *(route for what in RUN_ACTIONS.values() for route in _creating_routes(what)),
-    *(_cancelling_route(what) for what in RUN_ACTIONS.values()),
+    *(route for what in BULK_ACTIONS.values() for route in _creating_routes(what)),
+    *(_cancelling_route(what) for what in BULK_ACTIONS.values()),
     progress,
 ]

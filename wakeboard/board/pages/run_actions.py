@@ -1,4 +1,4 @@
-"""Actions on one run: retry, cancel, replay (also with an edited payload) and discard."""
+"""The actions on one run, each with a page that asks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.actions.queries.targets import run_payload
-from wakeboard.actions.run_actions import DISCARD_AND_REPLAY, RUN_ACTIONS
+from wakeboard.actions.run_actions import BULK_ACTIONS, DISCARD_AND_REPLAY, RUN_ACTIONS
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import (
     ActionForm,
@@ -44,7 +44,7 @@ STATUS_IN_WORDS: Final[Mapping[str, str]] = {
 
 async def bulk_actions_for(request: BoardRequest, statuses: Collection[str]) -> tuple[str, ...]:
     """The names of the actions that take runs of these statuses and that the viewer may do in some namespace."""
-    fitting = [what for what in RUN_ACTIONS.values() if set(what.takes) & set(statuses)]
+    fitting = [what for what in BULK_ACTIONS.values() if set(what.takes) & set(statuses)]
     where = [await request.permitted_namespaces(Permission(what.name)) for what in fitting]
     return tuple(what.name for what, names in zip(fitting, where, strict=True) if names is None or names)
 

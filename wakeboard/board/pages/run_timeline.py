@@ -27,6 +27,7 @@ _ACTIONS: Final = {
     "retry": "retried this run",
     "discard": "discarded this run",
     "replay": "replayed this run",
+    "revoke": "took this run from its worker",
     "send_test_notification": "sent this test",
     "reveal": "saw the values that are masked",
 }

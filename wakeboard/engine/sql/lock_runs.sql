@@ -1,4 +1,4 @@
--- internal (called by cancel, discard, pause, remove_definitions, resume, retry, run_now and sync_definitions)
+-- internal (called by many functions)
 -- Locks the live ones of these runs in the order of their ids and returns the ids that it has locked. After waiting for two seconds it
 -- leaves out the runs that another transaction keeps locked. An open `once` does not block it.
 

@@ -35,6 +35,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "resume",
     "retry",
     "reveal",
+    "revoke",
     "run_now",
     "send_test_notification",
     "set_audit_retention",
