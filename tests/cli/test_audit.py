@@ -88,8 +88,8 @@ def test_a_run_shows_the_actions_on_it_in_its_timeline(cli: Cli, sample: SampleS
 
     old, new = cli("run", str(run)).out, cli("run", str(run + 1)).out
 
-    assert f"replayed as run {run + 1} by {system_user()} (cli): lost mail" in old
-    assert f"run {run} replayed by {system_user()} (cli): lost mail" in new
+    assert f"{system_user()} (cli) replayed this run as run {run + 1}: lost mail" in old
+    assert f"{system_user()} (cli) replayed run {run} as this run: lost mail" in new
 
 
 @pytest.mark.parametrize("given", ["json", "file"])

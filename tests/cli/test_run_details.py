@@ -133,7 +133,7 @@ def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sam
     run = sample.enqueue(max_attempts=2)
     sample.fail(run, delay_s=0.0)
     sample.fail(run)
-    assert "retried by" not in cli("run", str(run)).out
+    assert "retried this run" not in cli("run", str(run)).out
     sample.sql("select wakeboard.retry(array[%s], actor => 'ada', source => 'cli')", run)
 
     def timeline() -> list[str]:
@@ -146,7 +146,7 @@ def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sam
         "attempt 1 failed: ValueError",
         "attempt 2 started on worker-a",
         "attempt 2 failed: ValueError",
-        "retried by ada (cli)",
+        "ada (cli) retried this run",
     ]
     assert timeline()[:6] == before
     sample.fail(run, delay_s=0.0)

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 WIDTH: Final = 1000.0  # units of the bar
 NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this
 _SHORTEST_WAIT: Final = timedelta(milliseconds=50)
-_ACTIONS: Final = {
-    "cancel": "cancelled this run",
-    "retry": "retried this run",
-    "discard": "discarded this run",
-    "replay": "replayed this run",
-    "revoke": "took this run from its worker",
-    "send_test_notification": "sent this test",
-    "reveal": "saw the values that are masked",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +100,7 @@ def timeline(history: RunHistory) -> list[Event]:
     run = history.run
     attempts = list(_attempts(history))
     events = [_created(run, run.actions), *_waits(run, attempts, history.now), *attempts]
-    events += [_action(row) for row in run.actions if not _made(row, run)]
+    events += [_action(row, run.id) for row in run.actions if not _made(row, run)]
     if run.cancel_requested_at and not any(row.action == "cancel" for row in run.actions):
         note = run.cancel_reason or ""
         events.append(Event(kind="cancel", at=run.cancel_requested_at, title="A stop was requested", note=note))
@@ -231,12 +222,8 @@ def _wait(since: datetime, until: datetime, run: RunDetails, title: str = "Waite
     yield Event(kind="waiting", at=since, until=until, title=f"{title} {lasted(until - since)}", note=note)
 
 
-def _action(row: AuditRow) -> Event:
-    title = _ACTIONS.get(row.action, row.action.replace("_", " ")) + (" as run" if row.new_run_id else "")
-    if row.detail.get("answer") == "requested":
-        title = "asked this run to stop"
-    who = f"{row.actor} ({row.source})"
-    return Event(kind="action", at=row.at, title=f"{who} {title}", note=row.reason, other_run=row.new_run_id)
+def _action(row: AuditRow, run_id: int) -> Event:
+    return Event(kind="action", at=row.at, title=row.in_words(run_id), note=row.reason, other_run=row.new_run_id)
 
 
 def _unlisted(history: RunHistory, attempts: Sequence[Event]) -> Iterator[Event]:

@@ -24,8 +24,6 @@ _COLUMNS = (
     Column("REASON", shrinks=True),
 )
 
-_DONE = {"queued": "retried", "cancelled": "cancelled", "requested": "cancel requested", "discarded": "discarded"}
-
 
 def audit_columns() -> list[Column]:
     """The columns of the table. The first one names the zone of its times."""
@@ -39,16 +37,11 @@ def audit_cells(row: AuditRow) -> list[str]:
 
 
 def action_line(row: AuditRow, run_id: int) -> str:
-    """One line about a row of this run: what was done, by whom, and why."""
-    if row.new_run_id == run_id:
-        done = f"run {row.run_id} replayed"
-    elif row.new_run_id is not None:
-        done = f"replayed as run {row.new_run_id}"
-    else:
-        done = _DONE.get(str(row.detail.get("answer")), command_name(row)) if row.action != "run_now" else "run now"
+    """One line about a row of this run: who did what, and why."""
+    new_run = f" {row.new_run_id}" if row.new_run_id not in {None, run_id} else ""
     bulk = f", bulk action {row.bulk_action_id}" if row.bulk_action_id is not None else ""
     reason = f": {one_line(row.reason)}" if row.reason else ""
-    return f"{done} by {one_line(row.actor)} ({row.source}{bulk}){reason}"
+    return f"{one_line(row.in_words(run_id))}{new_run}{bulk}{reason}"
 
 
 def command_name(row: AuditRow) -> str:

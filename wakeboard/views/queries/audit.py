@@ -44,6 +44,16 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "set_retention",
     "silence_alert",
 )
+_DONE = {
+    "cancel": "cancelled this run",
+    "retry": "retried this run",
+    "discard": "discarded this run",
+    "replay": "replayed this run",
+    "revoke": "took this run from its worker",
+    "run_now": "created this run",
+    "send_test_notification": "sent this test",
+    "reveal": "saw the values that are masked",
+}
 SOURCES = ("board", "cli", "kubectl", "sql", "up")
 
 
@@ -72,6 +82,17 @@ class AuditRow:
     reason: str
     detail: dict[str, Any]
     bulk_action_id: int | None
+
+    def in_words(self, run_id: int) -> str:
+        """Who did what to this run: "ada (cli) retried this run". The id of the run that a replay created follows."""
+        done = _DONE.get(self.action, self.action.replace("_", " "))
+        if self.detail.get("answer") == "requested":
+            done = "asked this run to stop"
+        elif self.new_run_id == run_id:
+            done = f"replayed run {self.run_id} as this run"
+        elif self.new_run_id is not None:
+            done += " as run"
+        return f"{self.actor} ({self.source}) {done}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
