@@ -14,7 +14,7 @@ A rule has exactly one condition. docs/alerts.md describes them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import time, timedelta
 from typing import Annotated, Any, Final, Literal, Self, cast
 
@@ -114,32 +114,6 @@ class AlertSpec(Declared):
     quiet_hours: QuietHours | None = None
     queue: QueueName = "default"
 
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        names = [rule.name for rule in self.rules]
-        for name in names:
-            if names.count(name) > 1:
-                raise refusal(f"two rules are named {name}; rename one of them")
-        if len(names) > MAX_RULES:
-            raise refusal(f"the file has {len(names)} rules, which is too many; write at most {MAX_RULES}")
-        return self
-
-    @model_validator(mode="after")
-    def _receivers_are_known(self) -> Self:
-        known = [receiver.name for receiver in self.receivers]
-        names = [*known, *(heartbeat.name for heartbeat in self.heartbeats)]
-        for name in names:
-            if names.count(name) > 1:
-                raise refusal(f"two receivers or heartbeats are named {name}; rename one of them")
-        for rule in self.rules:
-            for name in rule.receivers:
-                if name not in known:
-                    advice = f"the receivers are {', '.join(known)}" if known else "write it into spec.receivers"
-                    raise refusal(
-                        f"the rule {rule.name} has the receiver {shown(name)}, which is not declared; {advice}"
-                    )
-        return self
-
     def resolved_rules(self) -> list[AlertRule]:
         """The rules, each with the repeat interval and the quiet hours that apply to it."""
         return [
@@ -172,11 +146,50 @@ def load_alert_rules(document: object, where: Callable[[Place], str]) -> AlertRu
     """
     if not isinstance(document, Mapping):
         raise InvalidSchedule(f'{where(())}: these are not alert rules; begin with "apiVersion: {API_VERSION}"')
+    declared, problems = None, list[tuple[Place, str]]()
+    document = cast("Mapping[str, object]", document)
     try:
-        return AlertRules.model_validate(cast("Mapping[str, object]", document))
+        declared = AlertRules.model_validate(document)
     except ValidationError as error:
         problems = problems_of(error, AlertRules.model_json_schema())
-        raise InvalidSchedule(*(f"{where(place)}: {sentence}" for place, sentence in problems)) from None
+    problems += _mistakes_in_names(document.get("spec"))
+    if declared is None or problems:
+        raise InvalidSchedule(*(f"{where(place)}: {sentence}" for place, sentence in problems))
+    return declared
+
+
+def _mistakes_in_names(spec: object) -> Iterator[tuple[Place, str]]:
+    """What is wrong between the parts of a spec, which may be invalid in themselves: names used twice or unknown."""
+    rules, receivers, heartbeats = (_named(spec, field) for field in ("rules", "receivers", "heartbeats"))
+    if len(rules) > MAX_RULES:
+        yield ("spec", "rules"), f"the file has {len(rules)} rules, which is too many; write at most {MAX_RULES}"
+    for kind, named in (("rules are", rules), ("receivers or heartbeats are", [*receivers, *heartbeats])):
+        seen = set[str]()
+        for place, name, _ in named:
+            if name in seen:
+                yield (*place, "name"), f"two {kind} named {shown(name)}; rename one of them"
+            seen.add(name)
+    known = [name for _, name, _ in receivers]
+    advice = f"the receivers are {', '.join(known)}" if known else "write it into spec.receivers"
+    for place, name, rule in rules:
+        for index, receiver in enumerate(_list(rule.get("receivers"))):
+            if isinstance(receiver, str) and receiver not in known:
+                sentence = f"the rule {name} has the receiver {shown(receiver)}, which is not declared; {advice}"
+                yield (*place, "receivers", index), sentence
+
+
+def _named(spec: object, field: str) -> list[tuple[Place, str, Mapping[str, object]]]:
+    """The place, the name and the content of each object with a name in a list of the spec."""
+    items = [(("spec", field, index), _mapping(item)) for index, item in enumerate(_list(_mapping(spec).get(field)))]
+    return [(place, name, item) for place, item in items if isinstance(name := item.get("name"), str)]
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def definition_of(rule: AlertRule) -> dict[str, Any]:
