@@ -236,7 +236,7 @@ def test_a_crontab_becomes_commands_and_settings_of_the_workers(
     assert (schedule.full_name, schedule.spec.job_type, schedule.spec.payload) == (
         "ops/backup", "command", {"command": "backup"},
     )  # fmt: skip
-    settings = read_env_file(tmp_path / "jobs")  # as `wakeboard up` reads it
+    settings = read_env_file(tmp_path / "jobs").values  # as `wakeboard up` reads it
     assert {name: json.loads(value) for name, value in settings.items()} == {
         "WAKEBOARD_MAX_TIMEOUT_SECONDS": 86400,
         "WAKEBOARD_COMMANDS": {

@@ -6,7 +6,7 @@ import pytest
 
 from wakeboard.errors import InvalidSettings
 from wakeboard.imports.rules.options import LONGEST_TIMEOUT_S
-from wakeboard.local.worker_settings import WorkerSettings, read_env_file, redacted
+from wakeboard.local.worker_settings import WorkerSettings, redacted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def settings(folder: Path, text: str) -> dict[str, str]:
     (folder / "wakeboard.env").write_text(text, encoding="utf-8")
-    return read_env_file(folder)
+    return WorkerSettings(folder, "dsn").from_file
 
 
 def test_a_folder_without_wakeboard_env_has_no_settings(tmp_path: Path) -> None:
-    assert read_env_file(tmp_path) == {}
+    assert WorkerSettings(tmp_path, "dsn").from_file == {}
 
 
 def test_wakeboard_env_has_names_values_comments_and_quotes(tmp_path: Path) -> None:
@@ -27,18 +27,21 @@ def test_wakeboard_env_has_names_values_comments_and_quotes(tmp_path: Path) -> N
     assert settings(tmp_path, text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("WAKEBOARD_QUEUES a", "is not NAME=value; write for example"),
-        ("\n2X=1", "line 2"),
-        ("WAKEBOARD_DSN=postgresql://", "--dsn"),
-        ("A='half", "quotes of A"),
-    ],
-)
-def test_an_invalid_line_is_refused_with_its_number(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(InvalidSettings, match=message):
-        settings(tmp_path, text)
+def test_every_mistake_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        settings(
+            tmp_path,
+            "WAKEBOARD_QUEUES a\n\nWAKEBOARD_DSN=postgresql://\nA='half\nWAKEBOARD_LEASE_SECONDS=1\n"
+            "WAKEBOARD_UP_COMPANION=python 'x\n",
+        )
+    file = tmp_path / "wakeboard.env"
+    assert str(refused.value).splitlines() == [
+        f"{file}, line 1: 'WAKEBOARD_QUEUES a' is not NAME=value; write for example WAKEBOARD_CONCURRENCY=10.",
+        f"{file}, line 3: WAKEBOARD_DSN is not allowed here; use --dsn or the environment.",
+        f"{file}, line 4: the quotes of A do not match.",
+        f"{file}, line 5: WAKEBOARD_LEASE_SECONDS: write a whole number from 2 to 3600.",
+        f"{file}, line 6: WAKEBOARD_UP_COMPANION is not a valid command: No closing quotation.",
+    ]
 
 
 def test_secrets_are_not_shown_and_long_values_are_cut() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.schedules.test_loader import manifest, write
 from wakeboard.declared.bounded_file import MAX_FILE_BYTES
 from wakeboard.errors import InvalidSettings
-from wakeboard.local.worker_settings import read_env_file
+from wakeboard.local.worker_settings import WorkerSettings
 from wakeboard.manifests import load_folder, load_stream
 
 SPEC = (
@@ -124,11 +124,11 @@ def test_standard_input_has_the_same_limits() -> None:
 def test_wakeboard_env_is_read_within_limits(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "wakeboard.env")
     with pytest.raises(InvalidSettings, match=r"wakeboard.env, line 1: this is not a regular file"):
-        read_env_file(tmp_path)
+        WorkerSettings(tmp_path, "")
     (tmp_path / "wakeboard.env").unlink()
     (tmp_path / "wakeboard.env").write_text("#" * 100_000)
     with pytest.raises(InvalidSettings, match=r"wakeboard.env, line 1: the file is larger than 64 KiB"):
-        read_env_file(tmp_path)
+        WorkerSettings(tmp_path, "")
 
 
 def test_recursion_is_limited(tmp_path: Path) -> None:

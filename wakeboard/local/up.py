@@ -26,6 +26,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.local.messages import UP, Printer, UpLine
 from wakeboard.local.postgres import EmbeddedPostgres, FolderLock
 from wakeboard.local.supervisor import Supervisor, run_until_stopped
+from wakeboard.local.worker_settings import WorkerSettings
 from wakeboard.process.running_up import UP_FILE, running_up
 from wakeboard.store.connection import describe_dsn
 from wakeboard.store.migrate import migrate
@@ -60,6 +61,7 @@ def run_up(options: UpOptions) -> int:
         raise WakeboardError(f"there is no folder {options.folder}; name one with JobSchedules, such as examples/shop/")
     if options.fresh and options.dsn:
         raise WakeboardError("--fresh empties only the embedded database; omit it when --dsn names a database.")
+    WorkerSettings(options.folder, options.dsn)  # mistakes in wakeboard.env are said before Postgres starts
     return asyncio.run(_run(options))
 
 

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -50,13 +51,21 @@ class WorkerSettings:
         self.read_file()
 
     def read_file(self) -> None:
-        """Reads FOLDER/wakeboard.env again. Raises InvalidSettings and keeps the earlier values if it is invalid."""
-        earlier, self.from_file = self.from_file, read_env_file(self.folder)
-        try:
-            _ = self.settings
-        except InvalidSettings:
+        """Reads FOLDER/wakeboard.env again. Keeps the earlier values and raises InvalidSettings if it is invalid.
+
+        The message has a line for each mistake.
+        """
+        file = read_env_file(self.folder)
+        earlier, self.from_file = self.from_file, file.values
+        mistakes = list(file.mistakes)
+        for check in (lambda: self.settings, lambda: self.companion_command):
+            try:
+                check()
+            except InvalidSettings as error:
+                mistakes += map(file.placed, str(error).splitlines())
+        if mistakes:
             self.from_file = earlier
-            raise
+            raise InvalidSettings("\n".join(mistakes))
 
     @property
     def settings(self) -> Settings:
@@ -129,36 +138,56 @@ class WorkerSettings:
         return [sys.executable, *words[1:]] if words[:1] == ["python"] else words
 
 
-def read_env_file(folder: Path) -> dict[str, str]:
-    """Parses FOLDER/wakeboard.env; {} if there is none. Raises InvalidSettings with file and line."""
+@dataclass(frozen=True, slots=True)
+class EnvFile:
+    """FOLDER/wakeboard.env. `lines`: where each name is. `mistakes`: a sentence for each invalid line."""
+
+    path: Path
+    values: dict[str, str] = field(default_factory=dict[str, str])
+    lines: dict[str, int] = field(default_factory=dict[str, int])
+    mistakes: list[str] = field(default_factory=list[str])
+
+    def placed(self, sentence: str) -> str:
+        """A sentence that begins with the name of a setting, with file and line if the setting is from the file."""
+        name = _NAME.match(sentence)
+        line = self.lines.get(name[0]) if name and name[0] not in os.environ else None
+        return sentence if line is None else f"{self.path}, line {line}: {sentence}"
+
+
+def read_env_file(folder: Path) -> EnvFile:
+    """Parses FOLDER/wakeboard.env, which need not exist. Raises InvalidSettings if it cannot be read."""
     path = folder / FILE_NAME
+    file = EnvFile(path)
     try:
         text = read_text(path, MAX_FILE_BYTES)
     except FileNotFoundError:
-        return {}
+        return file
     except OSError as error:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}.") from error
     except Unreadable as error:
         raise InvalidSettings(f"{path}, line {error.line}: {error}.") from error
-    settings: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
-            name, value = _parse_line(line.strip(), f"{path}, line {number}")
-            settings[name] = value
-    return settings
+            try:
+                name, value = _parse_line(line.strip())
+            except InvalidSettings as error:
+                file.mistakes.append(f"{path}, line {number}: {error}")
+            else:
+                file.values[name], file.lines[name] = value, number
+    return file
 
 
-def _parse_line(line: str, where: str) -> tuple[str, str]:
+def _parse_line(line: str) -> tuple[str, str]:
     name, equals, value = (part.strip() for part in line.partition("="))
     if not equals or not _NAME.fullmatch(name):
-        raise InvalidSettings(f"{where}: {line[:80]!r} is not NAME=value; write for example WAKEBOARD_CONCURRENCY=10.")
+        raise InvalidSettings(f"{line[:80]!r} is not NAME=value; write for example WAKEBOARD_CONCURRENCY=10.")
     if name == "WAKEBOARD_DSN":
-        raise InvalidSettings(f"{where}: WAKEBOARD_DSN is not allowed here; use --dsn or the environment.")
+        raise InvalidSettings("WAKEBOARD_DSN is not allowed here; use --dsn or the environment.")
     if value[:1] in {"'", '"'}:
         try:
             (value,) = shlex.split(value)
         except ValueError:
-            raise InvalidSettings(f"{where}: the quotes of {name} do not match.") from None
+            raise InvalidSettings(f"the quotes of {name} do not match.") from None
     return name, value
 
 
