@@ -23,6 +23,7 @@ GENERATED: dict[str, list[str]] = {
     "crds/jobschedules.wakeboard.dev.yaml": ["tools.generate_crd"],
     "deploy/admission-policy.yaml": ["tools.generate_admission_policy"],
     "deploy/argocd/argocd-cm.yaml": ["tools.generate_argocd"],
+    "wakeboard/schedules/sql/check_schedule.sql": ["tools.generate_schedule_check"],
     "docs/alerts.md": ["tools.generate_alerts_page"],
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/job-schedule.md": ["tools.generate_reference"],

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from wakeboard.errors import RetryAfter as RetryAfter
     from wakeboard.errors import Snooze as Snooze
     from wakeboard.errors import WakeboardError as WakeboardError
+    from wakeboard.schedules.application_api import Scheduled as Scheduled
+    from wakeboard.schedules.application_api import schedule as schedule
+    from wakeboard.schedules.application_api import unschedule as unschedule
 
 __all__ = [
     "Discard",
@@ -28,12 +31,15 @@ __all__ = [
     "LeaseLost",
     "RetryAfter",
     "Run",
+    "Scheduled",
     "Snooze",
     "WakeboardError",
     "__version__",
     "enqueue",
     "enqueue_many",
     "handler",
+    "schedule",
+    "unschedule",
 ]
 __version__ = "0.1.0"
 
@@ -49,6 +55,9 @@ _MODULES = {
     "Job": "wakeboard.engine.enqueue",
     "enqueue": "wakeboard.engine.enqueue",
     "enqueue_many": "wakeboard.engine.enqueue",
+    "Scheduled": "wakeboard.schedules.application_api",
+    "schedule": "wakeboard.schedules.application_api",
+    "unschedule": "wakeboard.schedules.application_api",
 }
 
 

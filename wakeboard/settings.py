@@ -258,6 +258,7 @@ class Settings(BaseSettings):
     client_role: str | None = Field(None, description="The same for applications that enqueue.")
     viewer_role: str | None = Field(None, description="The same for users and dashboards that only read.")
     scaler_role: str | None = Field(None, description="The same for an autoscaler, which may only call `backlog`.")
+    scheduler_role: str | None = Field(None, description="The same for applications that create schedules.")
 
     @property
     def misfire_grace(self) -> timedelta:
@@ -293,6 +294,7 @@ class Settings(BaseSettings):
         "client_role",
         "viewer_role",
         "scaler_role",
+        "scheduler_role",
         mode="before",
     )
     @classmethod

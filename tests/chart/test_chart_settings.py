@@ -89,7 +89,7 @@ JOBS: Mapping[str, Any] = {
 }
 JOBS_VALUES = {to_camel(name.removeprefix("jobs_")): value for name, value in JOBS.items()}
 OF_JOBS = JOBS.keys() | {"jobs_api_server", "jobs_ca_file", "jobs_token_file"}  # the last three: outside of a cluster
-OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role", "scaler_role"}
+OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role", "scaler_role", "scheduler_role"}
 
 
 def camel(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,8 @@ def documents() -> list[dict[str, Any]]:
                 "existingSecret": "store",
                 "listen": False,
                 "preparedStatements": True,
-                "roles": {"operator": "wb_o", "worker": "wb_w", "client": "wb_c", "viewer": "wb_v", "scaler": "wb_s"},
+                "roles": {"operator": "wb_o", "worker": "wb_w", "client": "wb_c", "viewer": "wb_v", "scaler": "wb_s"}
+                | {"scheduler": "wb_a"},
             },
         }
     )
@@ -197,7 +198,14 @@ def test_an_open_board_needs_a_login_even_without_the_schema() -> None:
 def test_the_roles_arrive_at_migrations(documents: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-operator"]["initContainers"][0])
     arrived = read_settings()
-    assert [getattr(arrived, name) for name in sorted(OF_MIGRATIONS)] == ["wb_c", "wb_o", "wb_s", "wb_v", "wb_w"]
+    assert [getattr(arrived, name) for name in sorted(OF_MIGRATIONS)] == [
+        "wb_c",
+        "wb_o",
+        "wb_s",
+        "wb_a",
+        "wb_v",
+        "wb_w",
+    ]
 
 
 def test_the_chart_writes_no_unknown_variable(documents: list[dict[str, Any]]) -> None:

@@ -43,7 +43,21 @@ def due(
 ) -> DueDefinition:
     fields = parse_cron(line, name="team/due").to_text()
     return DueDefinition(
-        1, 1, cursor, last_tick, fields, zone, "RunAfter", "First", catch_up, limit, deadline, False, now
+        1,
+        1,
+        cursor,
+        last_tick,
+        fields,
+        zone,
+        "RunAfter",
+        "First",
+        catch_up,
+        limit,
+        deadline,
+        False,
+        line,
+        "team/due",
+        now,
     )
 
 

@@ -37,6 +37,19 @@ ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 
 # By function and argument, or by argument: SQL for a value with which the function does its work.
 VALID: Final = {
+    "schedule.name": "'team/report'",
+    "unschedule.name": "'team/report'",
+    "cron": "'@daily'",
+    "time_zone": "'Europe/Lisbon'",
+    "concurrency_policy": "'Queue'",
+    "catch_up": "'All'",
+    "catch_up_limit": "7",
+    "starting_deadline_s": "60",
+    "jitter_s": "5",
+    "dst_gap": "'Skip'",
+    "dst_overlap": "'Both'",
+    "suspended": "false",
+    "suspend_after_dead": "3",
     "finish_alert_delivery.outcome": "'failed'",
     "finish_alert_delivery.delay_s": "1",
     "finish_alert_delivery.result": "'{}'",
@@ -180,6 +193,7 @@ VALID: Final = {
     "skip_definitions": "array(select id from wakeboard.job_definitions)",
     "skip_from": "array(select next_run_at from wakeboard.job_definitions)",
     "skip_reasons": "'{Skipped}'",
+    "compiled": "'{}'",
     "skip_until": "array(select next_run_at from wakeboard.job_definitions)",
     "slice": "100",
     "source": f"'{SOURCE}'",

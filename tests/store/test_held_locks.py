@@ -62,6 +62,11 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "once(71, id, uuid, 1, 'charge') from job_runs where id = {leased_free}",
         "select count(*) = 1 from job_effects where key = 'charge'",
     ),
+    "schedule": (
+        "schedule('billing/another', 'ping', cron => '@daily')",
+        "select count(*) = 1 from job_definitions where name = 'another'",
+    ),
+    "unschedule": ("unschedule('billing/another')",),
     # administrators
     "cancel": ("cancel({queued})", status("queued", "cancelled")),
     "retry": ("retry({dead})", status("dead", "queued")),

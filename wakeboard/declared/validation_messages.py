@@ -55,16 +55,16 @@ def _sentence(problem: ErrorDetails, schema: Schema) -> str:
         case "refused":
             return _path((*place[:-1], problem.get("ctx", {})["sentence"]))
         case "missing":
-            return f"{_path(place)} is missing; write {_wanted(_at(place, schema))}"
+            return f"{_path(place)} is missing; write {wanted(part_of(place, schema))}"
         case "extra_forbidden":
-            return f"{_path(place)} is not known; {_advice(str(place[-1]), _at(place[:-1], schema), schema)}"
+            return f"{_path(place)} is not known; {_advice(str(place[-1]), part_of(place[:-1], schema), schema)}"
         case "too_long" if isinstance(given, list):
             count = counted(len(cast("list[object]", given)), "element")
             return f"{_path(place)} has {count}; write at most {problem.get('ctx', {})['max_length']}"
         case "string_type" if isinstance(given, int | float | date):
             return f'{_path(place)} is {_shown(given)}, which is not text; write it in quotes: "{given}"'
         case _:
-            return f"{_path(place)} is {_shown(given)}; write {_wanted(_at(place, schema))}"
+            return f"{_path(place)} is {_shown(given)}; write {wanted(part_of(place, schema))}"
 
 
 def _path(place: Sequence[int | str]) -> str:
@@ -78,7 +78,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _at(place: Sequence[int | str], schema: Schema) -> Schema:
+def part_of(place: Sequence[int | str], schema: Schema) -> Schema:
     """The part of `schema` that describes `place`."""
     node = schema
     for step in place:
@@ -96,7 +96,7 @@ def _resolved(node: Schema, schema: Schema) -> Schema:
     return node
 
 
-def _wanted(node: Schema) -> str:
+def wanted(node: Schema) -> str:
     """What to write, with an example unless the values are listed."""
     example = next(iter(node.get("examples", ())), node.get("default"))
     choice = "enum" in node or node.get("type") == "boolean"

@@ -195,7 +195,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     require_connection(conn)
     if job_type is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise InvalidValue("job_type is None; write the name of a job type")
-    _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
+    check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
     _check_moment(run_at)
     _check_numbers(
         priority=[priority],
@@ -205,7 +205,15 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
         backoff_cap_s=[backoff_cap_s],
     )
     values = (
-        *(job_type, _json({} if payload is None else payload), queue, priority, run_at, idempotency_key, limit_key),
+        *(
+            job_type,
+            payload_json({} if payload is None else payload),
+            queue,
+            priority,
+            run_at,
+            idempotency_key,
+            limit_key,
+        ),
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
     )
     unique = _unique_values(unique_for, unique_by, if_exists)
@@ -355,7 +363,7 @@ def _unique_values(
         )
     names = None if unique_by is None else list(unique_by)
     _check_column("unique_by", names or ())
-    _check_texts(if_exists=if_exists)
+    check_texts(if_exists=if_exists)
     if unique_for is None and (names is not None or if_exists):
         raise InvalidValue(f"unique_for is None; write {_BOUNDS['unique_for'][2]}")
     return unique_for, names, if_exists
@@ -381,7 +389,7 @@ def _parents_of_each(jobs: list[Job]) -> str | None:
             parents.append(None if job.after is None else _parent_ids(job.after))
         except InvalidValue as problem:
             raise of_job(place, job, problem) from None
-    return _json(parents)
+    return payload_json(parents)
 
 
 def _checked(jobs: list[Job]) -> tuple[tuple[list[Any] | str | None, ...], str | None]:
@@ -419,10 +427,10 @@ def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
     for moment in moments or ():
         _check_moment(moment)
     _check_numbers(priority=priorities or ())
-    return job_types, _json(payloads, each=True), queues, priorities, moments, keys, limit_keys
+    return job_types, payload_json(payloads, each=True), queues, priorities, moments, keys, limit_keys
 
 
-def _json(payload: Any, *, each: bool = False) -> str:
+def payload_json(payload: Any, *, each: bool = False) -> str:
     """The JSON text of a payload, or of a list of them (`each`). Raises InvalidValue with the path of the problem."""
     try:
         text = _COMPACT.encode(payload)
@@ -444,7 +452,8 @@ def _check_payloads(payload: Any, *, each: bool) -> None:
 # Checked here: Postgres resolves a function by its argument types, and reports a wrong type as a missing function.
 
 
-def _check_texts(**texts: str | None) -> None:
+def check_texts(**texts: str | None) -> None:
+    """Raises InvalidValue, with the name, for a value that is not text, or a text that psycopg cannot send."""
     try:
         check_text("".join([text for text in texts.values() if text is not None]), "")  # almost always enough
     except (TypeError, InvalidValue):

@@ -49,13 +49,17 @@ class Reaped(NamedTuple):
 
 
 class DueDefinition(NamedTuple):
-    """A schedule whose next tick is due. `now`: the database's clock. Times are in UTC."""
+    """A schedule whose next tick is due. `now`: the database's clock. Times are in UTC.
+
+    `cron_fields` None: `schedule`, the expression, must be compiled, and its ticks are those after `next_run_at`.
+    `name`: namespace/name.
+    """
 
     id: int
     generation: int
     next_run_at: datetime
     last_tick_at: datetime
-    cron_fields: str
+    cron_fields: str | None
     time_zone: str
     dst_gap: str
     dst_overlap: str
@@ -63,6 +67,8 @@ class DueDefinition(NamedTuple):
     catch_up_limit: int
     starting_deadline_s: int | None
     paused: bool
+    schedule: str | None
+    name: str
     now: datetime
 
 
@@ -80,7 +86,8 @@ class TickPlan:
     """The runs and skips planned for one schedule's due ticks.
 
     `cursor` and `generation`: as they were read. `next_cursor`: the first tick after the planned ones; None: there is
-    none. `up_to`: the newest planned tick; None: no tick is planned. `error`: why ticks cannot be computed.
+    none. `up_to`: the newest planned tick; None: no tick is planned. `error`: why ticks cannot be computed. `compiled`:
+    the expression, if it was not compiled before.
     """
 
     id: int
@@ -91,6 +98,7 @@ class TickPlan:
     ticks: Sequence[datetime] = ()
     skipped: Sequence[Skipped] = ()
     error: str | None = None
+    compiled: str | None = None
 
 
 class EnqueuedTicks(NamedTuple):
@@ -230,7 +238,7 @@ class MaintenanceStore:
             "%s::bigint[], %s::bigint[], %s::pg_catalog.timestamptz[], %s::pg_catalog.timestamptz[],"
             " %s::pg_catalog.timestamptz[], %s::pg_catalog.text[], %s::bigint[], %s::pg_catalog.timestamptz[],"
             " %s::bigint[], %s::pg_catalog.timestamptz[], %s::pg_catalog.timestamptz[], %s::bigint[],"
-            " %s::pg_catalog.text[])",
+            " %s::pg_catalog.text[], %s::pg_catalog.text[])",
             number_array([plan.id for plan in plans]),
             number_array([plan.generation for plan in plans]),
             moment_array(plan.cursor for plan in plans),
@@ -240,6 +248,7 @@ class MaintenanceStore:
             number_array([definition_id for definition_id, _ in ticks]),
             moment_array(tick for _, tick in ticks),
             *_columns(skips, 5),
+            [plan.compiled for plan in plans] if any(plan.compiled for plan in plans) else [],
         )
         return EnqueuedTicks(*rows[0])
 

@@ -74,25 +74,45 @@ def plan_ticks(due: DueDefinition, misfire_grace: timedelta) -> TickPlan:
 
     If its ticks cannot be computed, the plan has an `error`, and only that schedule stops.
     """
-    return _planned(due, lambda tick_schedule: _plan(due, tick_schedule, misfire_grace))
+    return _planned(due, lambda due, tick_schedule: _plan(due, tick_schedule, misfire_grace))
 
 
 def plan_skip(due: DueDefinition, reason: str) -> TickPlan:
     """Plans to skip every due tick of one schedule, as one range."""
 
-    def plan(tick_schedule: DstTicks) -> TickPlan:
+    def plan(due: DueDefinition, tick_schedule: DstTicks) -> TickPlan:
         return _plan_ranges(due, tick_schedule, _first_tick(due, tick_schedule), [(due.now, 0, reason)])
 
     return _planned(due, plan)
 
 
-def _planned(due: DueDefinition, plan: Callable[[DstTicks], TickPlan]) -> TickPlan:
+def _planned(due: DueDefinition, plan: Callable[[DueDefinition, DstTicks], TickPlan]) -> TickPlan:
     from wakeboard.ticks.dst_ticks import dst_ticks_for  # imported late: most wakes have no due tick
 
     try:
-        return plan(dst_ticks_for(due.cron_fields, due.time_zone, due.dst_gap, due.dst_overlap))  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
+        cron_fields = due.cron_fields or _compiled(due)
+        tick_schedule = dst_ticks_for(cron_fields, due.time_zone, due.dst_gap, due.dst_overlap)  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
+        return plan(due, tick_schedule) if due.cron_fields else _plan_compiled(due, cron_fields, tick_schedule, plan)
     except Exception as error:  # noqa: BLE001 - it must not stop the other schedules
         return TickPlan(due.id, due.generation, due.next_run_at, due.next_run_at, None, error=error_text(error))
+
+
+def _compiled(due: DueDefinition) -> str:
+    """The compiled expression of a schedule that SQL stored: a parser is not imported before there is one."""
+    from wakeboard.ticks.cron_parser import parse_cron
+
+    return parse_cron(due.schedule or "", name=due.name).to_text()
+
+
+def _plan_compiled(
+    due: DueDefinition, cron_fields: str, tick_schedule: DstTicks, plan: Callable[[DueDefinition, DstTicks], TickPlan]
+) -> TickPlan:
+    """Plans the due ticks of a schedule that has just been compiled: its cursor is a moment before them, not a tick."""
+    first = tick_schedule.next_tick(max(due.next_run_at, due.last_tick_at))
+    if first is None or first > due.now:
+        return TickPlan(due.id, due.generation, due.next_run_at, first, None, compiled=cron_fields)
+    planned = plan(due._replace(next_run_at=first), tick_schedule)
+    return replace(planned, cursor=due.next_run_at, compiled=cron_fields)
 
 
 def error_text(error: Exception) -> str:

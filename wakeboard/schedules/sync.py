@@ -45,7 +45,7 @@ class SyncReport:
     """What a sync did, as names `namespace/name` in order.
 
     - `stale`: the store has a newer generation of the same object.
-    - `failed`: the ticks cannot be computed, and why. The last valid spec stays in force.
+    - `failed`: the ticks cannot be computed, or an application has the name. The last valid spec stays in force.
     - `contended`: other syncs kept changing it. The next sync continues.
     - `missing`: stored, no longer desired, and not removed, because the caller did not ask for it or because the
       removal is pending. `pending_removal` is the message for users then, with the command that confirms it.
@@ -171,8 +171,14 @@ async def _send(
             key = synced.namespace, synced.name
             if synced.answer == "due":
                 due[synced.id] = desired[key]
+                continue
+            done.add(key)
+            if synced.answer == "taken":
+                report.failed[desired[key].full_name] = (
+                    f"the schedule {desired[key].full_name} belongs to an application; write another name, or remove"
+                    " that one first"
+                )
             else:
-                done.add(key)
                 report.add(synced.answer, desired[key].full_name)
     return done, due
 

@@ -61,6 +61,7 @@ class Roles:
     client: str | None = None
     viewer: str | None = None
     scaler: str | None = None
+    scheduler: str | None = None
 
     def named(self) -> dict[str, str]:
         """{"worker": "<role name>", …} for the roles in use."""

@@ -32,6 +32,7 @@ class Part(StrEnum):
     CLIENT = "client"
     VIEWER = "viewer"
     SCALER = "scaler"
+    SCHEDULER = "scheduler"
 
 
 EXAMPLES = (
@@ -61,7 +62,7 @@ def command(
         list[Part] | None,
         typer.Option(
             metavar="PART",
-            help="Revoke all rights of the role of this part: operator, worker, client, viewer or scaler.",
+            help="Revoke all rights of the role of this part: operator, worker, client, viewer, scaler or scheduler.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -76,9 +77,9 @@ def command(
 
     It also restores functions and triggers of this release that are missing or altered.
 
-    The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE, _VIEWER_ROLE and _SCALER_ROLE are granted exactly
-    what they need. A part without its variable keeps its role. If no part has a role, the owner of the schema does
-    everything.
+    The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE, _VIEWER_ROLE, _SCALER_ROLE and _SCHEDULER_ROLE are
+    granted exactly what they need. A part without its variable keeps its role. If no part has a role, the owner of the
+    schema does everything.
 
     If WAKEBOARD_HISTORY_RETENTION_DAYS, WAKEBOARD_IDEMPOTENCY_KEY_RETENTION_DAYS or WAKEBOARD_DEAD_RETENTION_DAYS is
     set, the retention is stored.
@@ -106,6 +107,7 @@ def _roles() -> Roles:
         settings.client_role,
         settings.viewer_role,
         settings.scaler_role,
+        settings.scheduler_role,
     )
 
 

@@ -1,4 +1,4 @@
--- for: client, worker, operator, viewer, scaler
+-- for: client, scheduler, worker, operator, viewer, scaler
 -- Returns true if a payload is valid: an object or an array, at most 64 KiB as text, at most 32 levels deep, numbers within ±2^53. Raises
 -- 22023 otherwise. Null for null. The domain run_payload checks small flat payloads itself and calls this function for the others.
 -- Example:

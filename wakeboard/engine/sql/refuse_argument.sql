@@ -1,4 +1,4 @@
--- for: client, worker, operator, viewer, scaler
+-- for: client, scheduler, worker, operator, viewer, scaler
 -- Raises 22023 for an argument that its type refuses; the message names the argument and its value and says what to write. The types of
 -- arguments call it.
 

@@ -1,4 +1,4 @@
--- for: client, worker, operator, viewer, scaler
+-- for: client, scheduler, worker, operator, viewer, scaler
 -- Raises 22023 for a value that violates a bound of `field`; the message names the value and says what to write. CHECK constraints call it.
 -- Null for null.
 

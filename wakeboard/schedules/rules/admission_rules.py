@@ -3,6 +3,7 @@
 tools/generate_crd.py writes them into the CRD, so they apply without a webhook. A rule may accept more than
 `wakeboard.schedules.rules.job_schedule`, never less. CEL cannot check everything (a day that never comes, a payload
 over 64 KiB, a number beyond 2^53); the operator reports those in the status, with the messages of job_schedule.
+tools/generate_schedule_check.py writes them into SQL, for schedules that applications create.
 The fields of payloads are refused by an admission policy (tools/generate_admission_policy.py).
 
 The patterns mean the same in RE2 and in Python. Those for a cron expression expect it in upper case. No process imports
@@ -65,27 +66,27 @@ FIELDS: Final = (
 _FIELDS_OF_SELF: Final = f"self.upperAscii().findAll(r'{FIELD}')"
 _NAMES_IN_ORDER: Final = f"'{MONTHS} {WEEKDAYS}'"
 
-_NO_TIME_ZONE: Rule = {
+NO_TIME_ZONE: Rule = {
     "rule": "!self.upperAscii().contains('TZ=')",
     "message": 'the time zone is a separate field; write for example "0 8 * * *" and timeZone: Europe/Lisbon',
 }
-_FIVE_FIELDS: Rule = {
+FIVE_FIELDS: Rule = {
     "rule": f"self.upperAscii().contains('TZ=') ||\nself.upperAscii().matches(r'{CRON_EXPRESSION}')",
     "message": "a schedule has five fields (minute, hour, day of the month, month, day of the week) or is one of "
     '@hourly, @daily, @weekly, @monthly, @yearly; write for example "0 8 * * MON"',
 }
-_EACH_FIELD: list[Rule] = [
+EACH_FIELD: list[Rule] = [
     {
         "rule": f"{_FIELDS_OF_SELF}.size() != 5 ||\n({_FIELDS_OF_SELF}[{place}] + ',').matches(r'{pattern}')",
         "message": f"the {meaning}; write for example {examples}",
     }
     for place, (pattern, meaning, examples) in enumerate(FIELDS)
 ]
-_NUMBERS_ASCEND: Rule = {
+NUMBERS_ASCEND: Rule = {
     "rule": f"self.findAll(r'{NUMERIC_RANGE}').all(range,\n  int(range.split('-')[0]) <= int(range.split('-')[1]))",
     "message": 'a range never runs backwards; instead of "22-6" write "22-23,0-6"',
 }
-_NAMES_ASCEND: Rule = {  # a range may end with SUN, as it is also 7
+NAMES_ASCEND: Rule = {  # a range may end with SUN, as it is also 7
     "rule": f"self.upperAscii().findAll(r'{NAMED_RANGE}').all(range, range.endsWith('SUN') ||\n"
     f"  {_NAMES_IN_ORDER}.indexOf(range.substring(0, 3)) <=\n"
     f"  {_NAMES_IN_ORDER}.indexOf(range.substring(4)))",
@@ -98,11 +99,11 @@ _TWO_FIELDS: Final = r"^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+"
 _ANY_WEEKDAY: Final = r"[ \t]+\*[ \t\n]*$"
 NEVER_IN_FEBRUARY: Final = rf"{_TWO_FIELDS}3[01](-3[01])?(,3[01](-3[01])?)*[ \t]+(0?2|FEB)(,(0?2|FEB))*{_ANY_WEEKDAY}"
 NEVER_THE_31ST: Final = rf"{_TWO_FIELDS}31(-31)?(,31(-31)?)*[ \t]+({_SHORT_MONTHS})(,({_SHORT_MONTHS}))*{_ANY_WEEKDAY}"
-_NOT_ONLY_FEBRUARY_30_OR_31: Rule = {
+NOT_ONLY_FEBRUARY_30_OR_31: Rule = {
     "rule": f"!self.upperAscii().matches(r'{NEVER_IN_FEBRUARY}')",
     "message": 'February has no day 30 or 31, so it would never run; write for example "0 0 L 2 *" for its last day',
 }
-_NOT_ONLY_31ST_OF_SHORT_MONTHS: Rule = {
+NOT_ONLY_31ST_OF_SHORT_MONTHS: Rule = {
     "rule": f"!self.upperAscii().matches(r'{NEVER_THE_31ST}') ||\nself.upperAscii().matches(r'{NEVER_IN_FEBRUARY}')",
     "message": 'none of these months has a day 31, so it would never run; write for example "0 0 L 4 *"',
 }
@@ -112,7 +113,7 @@ _NOT_ONLY_31ST_OF_SHORT_MONTHS: Rule = {
 # Excludes what `getHours` also accepts: offsets (+05:00), "Local", files that are not zones (posixrules).
 ZONE: Final = "^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*)*$"
 
-_KNOWN_ZONE: Rule = {
+KNOWN_ZONE: Rule = {
     "rule": f"self.matches(r'{ZONE}') && self != 'Local' &&\n"
     "timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",  # an unknown zone fails here
     "message": unknown_zone("this", "Europe/Lisbon"),
@@ -131,7 +132,7 @@ _MAXIMUM_IS_NOT_BELOW_BASE: Rule = {
     "message": "maxSeconds is below baseSeconds; write for example baseSeconds: 10 with maxSeconds: 3600",
     "fieldPath": ".maxSeconds",
 }
-_JITTER_IS_BELOW_STARTING_DEADLINE: Rule = {
+JITTER_IS_BELOW_STARTING_DEADLINE: Rule = {
     "rule": "!has(self.startingDeadlineSeconds) || self.jitterSeconds < self.startingDeadlineSeconds",
     "message": "jitterSeconds must be below startingDeadlineSeconds, or runs would be skipped before they may start; "
     "write for example jitterSeconds: 0",
@@ -154,7 +155,7 @@ _AFTER_SAYS_WHEN: Rule = {
     "message": "after needs an entry without ticks: All, which says when it runs; write ticks: Same for one",
     "fieldPath": ".after",
 }
-_DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
+DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
     "rule": "!has(self.suspendAfterDead) || has(self.schedule) || has(self.after)",
     "message": "suspendAfterDead stops the ticks of schedule or after, which are absent; write one of them, or leave "
     "it out",
@@ -171,22 +172,22 @@ _JOB_TYPE_IS_NOT_OF_THE_PRODUCT: Rule = {
 RULES: Final[dict[str, list[Rule]]] = {
     "": [_NOT_AFTER_ITSELF],
     "spec": [
-        _JITTER_IS_BELOW_STARTING_DEADLINE,
+        JITTER_IS_BELOW_STARTING_DEADLINE,
         _AFTER_IS_INSTEAD_OF_SCHEDULE,
         _AFTER_SAYS_WHEN,
-        _DEAD_RUNS_ARE_OF_ITS_OWN_TICKS,
+        DEAD_RUNS_ARE_OF_ITS_OWN_TICKS,
     ],
     "spec.jobType": [_JOB_TYPE_IS_NOT_OF_THE_PRODUCT],
     "spec.schedule": [
-        _NO_TIME_ZONE,
-        _FIVE_FIELDS,
-        *_EACH_FIELD,
-        _NUMBERS_ASCEND,
-        _NAMES_ASCEND,
-        _NOT_ONLY_FEBRUARY_30_OR_31,
-        _NOT_ONLY_31ST_OF_SHORT_MONTHS,
+        NO_TIME_ZONE,
+        FIVE_FIELDS,
+        *EACH_FIELD,
+        NUMBERS_ASCEND,
+        NAMES_ASCEND,
+        NOT_ONLY_FEBRUARY_30_OR_31,
+        NOT_ONLY_31ST_OF_SHORT_MONTHS,
     ],
-    "spec.timeZone": [_KNOWN_ZONE],
+    "spec.timeZone": [KNOWN_ZONE],
     "spec.catchUp": [_ONLY_ALL_HAS_A_LIMIT],
     "spec.backoff": [_MAXIMUM_IS_NOT_BELOW_BASE],
 }

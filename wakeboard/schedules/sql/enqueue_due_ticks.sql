@@ -3,7 +3,8 @@
 -- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled; null: none) and
 -- errors[i] (null, or why ticks cannot be computed: then only that schedule stops; its cursor stays, and next_cursors[i] is ignored).
 -- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip:
--- skip_definitions[k], skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. A schedule that is not due, whose cursor or generation
+-- skip_definitions[k], skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. compiled[i]: the compiled expression of a schedule
+-- that had none (null: it has one; {}: all have). A schedule that is not due, whose cursor or generation
 -- has changed, or whose row is locked, is left as it is. A Replace tick waits for the next call while another transaction has locked a run
 -- that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished runs are read in a snapshot from after the lock.
 -- While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except probes. Returns the numbers of
@@ -12,7 +13,8 @@
 create or replace function wakeboard.enqueue_due_ticks(
   ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],
   tick_definitions bigint[], tick_times timestamptz[],
-  skip_definitions bigint[], skip_from timestamptz[], skip_until timestamptz[], skip_counts bigint[], skip_reasons text[])
+  skip_definitions bigint[], skip_from timestamptz[], skip_until timestamptz[], skip_counts bigint[], skip_reasons text[],
+  compiled text[] default '{}')
 returns table (definitions integer, runs integer, skipped bigint, replaced integer) language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
@@ -34,7 +36,7 @@ begin
   perform require_read_committed('enqueue_due_ticks');
   problem := case
     when num_nulls(ids, generations, cursors, next_cursors, up_to, errors, tick_definitions, tick_times,
-                   skip_definitions, skip_from, skip_until, skip_counts, skip_reasons) > 0
+                   skip_definitions, skip_from, skip_until, skip_counts, skip_reasons, compiled) > 0
     then 'an array of enqueue_due_ticks is null; write {} for no elements'
     when greatest(array_ndims(ids), array_ndims(generations), array_ndims(cursors), array_ndims(next_cursors), array_ndims(up_to),
                   array_ndims(errors), array_ndims(tick_definitions), array_ndims(tick_times), array_ndims(skip_definitions),
@@ -46,6 +48,7 @@ begin
          or cardinality(tick_definitions) <> cardinality(tick_times)
          or cardinality(skip_definitions) <> any (array[cardinality(skip_from), cardinality(skip_until), cardinality(skip_counts),
                                                         cardinality(skip_reasons)])
+         or cardinality(compiled) not in (0, cardinality(ids))
     then 'arrays of enqueue_due_ticks that belong together differ in length'
     when num_nulls(array_position(skip_from, null), array_position(skip_until, null), array_position(skip_counts, null)) < 3
     then 'a range of skipped ticks has no beginning, no end or no count'
@@ -154,8 +157,9 @@ begin
   ), advanced_rows as (
     update job_definitions as def
        set next_run_at = case when plan.error is null then plan.next_cursor else def.next_run_at end,
-           last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500)
-      from unnest(ids, next_cursors, up_to, errors) as plan (id, next_cursor, up_to, error)
+           last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500),
+           cron_fields = coalesce(plan.compiled, def.cron_fields)
+      from unnest(ids, next_cursors, up_to, errors, compiled) as plan (id, next_cursor, up_to, error, compiled)
      where def.id = plan.id and (all_mine or def.id = any (mine))
   )
   select (select count(*) from run), (select coalesce(sum(skipped_count), 0) from not_run) into made, skipped_total;

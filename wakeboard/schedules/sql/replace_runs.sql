@@ -1,4 +1,4 @@
--- internal (called by enqueue_due_ticks, create_dependent_runs and run_now)
+-- internal (called by create_dependent_runs, enqueue_due_ticks, enqueue_former_tick and run_now)
 -- Ends the unfinished runs of schedules whose concurrencyPolicy is Replace: cancels queued and failed ones now, and requests it of running
 -- ones. Runs of backfills continue. A schedule of which another transaction has locked such a run is left as it is, so that its tick waits
 -- for the next call. Returns those schedules, and the number of runs that were cancelled now.

@@ -2,11 +2,12 @@
 -- Stores the declared schedules of `source`. `rows`: an array of objects with namespace, name, uid, generation, spec_hash, the columns of
 -- the spec, after (an array of objects with schedule, outcome and ticks), cron_fields, next_run_at (the first tick after max(now,
 -- last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created', 'updated', 'unchanged', 'stale' (same uid, older
--- generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done: handle those that `filter_due_definitions`
--- returns, then call again). A row has no answer if another transaction has locked what it must change: the schedule, runs that need other
--- limit keys, or a new parent in `after` and its runs. Then call again. A removed schedule that is declared again keeps its row. A schedule
--- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. One that lacks its next
--- tick (lacks_tick), declared again unchanged, continues at `next_run_at`. A repeat changes nothing.
+-- generation: nothing was done), 'taken' (an application created a schedule of this name: nothing was done) or 'due' (ticks of the old spec
+-- are due, nothing was done: handle those that `filter_due_definitions` returns, then call again). A row has no answer if another
+-- transaction has locked what it must change: the schedule, runs that need other limit keys, or a new parent in `after` and its runs. Then
+-- call again. A removed schedule that is declared again keeps its row. A schedule whose ticks could not be computed (schedule_error),
+-- declared again unchanged, continues where it stopped. One that lacks its next tick (lacks_tick), declared again unchanged, continues at
+-- `next_run_at`. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
@@ -58,9 +59,11 @@ begin
       concurrency_policy text, limit_key text, catch_up text, catch_up_limit integer, starting_deadline_s integer,
       max_attempts integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer, timeout_s integer,
       suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb, suspend_after_dead integer, after jsonb)
-     where locked_names = '{}'
-        or not exists (select from jsonb_path_query(wanted.after, '$[*].schedule') as parent (name)
-                        where wanted.namespace || '/' || (parent.name #>> '{}') = any (locked_names))
+     where not exists (select from job_definitions as other
+                        where other.namespace collate "C" = wanted.namespace and other.name collate "C" = wanted.name
+                          and other.source = 'app' and other.removed_at is null)
+       and (locked_names = '{}' or not exists (select from jsonb_path_query(wanted.after, '$[*].schedule') as parent (name)
+                        where wanted.namespace || '/' || (parent.name #>> '{}') = any (locked_names)))
   ), known as materialized (
     select def.id, def.namespace, def.name,
            case
@@ -136,7 +139,13 @@ begin
   )
   select id, namespace, name, answer from ready
   union all
-  select id, namespace, name, 'created' from created;
+  select id, namespace, name, 'created' from created
+  union all
+  select other.id, other.namespace, other.name, 'taken'
+    from jsonb_to_recordset(rows) as wanted (namespace text, name text)
+    join job_definitions as other
+      on other.namespace collate "C" = wanted.namespace and other.name collate "C" = wanted.name
+     and other.source = 'app' and other.removed_at is null;
   perform store_dependencies(source, rows);
 exception when not_null_violation or data_exception then
   if sqlstate = '22023' then

@@ -1,0 +1,169 @@
+"""Schedules that an application creates: in its own transaction, by the rules of a declared schedule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wakeboard
+from tests.schedules.cel_rules import admitted
+from tests.schedules.schedules import connected, declared, put, rows, runs
+from tests.ticks.cron_expressions import cron_lines, loose_lines
+from wakeboard.errors import InvalidValue, Locked
+from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.ticks.zones import known_zones
+
+if TYPE_CHECKING:
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+
+pytestmark = pytest.mark.anyio
+
+
+async def make_ticks(store: MaintenanceStore) -> tuple[int, ...]:
+    """(definitions, runs, skipped, replaced)"""
+    return tuple(await schedule_due_ticks(store, misfire_grace=timedelta(minutes=5)))
+
+
+async def add(store: MaintenanceStore, name: str = "team/a", **named: Any) -> wakeboard.Scheduled:
+    given: dict[str, Any] = {"cron": "* * * * *", **named}
+    return await wakeboard.schedule(store.conn, name, "ping", **given)
+
+
+async def test_a_schedule_exists_if_and_only_if_its_transaction_commits(store: MaintenanceStore):
+    async with store.conn.transaction(force_rollback=True):
+        await add(store)
+    assert await rows(store, "select from job_definitions") == []
+    async with store.conn.transaction():
+        assert (await add(store)).answer == "created"
+    assert await make_ticks(store) == (1, 0, 0, 0)
+    assert await rows(store, "select cron_fields is null, next_run_at > now() from job_definitions") == [(False, True)]
+
+
+async def test_a_tick_between_the_call_and_the_scheduler_is_not_lost(store: MaintenanceStore):
+    await add(store, payload={"a": 1})
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '1 ms'")
+    assert await make_ticks(store) == (1, 1, 0, 0)
+    assert await runs(store, columns="payload, scheduled_for = date_trunc('minute', created_at)") == [({"a": 1}, True)]
+    assert await make_ticks(store) == (0, 0, 0, 0)
+
+
+async def test_the_same_call_again_changes_nothing(store: MaintenanceStore):
+    first = await add(store, payload={"a": [1]}, priority=5, limit_key="api")
+    before = await rows(store, "select * from job_definitions")
+    assert await add(store, payload={"a": [1]}, priority=5, limit_key="api") == (first.id, "unchanged")
+    assert await rows(store, "select * from job_definitions") == before
+    assert await add(store, payload={"a": [2]}, priority=5, limit_key="api") == (first.id, "updated")
+    assert await rows(store, "select generation, payload from job_definitions") == [(2, {"a": [2]})]
+
+
+async def test_a_tick_due_at_an_edit_runs_as_it_was_defined(store: MaintenanceStore):
+    await add(store, payload={"version": 1})
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
+    await add(store, payload={"version": 2}, cron="0 0 1 1 *")
+    assert await runs(store, columns="payload, definition_generation") == [({"version": 1}, 1)]
+    assert await make_ticks(store) == (1, 0, 0, 0)
+    assert await rows(store, "select generation, next_run_at > now() from job_definitions") == [(2, True)]
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '1 minute'")
+    await add(store, suspended=True)
+    assert await rows(store, "select reason from job_run_history") == []  # the last tick was later than this one
+    assert await rows(store, "select suspended, next_run_at from job_definitions") == [(True, None)]
+
+
+async def test_a_removed_schedule_has_no_more_ticks_until_it_is_created_again(store: MaintenanceStore):
+    made = await add(store)
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
+    assert await wakeboard.unschedule(store.conn, "team/a")
+    assert not await wakeboard.unschedule(store.conn, "team/a")
+    assert await rows(store, "select reason from job_run_history") == [("ScheduleRemoved",)]
+    assert await make_ticks(store) == (0, 0, 0, 0)
+    assert await add(store) == (made.id, "updated")
+    assert await make_ticks(store) == (1, 0, 0, 0)
+
+
+async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: MaintenanceStore, database: str):
+    async with connected(database) as other, connected(database) as third:
+        async with other.conn.transaction():
+            await add(other)
+            assert (await add(third, "team/b")).answer == "created"  # nobody else waits
+            assert await make_ticks(third) == (1, 0, 0, 0)
+            with pytest.raises(Locked, match="another transaction keeps a lock that this needs; try again"):
+                await add(store)
+        assert (await add(store)).answer == "unchanged"
+
+
+async def test_applications_and_declared_schedules_never_change_each_other(store: MaintenanceStore):
+    await add(store)
+    report = await put(store, declared("a"), declared("b"), prune=True)
+    assert (report.created, report.failed) == (
+        ["team/b"],
+        {"team/a": "the schedule team/a belongs to an application; write another name, or remove that one first"},
+    )
+    with pytest.raises(InvalidValue, match="the schedule team/b belongs to file:test; write another name"):
+        await add(store, "team/b")
+    await put(store, prune=True)
+    assert await rows(store, "select name from job_definitions where removed_at is null") == [("a",)]
+    assert (
+        await rows(
+            store, "select name from job_definitions join definition_changes on id = definition_id where source = 'app'"
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"cron": "61 * * * *"}, 'schedule "61 * * * *": the minute is 0-59, in steps of 1-60; write for example "0"'),
+        ({"time_zone": "Mars/X"}, 'time_zone "Mars/X": this is not a known time zone; write for example Europe/Lisbon'),
+        ({"name": "Team/a"}, 'namespace is "Team"; write lower-case letters, digits and inner hyphens, at most 63'),
+        ({"name": "a/b/c"}, 'name is "b/c"; write lower-case'),
+        ({"jitter_s": -1}, "jitter_s is -1; write a whole number from 0 to 86400"),
+        ({"catch_up": "Some"}, 'catch_up is "Some"; write Skip, Latest or All'),
+        ({"priority": 9}, "priority is 9; write a whole number from 1 to 5"),
+        ({"backoff_cap_s": 1}, "backoff_cap_s is 1, below backoff_base_s 10"),
+        ({"queue": "a b"}, 'queue is "a b"; write letters'),
+        ({"jitter_s": 9, "starting_deadline_s": 9}, "jitter_s must be below starting_deadline_s"),
+    ],
+)
+async def test_a_call_refuses_what_kubectl_apply_refuses(store: MaintenanceStore, wrong: Any, sentence: str):
+    with pytest.raises(InvalidValue) as refused:
+        await add(store, **wrong)
+    assert sentence in str(refused.value)
+
+
+SQL_CHECK = """
+select wakeboard.check_schedule(def) from jsonb_populate_record(null::wakeboard.job_definitions,
+  jsonb_build_object('namespace', 'a', 'name', 'b', 'time_zone', %s::text, 'schedule', %s::text)) as def"""
+
+
+def test_sql_admits_exactly_what_the_api_server_admits(database: str):
+    with psycopg.connect(database, autocommit=True) as conn:
+
+        def is_admitted(line: str, zone: str = "UTC") -> bool:
+            try:
+                conn.execute(SQL_CHECK, [zone, line])
+            except psycopg.errors.InvalidParameterValue:
+                return False
+            return True
+
+        @settings(max_examples=300, deadline=None)
+        @given(st.one_of(cron_lines, loose_lines, st.text("0123456789*,-/#LHT=@ MONFRIJAé\t", max_size=20)))
+        def agree(line: str) -> None:
+            assert is_admitted(line) == admitted(line)
+
+        agree()
+        assert [zone for zone in known_zones() if not is_admitted("@daily", zone)] == []
+        assert [zone for zone in ("", "+05:00", "Local", "UTC Zulu", "utc") if is_admitted("@daily", zone)] == []
+
+
+def test_a_synchronous_connection_creates_and_removes(database: str):
+    with psycopg.connect(database) as conn:
+        assert wakeboard.schedule(conn, "a", "ping", cron="@daily").answer == "created"
+        assert wakeboard.unschedule(conn, "default/a")

@@ -1,0 +1,85 @@
+-- internal (trigger of job_definitions)
+-- Before an INSERT or UPDATE of a schedule of an application, by `schedule` or by a plain statement: checks it, and leaves it to the
+-- scheduler to compile its expression. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that
+-- none is lost or late. An edit is a new generation. The tick of the former definition that is due then becomes a run of the former
+-- definition. If the edit changes when it is due, the other due ticks of the former definition are lost, which happens only after an
+-- outage; otherwise they become runs of the new one. An UPDATE that changes nothing is no edit. The trigger acts with the rights of the
+-- owner.
+
+create or replace function wakeboard.application_schedule_written()
+returns trigger language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  present constant timestamptz := statement_timestamp();
+  owner text;
+  is_due boolean;
+begin
+  if tg_op = 'INSERT' then
+    if new.name = '' then
+      new.name := 'schedule-' || new.id;
+    end if;
+    perform check_schedule(new);
+    select source into owner from job_definitions
+     where namespace collate "C" = new.namespace and name collate "C" = new.name and source <> 'app' and removed_at is null;
+    if found then
+      raise exception using errcode = '22023', message = format(
+        'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
+    end if;
+    new.next_run_at := case when not new.suspended and new.schedule is not null then present end;
+    return new;
+  end if;
+  if old.removed_at is null
+     and (old.job_type, old.payload, old.queue, old.priority, old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.jitter_s,
+          old.concurrency_policy, old.limit_key, old.catch_up, old.catch_up_limit, old.starting_deadline_s, old.suspend_after_dead,
+          old.max_attempts, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.timeout_s, old.suspended)
+         is not distinct from
+         (new.job_type, new.payload, new.queue, new.priority, new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.jitter_s,
+          new.concurrency_policy, new.limit_key, new.catch_up, new.catch_up_limit, new.starting_deadline_s, new.suspend_after_dead,
+          new.max_attempts, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.timeout_s, new.suspended) then
+    return new;
+  end if;
+  perform check_schedule(new);
+  is_due := old.removed_at is null and not old.suspended and old.schedule_error is null and old.next_run_at <= present
+            and old.cron_fields is not null;
+  if is_due then
+    perform enqueue_former_tick(old, case when new.suspended then 'Suspended' end);
+    new.last_tick_at := greatest(old.last_tick_at, old.next_run_at);
+  end if;
+  if (old.concurrency_policy <> 'Allow', old.limit_key) is distinct from (new.concurrency_policy <> 'Allow', new.limit_key)
+     and not (case when new.concurrency_policy = 'Allow' then update_limit_keys(new.id, new.limit_key, null)
+                   else update_limit_keys(new.id, 'schedule:' || new.id, new.limit_key) end) then
+    perform refuse_locked();
+  end if;
+  if old.removed_at is not null or old.suspended or old.schedule_error is not null
+     or (old.schedule, old.time_zone, old.dst_gap, old.dst_overlap)
+        is distinct from (new.schedule, new.time_zone, new.dst_gap, new.dst_overlap) then
+    new.cron_fields := null;
+    new.next_run_at := present;
+  elsif is_due then
+    new.cron_fields := null;                 -- its ticks after this one
+  end if;
+  if new.suspended or new.schedule is null then
+    new.next_run_at := null;
+  end if;
+  if new.suspend_after_dead is null or old.removed_at is not null then
+    new.circuit_opened_at := null;
+    new.circuit_probe_at := null;
+    new.circuit_probe_id := null;
+    new.circuit_probes := null;
+  end if;
+  if new.suspend_after_dead is not null and (old.suspend_after_dead is null or old.removed_at is not null) then
+    new.dead_counted_from := present;
+  end if;
+  new.generation := old.generation + 1;
+  new.schedule_error := null;
+  new.updated_at := present;
+  new.last_synced_at := present;
+  return new;
+end
+$$;
+create or replace trigger job_definitions_of_applications before insert or update of
+    job_type, payload, queue, priority, schedule, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up,
+    catch_up_limit, starting_deadline_s, suspend_after_dead, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s,
+    suspended on wakeboard.job_definitions
+  for each row when (new.source = 'app') execute function wakeboard.application_schedule_written();

@@ -1,0 +1,38 @@
+-- for: scheduler
+-- Removes a schedule that `schedule` created, in the caller's transaction. Queued and failed runs of it are cancelled, running ones finish,
+-- dead ones and the history remain. A tick that is due is recorded as skipped. False: there is none of this name. Raises 55P03 if another
+-- transaction keeps it or one of its waiting runs locked for 2 seconds.
+-- Example:
+--   select wakeboard.unschedule('customers/42-report');
+
+create or replace function wakeboard.unschedule(name text)
+returns boolean language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  def job_definitions;
+begin
+  select * into def from job_definitions as known
+   where known.source = 'app' and known.removed_at is null
+     and known.namespace = case when strpos(unschedule.name, '/') = 0 then 'default' else split_part(unschedule.name, '/', 1) end
+     and known.name = substr(unschedule.name, strpos(unschedule.name, '/') + 1)
+     for update;
+  if not found then
+    return false;
+  end if;
+  if not def.suspended and def.schedule_error is null and def.next_run_at <= statement_timestamp() then
+    if def.cron_fields is not null then
+      perform enqueue_former_tick(def, 'ScheduleRemoved');
+    end if;
+    update job_definitions set next_run_at = null, last_tick_at = greatest(last_tick_at, def.next_run_at) where id = def.id;
+  end if;
+  perform from remove_definitions('app', array[def.id]) where answer = 'removed';
+  if not found then
+    perform refuse_locked();
+  end if;
+  return true;
+exception when lock_not_available then
+  perform refuse_locked();
+end
+$$;
