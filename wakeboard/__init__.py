@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from wakeboard.errors import RetryAfter as RetryAfter
     from wakeboard.errors import Snooze as Snooze
     from wakeboard.errors import WakeboardError as WakeboardError
+    from wakeboard.schedules.application_api import Schedule as Schedule
     from wakeboard.schedules.application_api import Scheduled as Scheduled
+    from wakeboard.schedules.application_api import ScheduleOptions as ScheduleOptions
+    from wakeboard.schedules.application_api import StoredSchedule as StoredSchedule
+    from wakeboard.schedules.application_api import list_schedules as list_schedules
+    from wakeboard.schedules.application_api import pause_schedules as pause_schedules
+    from wakeboard.schedules.application_api import resume_schedules as resume_schedules
     from wakeboard.schedules.application_api import schedule as schedule
+    from wakeboard.schedules.application_api import schedule_many as schedule_many
     from wakeboard.schedules.application_api import unschedule as unschedule
+    from wakeboard.schedules.application_api import unschedule_all as unschedule_all
 
 __all__ = [
     "Discard",
@@ -31,15 +39,23 @@ __all__ = [
     "LeaseLost",
     "RetryAfter",
     "Run",
+    "Schedule",
+    "ScheduleOptions",
     "Scheduled",
     "Snooze",
+    "StoredSchedule",
     "WakeboardError",
     "__version__",
     "enqueue",
     "enqueue_many",
     "handler",
+    "list_schedules",
+    "pause_schedules",
+    "resume_schedules",
     "schedule",
+    "schedule_many",
     "unschedule",
+    "unschedule_all",
 ]
 __version__ = "0.1.0"
 
@@ -55,9 +71,17 @@ _MODULES = {
     "Job": "wakeboard.engine.enqueue",
     "enqueue": "wakeboard.engine.enqueue",
     "enqueue_many": "wakeboard.engine.enqueue",
+    "Schedule": "wakeboard.schedules.application_api",
+    "ScheduleOptions": "wakeboard.schedules.application_api",
     "Scheduled": "wakeboard.schedules.application_api",
+    "StoredSchedule": "wakeboard.schedules.application_api",
+    "list_schedules": "wakeboard.schedules.application_api",
+    "pause_schedules": "wakeboard.schedules.application_api",
+    "resume_schedules": "wakeboard.schedules.application_api",
     "schedule": "wakeboard.schedules.application_api",
+    "schedule_many": "wakeboard.schedules.application_api",
     "unschedule": "wakeboard.schedules.application_api",
+    "unschedule_all": "wakeboard.schedules.application_api",
 }
 
 

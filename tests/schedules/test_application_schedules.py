@@ -167,3 +167,61 @@ def test_a_synchronous_connection_creates_and_removes(database: str):
     with psycopg.connect(database) as conn:
         assert wakeboard.schedule(conn, "a", "ping", cron="@daily").answer == "created"
         assert wakeboard.unschedule(conn, "default/a")
+
+
+async def test_many_are_created_and_removed_or_none(store: MaintenanceStore):
+    many = [wakeboard.Schedule(f"customers/{n}-report", "ping", {"n": n}, cron="@daily") for n in range(41, 44)]
+    assert [made.answer for made in await wakeboard.schedule_many(store.conn, many)] == ["created"] * 3
+    assert [made.answer for made in await wakeboard.schedule_many(store.conn, many)] == ["unchanged"] * 3
+    wrong = [wakeboard.Schedule("customers/44", "ping"), wakeboard.Schedule("customers/45", "ping", cron="@never")]
+    with pytest.raises(InvalidValue, match=r'^schedules\[1\] \(customers/45\): schedule "@never": a schedule has five'):
+        await wakeboard.schedule_many(store.conn, wrong)
+    await wakeboard.schedule(store.conn, "customers/4", "ping")
+    names = [each.name for each in await wakeboard.list_schedules(store.conn, "customers/*")]
+    assert names == ["customers/4", "customers/41-report", "customers/42-report", "customers/43-report"]
+    assert await wakeboard.unschedule_all(store.conn, "customers/42-*") == 1
+    assert await wakeboard.unschedule_all(store.conn, "customers/4*") == 3
+    assert await wakeboard.list_schedules(store.conn, "customers/*") == []
+
+
+async def test_a_listed_definition_creates_the_same_schedule(store: MaintenanceStore):
+    given: dict[str, Any] = {"cron": "@daily", "priority": 5, "jitter_s": 7, "backoff": "fixed", "suspended": True}
+    await wakeboard.schedule(store.conn, "team/a", "ping", {"a": [1]}, **given)
+    (stored,) = await wakeboard.list_schedules(store.conn, "team/a")
+    assert stored.definition == {"name": "team/a", "job_type": "ping", "payload": {"a": [1]}, **given}
+    assert await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(**stored.definition)]) == [
+        (stored.id, "unchanged")
+    ]
+
+
+async def test_pages_of_a_list_continue_after_a_name(store: MaintenanceStore):
+    await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(f"team/{n}", "ping") for n in "cab"])
+    first = await wakeboard.list_schedules(store.conn, "team/*", count=2)
+    rest = await wakeboard.list_schedules(store.conn, "team/*", after=first[-1].name, count=2)
+    assert [each.name for each in [*first, *rest]] == ["team/a", "team/b", "team/c"]
+    plan = await rows(store, "explain select * from application_schedules('team/*', '', 2)")
+    assert plan
+    with pytest.raises(InvalidValue, match='pattern is "team/A"; write namespace/name, or the beginning of it with'):
+        await wakeboard.list_schedules(store.conn, "team/A")
+
+
+async def test_paused_schedules_have_no_ticks_until_they_are_resumed(store: MaintenanceStore):
+    await add(store)
+    await make_ticks(store)
+    assert await wakeboard.pause_schedules(store.conn, "team/*", "unpaid") == 1
+    assert await wakeboard.pause_schedules(store.conn, "team/*") == 0
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
+    assert await make_ticks(store) == (0, 0, 0, 0)
+    assert (await wakeboard.list_schedules(store.conn, "team/a"))[0].paused
+    assert await wakeboard.resume_schedules(store.conn, "team/a") == 1
+    assert await make_ticks(store) == (1, 1, 0, 0)
+
+
+async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: MaintenanceStore):
+    await rows(store, "select set_max_schedules(1)")
+    await add(store, "team/a")
+    await add(store, "other/a")
+    with pytest.raises(InvalidValue, match="the namespace team has 1 schedules of applications, which is the bound"):
+        await add(store, "team/b")
+    await wakeboard.unschedule(store.conn, "team/a")
+    await add(store, "team/b")

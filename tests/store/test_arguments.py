@@ -39,6 +39,10 @@ ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 VALID: Final = {
     "schedule.name": "'team/report'",
     "unschedule.name": "'team/report'",
+    "schedules": """'[{"name": "team/report", "job_type": "ping"}]'""",
+    "pattern": "'team/*'",
+    "list_schedules.after": "'team/a'",
+    "set_max_schedules.count": "9",
     "cron": "'@daily'",
     "time_zone": "'Europe/Lisbon'",
     "concurrency_policy": "'Queue'",

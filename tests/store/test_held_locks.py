@@ -67,6 +67,12 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "select count(*) = 1 from job_definitions where name = 'another'",
     ),
     "unschedule": ("unschedule('billing/another')",),
+    "schedule_many": ("""schedule_many('[{"name": "billing/many", "job_type": "ping"}]')""",),
+    "unschedule_all": ("unschedule_all('billing/another*')",),
+    "list_schedules": ("list_schedules('billing/*')",),
+    "pause_schedules": ("pause_schedules('billing/another')",),
+    "resume_schedules": ("resume_schedules('billing/another')",),
+    "set_max_schedules": ("set_max_schedules(100)",),
     # administrators
     "cancel": ("cancel({queued})", status("queued", "cancelled")),
     "retry": ("retry({dead})", status("dead", "queued")),

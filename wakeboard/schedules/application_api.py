@@ -7,15 +7,19 @@ refused with the same sentences.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, overload
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, overload
 
 from wakeboard.engine.enqueue import check_texts, payload_json
+from wakeboard.engine.refused_job import is_iterable, shown
 from wakeboard.errors import InvalidValue
 from wakeboard.store.connection import require_connection
 from wakeboard.store.statements import call_in_transaction, checked_call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterable
+    from datetime import datetime
 
     import psycopg
 
@@ -24,13 +28,86 @@ if TYPE_CHECKING:
     from wakeboard.ticks.dst_ticks import Gap, Overlap
 
 ConcurrencyPolicy: TypeAlias = Literal["Allow", "Forbid", "Replace", "Queue"]
+_Connection: TypeAlias = "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]"
 
 _SCHEDULE: Final = checked_call("""
 select id, answer
   from wakeboard.schedule(%s, %s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s::integer, %s, %s, %s,
     %s::integer, %s::integer, %s::integer, %s, %s, %s::boolean, %s::integer, %s::integer, %s::integer, %s, %s::integer,
     %s::integer)""")
+_SCHEDULE_MANY: Final = checked_call("select id, answer from wakeboard.schedule_many(%s::pg_catalog.jsonb)")
 _UNSCHEDULE: Final = checked_call("select wakeboard.unschedule(%s)")
+_UNSCHEDULE_ALL: Final = checked_call("select wakeboard.unschedule_all(%s)")
+_PAUSE: Final = checked_call("select wakeboard.pause_schedules(%s, %s)")
+_RESUME: Final = checked_call("select wakeboard.resume_schedules(%s)")
+_LIST: Final = checked_call("select * from wakeboard.list_schedules(%s, %s, %s::integer)")
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """When a schedule is due, and what its runs are like: the fields of a JobSchedule, with its defaults and bounds.
+
+    Fields that end in _s are seconds. `cron` None: only on demand. `suspended`: it has no ticks.
+    """
+
+    cron: str | None
+    time_zone: str
+    queue: str
+    priority: int
+    limit_key: str | None
+    concurrency_policy: ConcurrencyPolicy
+    catch_up: CatchUpPolicy
+    catch_up_limit: int
+    starting_deadline_s: int | None
+    jitter_s: int
+    dst_gap: Gap
+    dst_overlap: Overlap
+    suspended: bool
+    suspend_after_dead: int | None
+    max_attempts: int
+    timeout_s: int
+    backoff: BackoffStrategy
+    backoff_base_s: int
+    backoff_cap_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One of the schedules of `schedule_many`. `name`: namespace/name. The other fields are ScheduleOptions."""
+
+    name: str
+    job_type: str
+    payload: Any = None
+    cron: str | None = None
+    time_zone: str = "Etc/UTC"
+    queue: str = "default"
+    priority: int = 3
+    limit_key: str | None = None
+    concurrency_policy: ConcurrencyPolicy = "Allow"
+    catch_up: CatchUpPolicy = "Latest"
+    catch_up_limit: int = 100
+    starting_deadline_s: int | None = None
+    jitter_s: int = 0
+    dst_gap: Gap = "RunAfter"
+    dst_overlap: Overlap = "First"
+    suspended: bool = False
+    suspend_after_dead: int | None = None
+    max_attempts: int = 5
+    timeout_s: int = 600
+    backoff: BackoffStrategy = "exponential"
+    backoff_base_s: int = 10
+    backoff_cap_s: int = 3600
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Schedule))
+_OPTIONS: Final = {field.name: field.default for field in fields(Schedule)[3:]}
+_TEXTS: Final = (
+    "name",
+    "job_type",
+    "cron",
+    "limit_key",
+    *(n for n, given in _OPTIONS.items() if isinstance(given, str)),
+)
+_read_fields: Final = attrgetter(*_FIELDS)
 
 
 class Scheduled(NamedTuple):
@@ -40,32 +117,26 @@ class Scheduled(NamedTuple):
     answer: str
 
 
+class StoredSchedule(NamedTuple):
+    """A schedule of applications. `definition`: the fields of `Schedule` that differ from their defaults.
+
+    `next_run_at` None: there is no next tick, or the scheduler has not seen the schedule yet. `error`: why its ticks
+    cannot be computed.
+    """
+
+    id: int
+    name: str
+    definition: dict[str, Any]
+    generation: int
+    paused: bool
+    next_run_at: datetime | None
+    last_tick_at: datetime | None
+    error: str | None
+
+
 @overload
 def schedule(
-    conn: psycopg.Connection[Any],
-    name: str,
-    job_type: str,
-    payload: Any = None,
-    *,
-    cron: str | None = ...,
-    time_zone: str = ...,
-    queue: str = ...,
-    priority: int = ...,
-    limit_key: str | None = ...,
-    concurrency_policy: ConcurrencyPolicy = ...,
-    catch_up: CatchUpPolicy = ...,
-    catch_up_limit: int = ...,
-    starting_deadline_s: int | None = ...,
-    jitter_s: int = ...,
-    dst_gap: Gap = ...,
-    dst_overlap: Overlap = ...,
-    suspended: bool = ...,
-    suspend_after_dead: int | None = ...,
-    max_attempts: int = ...,
-    timeout_s: int = ...,
-    backoff: BackoffStrategy = ...,
-    backoff_base_s: int = ...,
-    backoff_cap_s: int = ...,
+    conn: psycopg.Connection[Any], name: str, job_type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
 ) -> Scheduled: ...
 @overload
 def schedule(
@@ -73,95 +144,132 @@ def schedule(
     name: str,
     job_type: str,
     payload: Any = None,
-    *,
-    cron: str | None = ...,
-    time_zone: str = ...,
-    queue: str = ...,
-    priority: int = ...,
-    limit_key: str | None = ...,
-    concurrency_policy: ConcurrencyPolicy = ...,
-    catch_up: CatchUpPolicy = ...,
-    catch_up_limit: int = ...,
-    starting_deadline_s: int | None = ...,
-    jitter_s: int = ...,
-    dst_gap: Gap = ...,
-    dst_overlap: Overlap = ...,
-    suspended: bool = ...,
-    suspend_after_dead: int | None = ...,
-    max_attempts: int = ...,
-    timeout_s: int = ...,
-    backoff: BackoffStrategy = ...,
-    backoff_base_s: int = ...,
-    backoff_cap_s: int = ...,
+    **options: Unpack[ScheduleOptions],
 ) -> Awaitable[Scheduled]: ...
-def schedule(  # noqa: PLR0913 - one keyword for each column that an application may set
-    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
-    name: str,
-    job_type: str,
-    payload: Any = None,
-    *,
-    cron: str | None = None,
-    time_zone: str = "Etc/UTC",
-    queue: str = "default",
-    priority: int = 3,
-    limit_key: str | None = None,
-    concurrency_policy: ConcurrencyPolicy = "Allow",
-    catch_up: CatchUpPolicy = "Latest",
-    catch_up_limit: int = 100,
-    starting_deadline_s: int | None = None,
-    jitter_s: int = 0,
-    dst_gap: Gap = "RunAfter",
-    dst_overlap: Overlap = "First",
-    suspended: bool = False,
-    suspend_after_dead: int | None = None,
-    max_attempts: int = 5,
-    timeout_s: int = 600,
-    backoff: BackoffStrategy = "exponential",
-    backoff_base_s: int = 10,
-    backoff_cap_s: int = 3600,
+def schedule(
+    conn: _Connection, name: str, job_type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
 ) -> Scheduled | Awaitable[Scheduled]:
     """Creates the schedule `name` ("namespace/name"), or edits it if its definition is another one.
 
-    `cron`: when it is due, in `time_zone`; None: only on demand. The other arguments are the fields of a JobSchedule,
-    with its defaults and bounds, in seconds where they end in _s. Its first tick is after this call. The same call
-    again changes nothing. Of two callers with one name, the second waits for the first, at most 2 seconds.
+    `options`: see ScheduleOptions. Its first tick is after this call. The same call again changes nothing. Of two
+    callers with one name, the second waits for the first, at most 2 seconds.
     Raises InvalidValue for what `kubectl apply` refuses, and for a name that a cluster or a folder declares.
     """
     require_connection(conn)
-    texts = (cron, time_zone, queue, limit_key, concurrency_policy, catch_up, dst_gap, dst_overlap, backoff)
-    check_texts(name=name, job_type=job_type, **dict(zip(_TEXTS, texts, strict=True)))
-    if name is None or job_type is None:  # pyright: ignore[reportUnnecessaryComparison]
-        raise InvalidValue('a schedule needs a name and a job type; write for example "customers/42", "send_report"')
-    values = (
-        *(name, job_type, payload_json({} if payload is None else payload), cron, time_zone, queue, priority),
-        *(limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap, dst_overlap),
-        *(suspended, suspend_after_dead, max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
-    )
-    return call_in_transaction(conn, _SCHEDULE, values, lambda rows: Scheduled(*rows[0]))
+    one = Schedule(name, job_type, payload, **options)
+    _check(one)
+    _, _, _, *values = _read_fields(one)
+    text = payload_json({} if payload is None else payload)
+    return call_in_transaction(conn, _SCHEDULE, (name, job_type, text, *values), lambda rows: Scheduled(*rows[0]))
+
+
+@overload
+def schedule_many(conn: psycopg.Connection[Any], schedules: Iterable[Schedule]) -> list[Scheduled]: ...
+@overload
+def schedule_many(conn: psycopg.AsyncConnection[Any], schedules: Iterable[Schedule]) -> Awaitable[list[Scheduled]]: ...
+def schedule_many(conn: _Connection, schedules: Iterable[Schedule]) -> list[Scheduled] | Awaitable[list[Scheduled]]:
+    """Creates or edits many schedules in one statement, all or none. Returns what happened to each, in order.
+
+    Raises as `schedule` does. The message begins with the place of the schedule: `schedules[3] (customers/42): `.
+    """
+    require_connection(conn)
+    if not is_iterable(schedules):
+        raise InvalidValue(f"schedules is {shown(schedules)}; write a list of wakeboard.Schedule")
+    rows = list[dict[str, Any]]()
+    for place, one in enumerate(schedules):
+        if not isinstance(one, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidValue(f"schedules[{place}] is {shown(one)}; write a wakeboard.Schedule")
+        try:
+            _check(one)
+            rows.append(_row(one))
+        except InvalidValue as problem:
+            raise InvalidValue(f"schedules[{place}] ({one.name}): {problem}") from None
+    text = payload_json(rows, each=True)
+    return call_in_transaction(conn, _SCHEDULE_MANY, (text,), lambda made: list(map(Scheduled._make, made)))
 
 
 @overload
 def unschedule(conn: psycopg.Connection[Any], name: str) -> bool: ...
 @overload
 def unschedule(conn: psycopg.AsyncConnection[Any], name: str) -> Awaitable[bool]: ...
-def unschedule(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], name: str) -> bool | Awaitable[bool]:
+def unschedule(conn: _Connection, name: str) -> bool | Awaitable[bool]:
     """Removes the schedule `name` that an application created. False if there is none.
 
     Queued and failed runs of it are cancelled; running ones finish.
     """
+    return _call_by_name(conn, _UNSCHEDULE, name)
+
+
+@overload
+def unschedule_all(conn: psycopg.Connection[Any], pattern: str) -> int: ...
+@overload
+def unschedule_all(conn: psycopg.AsyncConnection[Any], pattern: str) -> Awaitable[int]: ...
+def unschedule_all(conn: _Connection, pattern: str) -> int | Awaitable[int]:
+    """Removes the schedules of applications that match, such as "customers/42-*", and returns how many."""
+    return _call_by_name(conn, _UNSCHEDULE_ALL, pattern)
+
+
+@overload
+def pause_schedules(conn: psycopg.Connection[Any], pattern: str, reason: str = "") -> int: ...
+@overload
+def pause_schedules(conn: psycopg.AsyncConnection[Any], pattern: str, reason: str = "") -> Awaitable[int]: ...
+def pause_schedules(conn: _Connection, pattern: str, reason: str = "") -> int | Awaitable[int]:
+    """Pauses the schedules of applications that match, a name or "customers/42-*". Returns how many it paused.
+
+    They create no runs until `resume_schedules`; then catch_up decides about the missed ticks.
+    """
+    return _call_by_name(conn, _PAUSE, pattern, reason)
+
+
+@overload
+def resume_schedules(conn: psycopg.Connection[Any], pattern: str) -> int: ...
+@overload
+def resume_schedules(conn: psycopg.AsyncConnection[Any], pattern: str) -> Awaitable[int]: ...
+def resume_schedules(conn: _Connection, pattern: str) -> int | Awaitable[int]:
+    """Ends the pauses of the schedules of applications that match. Returns how many it resumed."""
+    return _call_by_name(conn, _RESUME, pattern)
+
+
+@overload
+def list_schedules(
+    conn: psycopg.Connection[Any], pattern: str, *, after: str = "", count: int = 100
+) -> list[StoredSchedule]: ...
+@overload
+def list_schedules(
+    conn: psycopg.AsyncConnection[Any], pattern: str, *, after: str = "", count: int = 100
+) -> Awaitable[list[StoredSchedule]]: ...
+def list_schedules(
+    conn: _Connection, pattern: str, *, after: str = "", count: int = 100
+) -> list[StoredSchedule] | Awaitable[list[StoredSchedule]]:
+    """The schedules of applications that match ("customers/*"; a name for one), in the order of their names.
+
+    At most `count` after the name `after`: pass the last name of a page to get the next one.
+    """
     require_connection(conn)
-    check_texts(name=name)
-    return call_in_transaction(conn, _UNSCHEDULE, (name,), lambda rows: bool(rows[0][0]))
+    check_texts(pattern=pattern, after=after)
+    return call_in_transaction(conn, _LIST, (pattern, after, count), lambda rows: list(map(StoredSchedule._make, rows)))
 
 
-_TEXTS: Final = (
-    "cron",
-    "time_zone",
-    "queue",
-    "limit_key",
-    "concurrency_policy",
-    "catch_up",
-    "dst_gap",
-    "dst_overlap",
-    "backoff",
-)
+def _call_by_name(conn: _Connection, query: bytes, name: str, *more: str) -> Any:
+    require_connection(conn)
+    check_texts(name=name, reason=more[0] if more else None)
+    return call_in_transaction(conn, query, (name, *more), lambda rows: rows[0][0])
+
+
+def _check(one: Schedule) -> None:
+    """Raises InvalidValue for what psycopg would send as another type; the SQL function checks the values."""
+    for name in ("name", "job_type"):
+        if getattr(one, name) is None:
+            raise InvalidValue(f'{name} is None; write for example "customers/42-report" and "send_report"')
+    check_texts(**{name: getattr(one, name) for name in _TEXTS})
+    for name, default in _OPTIONS.items():
+        value = getattr(one, name)
+        if name not in _TEXTS and value is not None and type(value) is not type(default if default is not None else 0):
+            raise InvalidValue(
+                f"{name} is {shown(value)}; write {'True or False' if name == 'suspended' else 'a whole number'}"
+            )
+
+
+def _row(one: Schedule) -> dict[str, Any]:
+    given = {name: value for name, default in _OPTIONS.items() if (value := getattr(one, name)) != default}
+    return {"name": one.name, "job_type": one.job_type, "payload": {} if one.payload is None else one.payload, **given}

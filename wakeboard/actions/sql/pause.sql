@@ -42,7 +42,11 @@ begin
   end if;
   insert into definition_changes (definition_id)
   select id from job_definitions
-   where removed_at is null and pause.scope in ('all', 'queue:' || queue, 'schedule:' || id);
+   where removed_at is null and id = case when pause.scope like 'schedule:%' then substr(pause.scope, 10)::bigint end
+  union all
+  select id from job_definitions
+   where removed_at is null and pause.scope not like 'schedule:%' and (source < 'app' or source > 'app')
+     and pause.scope in ('all', 'queue:' || queue);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
   select checked_actor, checked_source, 'pause', pause.scope, coalesce(def.id, job.definition_id),
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(pause.reason, 200), ''),

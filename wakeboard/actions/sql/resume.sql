@@ -48,7 +48,11 @@ begin
   end if;
   insert into definition_changes (definition_id)
   select id from job_definitions
-   where removed_at is null and resume.scope in ('all', 'queue:' || queue, 'schedule:' || id);
+   where removed_at is null and id = case when resume.scope like 'schedule:%' then substr(resume.scope, 10)::bigint end
+  union all
+  select id from job_definitions
+   where removed_at is null and resume.scope not like 'schedule:%' and (source < 'app' or source > 'app')
+     and resume.scope in ('all', 'queue:' || queue);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
   select checked_actor, checked_source, 'resume', resume.scope, coalesce(def.id, job.definition_id),
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(resume.reason, 200), ''),

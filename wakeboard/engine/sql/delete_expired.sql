@@ -4,11 +4,12 @@
 -- whose run ended more than `key_retention` ago; unique windows that have ended; unused limits that no administrator set; action tokens
 -- older than 90 days; audit rows, bulk actions and finished backfills older than the installation's retention for them; the lists of runs
 -- of finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of definition_changes
--- older than an hour. Ends bulk actions older than `history_retention`. Discards dead runs older than `dead_retention`, if the installation
--- has a retention for them. A retention that is null, or shorter than the installation's (set_retention), counts as the installation's.
--- Trace contexts are deleted like attempts. Ticks that others still wait for, or that wait, are kept as long as audit rows: those that the
--- next tick of a schedule with `ticks: All` needs, those that wait for a retry of another run, and those of paused schedules. Returns how
--- many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless `always`.
+-- older than an hour; schedules of applications that were removed longer than `history_retention` ago. Ends bulk actions older than
+-- `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is
+-- null, or shorter than the installation's (set_retention), counts as the installation's. Trace contexts are deleted like attempts. Ticks
+-- that others still wait for, or that wait, are kept as long as audit rows: those that the next tick of a schedule with `ticks: All` needs,
+-- those that wait for a retry of another run, and those of paused schedules. Returns how many rows it deleted: call it again until it
+-- returns 0. For an hour after that it deletes nothing and returns null, unless `always`.
 -- Example:
 --   select wakeboard.delete_expired();
 
@@ -132,6 +133,13 @@ begin
      where job.finished_at < statement_timestamp() - audit_retention
        and not exists (select from backfill_ticks where backfill_id = job.id)
      order by job.id limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_definitions where ctid = any (array(                 -- of applications; a declared one keeps its row
+    select def.ctid from job_definitions as def
+     where def.removed_at < statement_timestamp() - history_retention and def.source = 'app'
+       and not exists (select from job_runs where definition_id = def.id)
+       and not exists (select from backfills where definition_id = def.id)
+     order by def.removed_at limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from worker_types where ctid = any (array(
     select ctid from worker_types where last_known_at < statement_timestamp() - interval '40 days'   -- a pool may wake once a month

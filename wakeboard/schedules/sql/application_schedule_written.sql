@@ -13,6 +13,7 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   owner text;
+  most integer;
   is_due boolean;
 begin
   if tg_op = 'INSERT' then
@@ -25,6 +26,14 @@ begin
     if found then
       raise exception using errcode = '22023', message = format(
         'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
+    end if;
+    select max_schedules_per_namespace into most from installation;
+    if most <= (select count(*) from (
+                  select from job_definitions
+                   where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
+      raise exception using errcode = '22023', message = format(
+        'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
+        new.namespace, most);
     end if;
     new.next_run_at := case when not new.suspended and new.schedule is not null then present end;
     return new;

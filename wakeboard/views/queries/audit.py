@@ -39,6 +39,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "run_now",
     "send_test_notification",
     "set_audit_retention",
+    "set_max_schedules",
     "set_limit",
     "set_rate_limit",
     "set_retention",

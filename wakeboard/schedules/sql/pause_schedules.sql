@@ -1,0 +1,16 @@
+-- for: scheduler
+-- Pauses the schedules of applications whose names match `pattern` (see unschedule_all), each as `pause` does: they create no runs until
+-- `resume_schedules`. Then catch_up decides about the missed ticks. Returns how many it paused: others were paused already. A removed
+-- schedule that is created again is paused still.
+-- Example:
+--   select wakeboard.pause_schedules('customers/42-*', 'the bill is not paid');
+
+create or replace function wakeboard.pause_schedules(pattern text, reason text default '')
+returns integer language plpgsql security definer
+set lock_timeout = '2s'
+as $$
+begin
+  return coalesce((select count(*) from application_schedules(pattern, '', null) as found
+                    where pause('schedule:' || found.id, pause_schedules.reason)), 0);
+end
+$$;

@@ -1,0 +1,20 @@
+-- for: scheduler
+-- Removes the schedules of applications whose names match `pattern`, as `unschedule` does, and returns how many. `pattern`: namespace/name,
+-- in which a last * stands for any rest, such as customers/42-*. All of them are removed or, after an error, none.
+-- Example:
+--   select wakeboard.unschedule_all('customers/42-*');
+
+create or replace function wakeboard.unschedule_all(pattern text)
+returns integer language plpgsql security definer
+set lock_timeout = '2s'
+as $$
+declare
+  removed integer := 0;
+  one text;
+begin
+  for one in select full_name from application_schedules(pattern, '', null) loop
+    removed := removed + unschedule(one)::integer;
+  end loop;
+  return removed;
+end
+$$;
