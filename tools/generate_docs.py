@@ -115,10 +115,10 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.commands.new import Created
     from wakeboard.cli.commands.next import NextTicks
     from wakeboard.cli.commands.schedule import ScheduleDetails
-    from wakeboard.cli.support.checklist import Finding
     from wakeboard.cli.support.import_plan import ImportRow
     from wakeboard.conformance.suite import ScenarioResult
     from wakeboard.engine.enqueue import Enqueued
+    from wakeboard.health.findings import Finding
     from wakeboard.limits.queries import LimitRow
     from wakeboard.store.migrate import Migrated
     from wakeboard.text.facts import Pause

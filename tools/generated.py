@@ -29,6 +29,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/job-schedule.md": ["tools.generate_reference"],
     "docs/monitoring.md": ["tools.generate_monitoring"],
     "docs/sql-functions.md": ["tools.generate_sql_functions"],
+    "docs/troubleshooting.md": ["tools.generate_health_table"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
     "docs/workers-in-any-language.md": ["tools.generate_worker_page"],
     "wakeboard/store/REVISION": ["tools.generate_functions_revision"],

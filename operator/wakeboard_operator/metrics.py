@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
+from wakeboard.health.conditions import CONDITIONS
 from wakeboard_operator.run_histogram import MAX_PAIRS, RunHistogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
+    from wakeboard.health.queries.facts import Health
     from wakeboard.maintenance import MaintenancePass
     from wakeboard.views.queries.finished_runs import Finished
-    from wakeboard.views.queries.health_checks import HealthFacts
     from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.leadership import Leadership
@@ -111,39 +111,19 @@ class Metrics:
             ["queue"],
             registry=registry,
         )
-        self.oldest_due_s = Gauge(
-            "wakeboard_oldest_due_seconds",
-            "Age of the oldest due run, 0 while its queue is paused.",
-            ["queue"],
-            registry=registry,
-        )
         self.running = Gauge("wakeboard_running_runs", "Running runs.", registry=registry)
-        self.dead = Gauge("wakeboard_dead_runs", "Dead runs, which wait for a user.", registry=registry)
-        self.late = Gauge("wakeboard_late_schedules", "Schedules that are five minutes late.", registry=registry)
         self.workers = Gauge("wakeboard_workers", "Workers seen in the last three minutes.", registry=registry)
-        self.worker_age_s = Gauge(
-            "wakeboard_last_worker_age_seconds",
-            "Time since a worker was last seen, or since the start of this operator.",
-            registry=registry,
-        )
-        self.pending_removals = Gauge("wakeboard_pending_removals", "Removals to be confirmed.", registry=registry)
+        self.conditions = [
+            (metric, Gauge(metric.name, metric.help, [metric.label] if metric.label else [], registry=registry))
+            for condition in CONDITIONS
+            if (metric := condition.metric)
+        ]
         self.leader_only = (
-            *(
-                self.schedules,
-                self.foreign,
-                self.due,
-                self.backlog,
-                self.oldest_due_s,
-                self.running,
-                self.dead,
-                self.late,
-                self.workers,
-            ),
-            *(self.worker_age_s, self.pending_removals),
+            *(self.schedules, self.foreign, self.due, self.backlog, self.running, self.workers),
+            *(gauge for _, gauge in self.conditions),
             *(self.api_up, self.last_reconcile, self.reconcile_s, self.sync_lag_s),
         )
         self._restarts_counted = self._stalls_counted = 0
-        self._first_at: datetime | None = None
 
     def text(self, leadership: Leadership, supervisor: WatchSupervisor) -> bytes:
         """Returns the page in the Prometheus format."""
@@ -180,27 +160,24 @@ class Metrics:
                 self.durations.add(each.namespace, each.queue, each.duration, each.runs, each.durations_s)
                 self.lateness.add(each.namespace, each.queue, each.lateness, each.runs, each.latenesses_s)
 
-    def record_health(self, facts: HealthFacts) -> None:
-        """Sets the metrics of runs, schedules and workers."""
-        now = facts.server.now
+    def record_health(self, health: Health) -> None:
+        """Sets the metrics of runs and workers, and those of the conditions of health."""
         runs: Counts[str] = Counts()
-        oldest: dict[str, float] = {}
-        for due in facts.due:
+        for due in health.due:
             runs[due.queue] += due.runs
-            age_s = 0.0 if due.paused else (now - due.oldest).total_seconds()
-            oldest[due.queue] = max(oldest.get(due.queue, 0.0), age_s)
         self.due.clear()
-        self.oldest_due_s.clear()
         for queue, count in runs.items():
             self.due.labels(queue).set(count)
-            self.oldest_due_s.labels(queue).set(oldest[queue])
-        self.running.set(facts.runs.running)
-        self.dead.set(facts.runs.dead)
-        self.late.set(facts.definitions.late)
-        self.workers.set(facts.maintenance.workers)
-        self._first_at = self._first_at or now
-        self.worker_age_s.set((now - (facts.maintenance.last_worker or self._first_at)).total_seconds())
-        self.pending_removals.set(sum(removal.confirmed_at is None for removal in facts.removals))
+        self.running.set(health.runs.running)
+        self.workers.set(health.maintenance.workers)
+        for metric, gauge in self.conditions:
+            value = metric.value(health)
+            if isinstance(value, dict):
+                gauge.clear()
+                for label, of_label in value.items():
+                    gauge.labels(label).set(of_label)
+            else:
+                gauge.set(value)
 
     def record_backlog(self, queues: Iterable[QueueRow]) -> None:
         """Sets the work of each queue, for autoscalers."""

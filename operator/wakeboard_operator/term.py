@@ -22,6 +22,7 @@ from wakeboard.alerts.rules.alert_rules import NO_RULES
 from wakeboard.declared.reloaded_file import ReloadedFile
 from wakeboard.engine.retention import Retention
 from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
+from wakeboard.health.queries.facts import read_measured
 from wakeboard.kube.client import ApiError
 from wakeboard.limits.file import load_limit_file
 from wakeboard.limits.rules.declared_limits import NO_LIMITS
@@ -29,9 +30,8 @@ from wakeboard.maintenance import MaintenanceLoop
 from wakeboard.process.failure_log import FailureLog
 from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.views.queries.finished_runs import finished_since
-from wakeboard.views.queries.health_checks import read_health_facts
 from wakeboard.views.queries.queue_backlog import read_queues
-from wakeboard.views.rules.health_conditions import NO_WORKER
+from wakeboard.views.rules.thresholds import NO_WORKER_AFTER
 from wakeboard_operator.alert_deliveries import AlertDeliveries
 from wakeboard_operator.leadership import outages
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S
@@ -181,11 +181,11 @@ async def _collect_metrics(conn: AsyncConnection, cluster: Cluster, reconciler: 
     started_at: datetime | None = None
     until: datetime | None = None
     while True:
-        facts = await read_health_facts(conn)
-        now = facts.server.now
+        health = await read_measured(conn)
+        now = health.now
         finished = await finished_since(conn, until)
         until = finished.until
-        metrics.record_health(facts)
+        metrics.record_health(health)
         metrics.record_backlog(await read_queues(conn, BACKLOG_WITHIN_S))
         metrics.record_finished(finished)
         metrics.count_conditions(reconciler.cache)
@@ -196,7 +196,7 @@ async def _collect_metrics(conn: AsyncConnection, cluster: Cluster, reconciler: 
         silent = foreign["silent"]
         started_at = started_at or now
         was_no_worker = no_worker
-        no_worker = bool(len(reconciler.cache)) and no_worker_seen(facts.maintenance.last_worker, started_at, now)
+        no_worker = bool(len(reconciler.cache)) and no_worker_seen(health.maintenance.last_worker, started_at, now)
         if no_worker and not was_no_worker:
             await _report_no_worker(cluster, now)
         await asyncio.sleep(METRICS_INTERVAL_S)
@@ -215,7 +215,7 @@ def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: date
 
     The current number of workers is no indication, because a worker that a wake starts runs only for seconds.
     """
-    return NO_WORKER.severity_after(now - max(last_worker or started_at, started_at)) is not None
+    return now - max(last_worker or started_at, started_at) >= NO_WORKER_AFTER
 
 
 async def _clean_up_wakes(cluster: Cluster) -> None:

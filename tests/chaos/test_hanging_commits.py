@@ -15,9 +15,9 @@ from psycopg.conninfo import make_conninfo
 
 from testbed.standby import UNCONFIRMED, Standby
 from tests.chaos.processes import Watcher, Worker, wait_until
+from wakeboard.health.queries.commits import CommitFacts, probe_commits
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
-from wakeboard.views.queries.commits import commit_hangs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_a_role_that_may_send_no_messages_sees_no_hanging_commits(postgres_folde
         for (function,) in conn.execute(functions).fetchall():
             conn.execute(f"revoke execute on function {function} from public".encode())
         conn.execute("create role silent login; alter role silent set synchronous_commit = on")
-        assert not asyncio.run(commit_hangs(make_conninfo(server.dsn, user="silent")))
+        assert asyncio.run(probe_commits(make_conninfo(server.dsn, user="silent"))) == CommitFacts()
 
 
 def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(

@@ -52,14 +52,14 @@ def test_problems_are_reported_with_hints(cli: Cli, sample: SampleStore):
 
     assert result.code == 1
     text = "\n".join(result.cells)
-    assert "fail ticks 1 schedule overdue" in text
-    assert "fail queues no worker has served default in the last 10 minutes" in text
-    assert "fail job types no worker of the queue has a handler for mail: 1 run queued" in text
-    assert "fail leases 1 run with an expired lease, the oldest expired 10 min ago" in text
-    assert "warn dead runs 1 dead run, 1 new in the last 24 hours" in text
-    assert "fail objects trigger job_runs_inserted is missing or disabled" in text
-    assert "warn pauses paused: queue x" in text
-    assert "-> end a pause with `wakeboard resume`" in text
+    assert "fail ticks 1 schedule overdue: no process enqueues due ticks." in text
+    assert "fail queues No worker has served the queue default in the last 10 minutes. Waiting: 1 run of mail" in text
+    assert "fail job types No worker of the queue other has had a handler for mail in the last 10 minutes." in text
+    assert "fail leases 1 run with an expired lease, the oldest expired 10 min ago." in text
+    assert "warn dead runs 1 dead run of" in text
+    assert "fail objects The schema has changed: trigger job_runs_inserted is missing or disabled." in text
+    assert "warn pauses Paused" in text
+    assert "-> End a pause with `wakeboard resume`." in text
 
 
 def test_a_role_that_cannot_check_is_named_with_those_that_can(
@@ -108,8 +108,8 @@ def pooled(request: pytest.FixtureRequest, database: str, postgres_folder: Path)
 @pytest.mark.parametrize(
     ("pooled", "message"),
     [
-        ("transaction", "through a transaction pooler, which does not support LISTEN: workers poll"),
-        ("session", "through a session pooler"),
+        ("transaction", "Through a transaction pooler, which does not support LISTEN: workers poll."),
+        ("session", "Through a session pooler."),
     ],
     indirect=["pooled"],
 )

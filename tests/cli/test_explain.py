@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from tests.cli.sample_store import WORKER
+from wakeboard.health.queries.facts import read_due
 from wakeboard.store.connection import connect
-from wakeboard.views.queries.recent_events import EventQueries
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Explain
@@ -318,7 +318,7 @@ def test_a_misspelled_job_type_is_answered_with_the_one_that_is_meant(
 ):
     async def meant_in_up() -> list[str | None]:
         async with await connect(database) as conn:
-            return [each.meant for each in await EventQueries(conn).unserved()]
+            return [each.meant for each in await read_due(conn)]
 
     sample.register_worker("send_mail")
     sample.add_schedule("mails", job_type="send_mial")
@@ -327,7 +327,7 @@ def test_a_misspelled_job_type_is_answered_with_the_one_that_is_meant(
     question = "Did you mean send_mail?"
     assert [line.endswith(question) for line in explain("mails")].count(True) == 1
     assert [line.endswith(question) for line in explain(run)].count(True) == 1
-    assert "did you mean send_mail?" in " ".join(cli("check").out.split())
+    assert "Did you mean send_mail?" in " ".join(cli("check").out.split())
     assert anyio.run(meant_in_up) == ["send_mail"]
     sample.register_worker("send_mail", "sendmail")
     sample.sql("update wakeboard.worker_types set last_known_at = now() - interval '1 h'")  # it was no mistake
@@ -420,7 +420,9 @@ def test_an_open_circuit_is_named_by_explain_schedules_and_check(cli: Cli, sampl
     assert "schedule billing/weekly-report has an open circuit.\n" in explained
     assert "`wakeboard resume schedule billing/weekly-report` continues now." in explained
     assert "circuit open" in cli("schedules").out
-    assert "1 schedule stopped after dead runs, for example billing/weekly-report" in cli("check").out
+    assert (
+        "1 schedule stopped after dead runs (suspendAfterDead), for example billing/weekly-report." in cli("check").out
+    )
     assert cli("resume", "schedule", "weekly-report").out == "schedule billing/weekly-report is resumed.\n"
     assert "circuit" not in cli("explain", "billing/weekly-report").out
     assert "circuit open" not in cli("schedules").out

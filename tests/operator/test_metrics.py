@@ -11,15 +11,13 @@ import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.board.test_problems import WELL
-from tests.cli.test_checklist import LOCAL
+from tests.health.test_conditions import WELL
 from wakeboard import __version__
-from wakeboard.board.problems import problems
-from wakeboard.cli.support.checklist import checklist
+from wakeboard.health.findings import findings
+from wakeboard.health.queries.facts import read_maintenance, read_measured
 from wakeboard.schedules.leader_api import LeadershipState
 from wakeboard.store.connection import connect
 from wakeboard.views.queries.finished_runs import finished_since
-from wakeboard.views.queries.health_checks import read_health_facts
 from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
@@ -65,7 +63,7 @@ async def test_a_leader_exports_schedules_and_runs_and_a_standby_does_not(
         conn.execute("select wakeboard.enqueue('ping')")
         conn.execute(WAITED, ["1 minute"])
     async with await connect(database) as conn:
-        metrics.record_health(await read_health_facts(conn))
+        metrics.record_health(await read_measured(conn))
     found = exported_values(metrics, leadership)
     assert found["wakeboard_leader"] == 1
     assert found["wakeboard_due_runs default"] == 1
@@ -102,29 +100,27 @@ async def test_a_paused_queue_is_not_called_late(leadership: Leadership, databas
             await conn.execute("select wakeboard.enqueue('ping', queue => %s)", (queue,))
         await conn.execute(WAITED, ["1 hour"])
         await conn.execute("select wakeboard.pause('queue:paused')")
-        metrics.record_health(await read_health_facts(conn))
+        metrics.record_health(await read_measured(conn))
     found = exported_values(metrics, leadership)
     assert found["wakeboard_due_runs paused"] == 1
     assert found["wakeboard_oldest_due_seconds busy"] >= 3600
     assert found["wakeboard_oldest_due_seconds paused"] == 0
 
 
-async def test_without_any_worker_the_dead_man_switch_counts_from_the_first_check(
+async def test_without_any_worker_the_dead_man_switch_counts_from_the_installation(
     leadership: Leadership, database: str
 ) -> None:
     metrics = Metrics()
     async with await connect(database) as conn:
-        metrics.record_health(await read_health_facts(conn))
-        assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] == 0
-        await conn.execute("select pg_sleep(0.1)")
-        metrics.record_health(await read_health_facts(conn))
-        assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 0.1
+        await conn.execute("update wakeboard.installation set created_at = now() - interval '1 hour'")
+        metrics.record_health(await read_measured(conn))
+        assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 3600
         await conn.execute(
             "select wakeboard.register_worker(99, 'one', 'default', 'host', '1', '{default}', 1, 60, '{ping}')"
         )
         await conn.execute("update wakeboard.workers set last_seen = now() - interval '5 minutes'")
         await conn.execute("update wakeboard.worker_types set last_known_at = now() - interval '5 minutes'")
-        metrics.record_health(await read_health_facts(conn))
+        metrics.record_health(await read_measured(conn))
     assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
 
 
@@ -135,8 +131,8 @@ async def test_a_worker_that_deregistered_counts_as_seen(database: str) -> None:
         )
         conn.execute("select wakeboard.deregister_worker(99)")
     async with await connect(database) as conn:
-        vitals = await read_health_facts(conn)
-    now = vitals.server.now
+        vitals = await read_measured(conn)
+    now = vitals.now
     assert not no_worker_seen(vitals.maintenance.last_worker, now - timedelta(hours=1), now)
 
 
@@ -205,17 +201,16 @@ async def test_durations_and_lateness_are_histograms_with_bounded_labels(leaders
     assert sum(name[0] == "duration_seconds_count" for name in found) == MAX_PAIRS + 1
 
 
-async def test_check_and_the_board_name_what_the_operator_is_refused(leadership: Leadership, database: str) -> None:
+async def test_health_names_what_the_operator_is_refused(leadership: Leadership, database: str) -> None:
     refused = "the API server does not list jobschedules: forbidden"
     leadership.problem = refused
     leadership.check_now()
     async with await connect(database) as conn:
-        while not (facts := await read_health_facts(conn)).maintenance.operator_problems:
+        while not (facts := await read_maintenance(conn)).operator_problems:
             await conn.execute("select pg_sleep(0.05)")
-    findings = {finding.check: finding for finding in checklist(facts, LOCAL)}
-    assert (findings["operators"].level, findings["operators"].message) == ("fail", f"k8s:one: {refused}")
-    (problem,) = (each for each in problems(replace(WELL, maintenance=facts.maintenance)) if "operator" in each.text)
-    assert problem.text == f"The operator of k8s:one: {refused}. Changes of schedules have no effect meanwhile."
+    (found,) = (each for each in findings(replace(WELL, maintenance=facts)) if each.check == "operators")
+    text = f"The operator of k8s:one: {refused}. Changes of schedules have no effect meanwhile."
+    assert (found.level, found.message) == ("fail", text)
 
 
 @pytest.mark.parametrize(

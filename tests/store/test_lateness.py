@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from wakeboard.health.queries.facts import read_due
 from wakeboard.store.connection import connect
-from wakeboard.views.queries.health_checks import read_due
 from wakeboard.views.queries.overview import OverviewQueries
 from wakeboard.views.queries.run_situation import read_run_situation
 from wakeboard.views.rules.run_explanation import explain_run

@@ -31,7 +31,8 @@ from wakeboard.engine.maintenance_api import JoinedTick, MaintenanceStore, Notif
 from wakeboard.engine.scan_positions import ScanPositions
 from wakeboard.engine.worker_api import Failure, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.limits.queries import declared_limit_rows, limits_that_differ, list_limits
+from wakeboard.health.queries.facts import read_installation
+from wakeboard.limits.queries import declared_limit_rows, list_limits
 from wakeboard.limits.rules.rate import Rate
 from wakeboard.schedules.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
 from wakeboard.store.array_texts import text_array
@@ -41,7 +42,6 @@ from wakeboard.store.statements import checked_call
 from wakeboard.views.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
 from wakeboard.views.queries.failures import failures_since
 from wakeboard.views.queries.finished_runs import finished_since
-from wakeboard.views.queries.health_checks import read_health_facts
 from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard.views.queries.recent_events import EventQueries
@@ -125,7 +125,6 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "ids_of": lambda: reports.ids_of([]),
         "ids_between": lambda: reports.ids_between(UUID(int=0), UUID(int=9)),
         "limits": lambda: list_limits(conn),
-        "limits_that_differ": lambda: limits_that_differ(conn),
         "declared_limit_rows": lambda: declared_limit_rows(conn, "s"),
         "pauses": reports.pauses,
         "has_run": lambda: reports.has_run(1),
@@ -136,11 +135,10 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "counts_since": lambda: live.counts_since(NOW),
         "due_since": lambda: live.due_since(None, ["default"]),
         "running": lambda: live.running(["default"]),
-        "unserved": live.unserved,
         "report of a live run": lambda: read_run_details(conn, 2),
         "report of a finished run": lambda: read_run_details(conn, 1),
         "facts": lambda: schedule_states(conn, [1]),
-        "vitals": lambda: read_health_facts(conn),
+        "health": lambda: read_installation(conn),
         "finished": lambda: finished_since(conn, NOW),
         "queue backlog": lambda: read_queues(conn, 60),
         "failures": lambda: failures_since(conn, NOW, "ping"),

@@ -127,7 +127,7 @@ def test_lateness_is_the_same_expression_everywhere() -> None:
     using = {name for name, text in EVERYWHERE.items() if DUE_SINCE in text or "{DUE_SINCE}" in text}
     assert using == {
         *("run_facts.sql", "waiting.sql", "listings.py"),
-        *("overview.py", "health_checks.py", "finished_runs.py"),
+        *("overview.py", "facts.py", "finished_runs.py"),
     }
     alone = {name for name, text in EVERYWHERE.items() if re.search(r"- run_at\b|min\(run_at\)", text)}
     assert alone == {"schedule_list.py"}  # runs of schedules, which no application enqueues

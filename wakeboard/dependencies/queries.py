@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, LiteralString
 
 from psycopg.rows import class_row, tuple_row
@@ -14,7 +14,6 @@ from wakeboard.dependencies.rules.graph import (
     UnmatchedTicks,
     blocked_by,
     edges_in_cycles,
-    first_cycle,
     missing_parent,
     waiting_for,
 )
@@ -69,12 +68,13 @@ select edge.definition_id, edge.parent_name as name, edge.outcome, edge.ticks, e
 _EDGES: LiteralString = """
 select parent_id, definition_id from wakeboard.schedule_dependencies where parent_id is not null
 """
-_ALL_EDGES: LiteralString = """
-select edge.definition_id, child.namespace || '/' || child.name, parent.id, child.namespace || '/' || edge.parent_name
+_MISSING: LiteralString = """
+select child.namespace || '/' || child.name as name, child.namespace || '/' || edge.parent_name
   from wakeboard.schedule_dependencies as edge
   join wakeboard.job_definitions as child on child.id = edge.definition_id and child.removed_at is null
-  left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
- order by 2, edge.place
+ where child.namespace || '/' || child.name = any (%(names)s)
+   and not exists (select from wakeboard.job_definitions where id = edge.parent_id and removed_at is null)
+ order by name, edge.place
 """
 # Schedules in cycles, and those that run after one which has dead runs or does not exist.
 _PERHAPS_BLOCKED: LiteralString = """
@@ -145,14 +145,20 @@ async def read_parents(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -
     return [replace(each, in_cycle=(each.parent_id, each.definition_id) in cycles) for each in found]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BlockedSchedule:
-    """A schedule that waits for what does not pass by itself, and for what, in a sentence."""
+    """A schedule that gets no runs, and why, in a sentence. `in_cycle`: it is part of a cycle of dependencies."""
 
     id: int
     namespace: str
     name: str
     reason: str
+    in_cycle: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """namespace/name."""
+        return f"{self.namespace}/{self.name}"
 
 
 async def read_blocking_reasons(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> dict[int, str]:
@@ -176,7 +182,7 @@ async def read_blocked_schedules(
         candidates = rows[first : first + _CANDIDATES]
         reasons = await read_blocking_reasons(conn, [row[0] for row in candidates])
         blocked += [
-            BlockedSchedule(id=definition, namespace=namespace, name=name, reason=reasons[definition])
+            BlockedSchedule(definition, namespace, name, reasons[definition], definition in in_cycles)
             for definition, namespace, name in candidates
             if definition in reasons
         ]
@@ -185,32 +191,10 @@ async def read_blocked_schedules(
     return blocked[:most]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DependencyFacts:
-    """The graph of schedules as a whole. `after`: how many run after others.
-
-    `cycle`: the names of one cycle, each before the one that runs after it. `missing`: of (schedule, parent) where the
-    parent does not exist or was removed.
-    """
-
-    after: int = 0
-    cycle: list[str] = field(default_factory=list[str])
-    missing: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-
-
-async def read_dependency_facts(conn: psycopg.AsyncConnection[Any]) -> DependencyFacts:
-    """What `wakeboard check` says about `spec.after` of all schedules."""
-    edges = await read(conn, tuple_row, _ALL_EDGES, {})
-    names = {child: name for child, name, *_ in edges}
-    cycle = first_cycle([(parent, child) for child, _, parent, _ in edges if parent is not None])
-    missing = [(name, wanted) for _, name, parent, wanted in edges if parent is None]
-    return DependencyFacts(after=len(names), cycle=[names[each] for each in cycle], missing=missing)
-
-
 async def missing_parents(conn: psycopg.AsyncConnection[Any], names: Collection[str]) -> list[str]:
     """A sentence for each entry of `after` of these schedules that names no schedule."""
-    missing = (await read_dependency_facts(conn)).missing
-    return [missing_parent(name, wanted) for name, wanted in missing if name in names]
+    missing = await read(conn, tuple_row, _MISSING, {"names": list(names)})
+    return [missing_parent(name, wanted) for name, wanted in missing]
 
 
 async def read_unmatched_ticks(conn: psycopg.AsyncConnection[Any], definition_id: int) -> list[UnmatchedTicks]:

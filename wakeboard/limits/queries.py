@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from psycopg.rows import class_row, scalar_row, tuple_row
+from psycopg.rows import class_row, tuple_row
 
 from wakeboard.limits.rules.rate import Rate
 from wakeboard.store.statements import read
@@ -127,10 +127,3 @@ async def declared_limit_rows(conn: psycopg.AsyncConnection[Any], source: str) -
           from wakeboard.declared_limits where source = %(source)s order by key
     """
     return dict(await read(conn, tuple_row, query, {"source": source}))
-
-
-async def limits_that_differ(conn: psycopg.AsyncConnection[Any]) -> list[LimitRow]:
-    """The limit keys whose limits differ from what a source declares. One short read if there is no declaration."""
-    if not (await read(conn, scalar_row, "select exists (select from wakeboard.declared_limits)", {}))[0]:
-        return []
-    return [limit for limit in await list_limits(conn) if limit.differs_from]

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import WakeboardError
+from wakeboard.health.queries.facts import read_due
 from wakeboard.local.messages import event_message
 from wakeboard.text.facts import did_you_mean
 from wakeboard.text.humanize import counted
@@ -16,9 +17,9 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wakeboard.health.queries.facts import DueRuns
     from wakeboard.local.messages import Problems, UpLine
     from wakeboard.store.reconnecting import ReconnectingConnection
-    from wakeboard.views.queries.health_checks import DueRuns
     from wakeboard.views.queries.recent_events import EventQueries, RunEvent
 
 POLL_INTERVAL_S: Final = 0.5
@@ -26,6 +27,7 @@ PAUSE_FACTOR: Final = 10  # after a slow poll, pause ten times its duration to l
 MAX_PAUSE_S: Final = 10.0
 UNSERVED_FOR: Final = timedelta(seconds=5)  # after a pause of the machine, all workers seem to be gone until one starts
 OVERLAP: Final = timedelta(seconds=10)  # events are read again for so long, because commits may arrive out of order
+MAX_DUE: Final = 1000  # runs of each queue and priority
 LONG_RUN: Final = timedelta(seconds=1)  # a run that takes longer gets a line of its own while it executes
 
 
@@ -68,7 +70,8 @@ class EventPoller:
                 self._emit(event_message(event, self._program, now))
         self._polled_at = now
         self._printed = {key: at for key, at in self._printed.items() if at > now - 2 * OVERLAP}
-        unserved = self._lasting(await events.unserved(), now)
+        due = await read_due(events.conn, MAX_DUE)
+        unserved = self._lasting([each for each in due if not each.known], now)
         self._problems.update("waiting runs", [_unserved_problem(each) for each in unserved])
 
     async def counts(self) -> dict[str, int]:

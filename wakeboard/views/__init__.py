@@ -1,1 +1,1 @@
-"""The read model of runs, schedules and health, for the command line and the board."""
+"""The read model of runs and schedules, for the command line and the board."""

@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.board.charts import sparkline
 from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
-from wakeboard.board.problems import MAX_GROUPS, Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
-from wakeboard.dependencies.queries import read_blocked_schedules
-from wakeboard.limits.queries import list_limits
+from wakeboard.health.conditions import problems
+from wakeboard.health.queries.facts import read_health
 from wakeboard.text.humanize import counted
-from wakeboard.views.queries.commits import read_commit_facts
-from wakeboard.views.queries.health_checks import read_definitions, read_due, read_maintenance
-from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.overview import OverviewQueries
 from wakeboard.views.queries.schedule_list import ScheduleFilter, filter_choices, list_schedules
 
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from wakeboard.health.problems import Problem
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.overview import DeadGroup, LiveCounts, PoolRow
@@ -88,40 +85,25 @@ class Overview:
 
 async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None) -> Overview:
     """Reads the model, of the namespaces that the viewer may see."""
-    queries, listings = OverviewQueries(conn, namespaces), Listings(conn)
-    counts, dead = await queries.counts(), await queries.dead()
-    stalled = await list_schedules(conn, ScheduleFilter(namespaces=namespaces, state="stalled"), "name", MAX_GROUPS)
+    queries = OverviewQueries(conn, namespaces)
+    counts, health = await queries.counts(), await read_health(conn, namespaces)
     active = await list_schedules(conn, ScheduleFilter(namespaces=namespaces, state="active"), "next", TICKS_SHOWN)
-    definitions = await read_definitions(conn, namespaces)
-    blocked = await read_blocked_schedules(conn, namespaces, MAX_GROUPS + 1)
-    sees_all = namespaces is None
-    queues = None if sees_all else frozenset((await filter_choices(conn, namespaces)).queues)
-    situation = Situation(
-        now=counts.now,
-        due=await read_due(conn) if sees_all else (),
-        definitions=definitions,
-        maintenance=await read_maintenance(conn),
-        commits=await read_commit_facts(conn),
-        stalled=stalled,
-        blocked=blocked,
-        dead=dead,
-        limits=await list_limits(conn) if sees_all else (),
-        pauses=[pause for pause in await listings.pauses() if _shows(pause, namespaces, queues)],
-        removals=await listings.removals() if sees_all else (),
-        alerts=await AlertQueries(conn, namespaces).counts(),
-    )
+    queues = None if namespaces is None else frozenset((await filter_choices(conn, namespaces)).queues)
+    pauses = [pause for pause in health.pauses if _shows(pause, namespaces, queues)]
+    health = replace(health, pauses=pauses, alerts=await AlertQueries(conn, namespaces).counts())
+    late = health.definitions.late
     return Overview(
         now=counts.now,
         counts=counts,
-        due=max(counts.due, sum(each.runs for each in situation.due)) + definitions.late,  # may be a lower bound
-        overdue=definitions.late,
-        schedules=definitions.schedules,
-        problems=problems(situation),
-        dead=dead,
+        due=max(counts.due, sum(each.runs for each in health.due)) + late,  # may be a lower bound
+        overdue=late,
+        schedules=health.definitions.schedules,
+        problems=problems(health),
+        dead=health.dead,
         pools=[
             shown_pool(pool, counts.now)
             for row in await queries.pools()
-            if (pool := _with_queues(row, queues)).queues or sees_all
+            if (pool := _with_queues(row, queues)).queues or queues is None
         ],
         next_ticks=[schedule for schedule in active if schedule.next_run_at],
     )

@@ -1,10 +1,11 @@
-"""The command `wakeboard check`: runs the production checks (support/checklist.py) on the database."""
+"""The command `wakeboard check`: runs the production checks (wakeboard/health) on the database."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -17,7 +18,8 @@ from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.checklist import Finding, LocalFacts
+    from wakeboard.health.findings import Finding
+    from wakeboard.health.queries.facts import LocalFacts
     from wakeboard.settings import Settings
     from wakeboard.store.connection import AsyncConnection
 
@@ -51,13 +53,13 @@ def command(
 
 async def _findings(dsn: str) -> list[Finding]:
     """All findings, or one if there is no database or no suitable schema."""
-    from wakeboard.cli.support.checklist import Finding, checklist, schema_findings, unconfirmed_commit
+    from wakeboard.health.findings import Finding, findings
+    from wakeboard.health.queries.commits import probe_commits
+    from wakeboard.health.queries.facts import Health, read_installation
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
     from wakeboard.store.reply_limit import ReplyLimit
     from wakeboard.store.schema_differences import read_differences
-    from wakeboard.views.queries.commits import commit_hangs
-    from wakeboard.views.queries.health_checks import read_health_facts
 
     settings = read_settings()
     found: list[Finding] = []
@@ -66,30 +68,27 @@ async def _findings(dsn: str) -> list[Finding]:
     try:
         conn = await connect(dsn, name="wakeboard check", reply_limit=limit)
         async with conn:
-            if hangs := await commit_hangs(dsn):  # first, because a later read may get no answer
-                found.append(unconfirmed_commit())
+            probe = await probe_commits(dsn)  # first, because a later read may get no answer
+            commits = Health(now=datetime.now(UTC), commits=probe)
+            found = [each for each in findings(commits) if each.check == "commits" and each.level == "fail"]
             await require_schema(conn)
             local = await _local_facts(dsn, conn, settings)
-            differences = schema_findings(await read_differences(conn))
-            facts = await read_health_facts(conn)
-            commits = replace(facts.commits, probe_hangs=hangs)
-            return [*differences, *checklist(replace(facts, commits=commits), local)]
+            health = replace(await read_installation(conn), local=local, differences=await read_differences(conn))
+            probed = replace(health.commits, probe_hangs=probe.probe_hangs)
+            return [*findings(replace(health, commits=probed))]
     except SchemaMismatch as exc:
         return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:
-        hint = "check that the server runs and that the DSN is correct" if dsn else dsn_hint()
+        hint = "Check that the server runs and that the DSN is correct." if dsn else dsn_hint()
         return [*found, Finding(level="fail", check="database", message=str(exc), hint=hint)]
 
 
 async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> LocalFacts:
-    from datetime import UTC, datetime
-
     from wakeboard import __version__
-    from wakeboard.cli.support.checklist import LocalFacts
     from wakeboard.engine.retention import Retention
+    from wakeboard.health.queries.facts import LocalFacts, route_to
     from wakeboard.store.schema_files import functions_hash, functions_revision
     from wakeboard.ticks.zones import tzdata_version
-    from wakeboard.views.queries.health_checks import route_to
     from wakeboard.views.queries.listings import Listings
 
     before = datetime.now(UTC)
@@ -104,7 +103,7 @@ async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> L
         tzdata=tzdata_version(),
         listen=settings.listen,
         prepared_statements=settings.prepared_statements,
-        history_retention=Retention.from_settings(settings).history,
+        history_days=Retention.from_settings(settings).history.days,
         max_timeout_s=settings.max_timeout_seconds,
     )
 

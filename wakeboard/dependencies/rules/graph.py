@@ -163,23 +163,6 @@ def edges_in_cycles(edges: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
     return {(start, to) for start, to in left if component[start] == component[to]}
 
 
-def first_cycle(edges: Iterable[tuple[int, int]]) -> list[int]:
-    """The nodes of one cycle of a graph, each before the one that it leads to; none if there is no cycle."""
-    following = dict(sorted(edges_in_cycles(edges), reverse=True))
-    places: dict[int, int] = {}
-    node = min(following, default=None)
-    while node is not None and node not in places:
-        places[node] = len(places)
-        node = following[node]
-    return [*places][places[node] :] if node is not None else []
-
-
-def cycle_text(names: Sequence[str]) -> str:
-    """A cycle of schedules in words. `names`: each before the one that runs after it."""
-    first, *others = (one_line(name) for name in reversed(names))
-    return f"{' runs after '.join([first, ', which runs after '.join([*others, first])])}: none of them gets a run"
-
-
 def _without_ends(edges: list[tuple[int, int]]) -> set[int]:
     """What is left when nodes without an edge to them are removed, again and again."""
     nodes = {node for edge in edges for node in edge}

@@ -1,4 +1,4 @@
-"""The queries that `wakeboard up` polls: recent events of runs, due runs, and runs that no worker can claim.
+"""The queries that `wakeboard up` polls: recent events of runs, and due runs.
 
 They need SELECT on the tables. `recent_events` reads all live runs and the newest partitions of the history, so
 poll it less often on a large database.
@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Final, LiteralString
 from psycopg.rows import scalar_row, tuple_row
 
 from wakeboard.store.statements import read
-from wakeboard.views.queries.health_checks import read_due
 from wakeboard.views.queries.listings import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from wakeboard.views.queries.health_checks import DueRuns
-
 MAX_EVENTS: Final = 200  # per part of the query
-MAX_DUE: Final = 1000  # runs of each queue and priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +149,3 @@ class EventQueries(Listings):
             "select count(*) from wakeboard.job_runs where locked_by <> 0 and queue = any (%(queues)s)"
         )
         return (await read(self.conn, scalar_row, query, {"queues": list(queues)}))[0]
-
-    async def unserved(self) -> list[DueRuns]:
-        """Returns due runs that wait because no known worker can claim them."""
-        return [due for due in await read_due(self.conn, MAX_DUE) if not due.known]

@@ -16,7 +16,7 @@ from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE
 from wakeboard.store.statements import read
 from wakeboard.ticks.tick_load import TickRule
 from wakeboard.views.queries.listings import PAUSED_BY
-from wakeboard.views.rules.health_conditions import OVERDUE_SCHEDULE
+from wakeboard.views.rules.thresholds import OVERDUE_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class ScheduleFilter:
             "state": self.state,
             "health": self.health,
             "counted": MAX_COUNTED + 1,
-            "late_after": OVERDUE_SCHEDULE.after,
+            "late_after": OVERDUE_AFTER,
         }
 
 

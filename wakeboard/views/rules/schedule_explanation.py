@@ -12,7 +12,7 @@ from wakeboard.dependencies.rules.graph import parent_facts, unmatched_fact
 from wakeboard.text.facts import Fact, Pause, listed_runs, pause_fact, skipped_fact, unserved_fact
 from wakeboard.text.humanize import counted, reason_in_words
 from wakeboard.text.sanitize import one_line
-from wakeboard.views.rules.health_conditions import NO_WORKER, OVERDUE_SCHEDULE
+from wakeboard.views.rules.thresholds import NO_WORKER_AFTER, OVERDUE_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,7 +176,7 @@ def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
     elif schedule.next_run_at > schedule.now:
         yield Fact("next_tick", "Its next tick is", schedule.next_run_at, ".")
     else:
-        name = "late" if schedule.next_run_at < schedule.now - OVERDUE_SCHEDULE.after else "due"
+        name = "late" if schedule.next_run_at < schedule.now - OVERDUE_AFTER else "due"
         yield Fact(name, "Its tick of", schedule.next_run_at, " has not become a run yet.")
         yield from _maintenance(schedule)
 
@@ -199,7 +199,7 @@ def _waiting_ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
 def _maintenance(schedule: ScheduleSituation) -> Iterator[Fact]:
     """Who should have made the run of a late tick."""
     seen = schedule.last_worker
-    if not schedule.operator_leads and (seen is None or seen < schedule.now - NO_WORKER.after):
+    if not schedule.operator_leads and (seen is None or seen < schedule.now - NO_WORKER_AFTER):
         who = "No operator leads, and no worker has been seen"
         yield Fact("no_maintenance", f"{who} since" if seen else f"{who} yet.", seen, "." if seen else "")
     elif schedule.last_maintenance:

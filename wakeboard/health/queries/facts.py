@@ -1,38 +1,43 @@
-"""Facts for `wakeboard check` and the operator's metrics. cli/support/checklist.py does the rest.
+"""The facts that the conditions of health look at (`health/conditions.py`).
 
-Needs SELECT on the tables; one scan of job_runs, some tenths of a second for a million live runs. Facts that the role
-may not read (other sessions, replication) are left out.
+Needs SELECT on the tables. Facts that the role may not read (other sessions, replication) are left out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, LiteralString
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 
 from psycopg.rows import class_row
 
-from wakeboard.dependencies.queries import DependencyFacts, read_dependency_facts
-from wakeboard.limits.queries import limits_that_differ
+from wakeboard.dependencies.queries import BlockedSchedule, read_blocked_schedules
+from wakeboard.health.queries.commits import CommitFacts, read_commit_facts
+from wakeboard.limits.queries import list_limits
 from wakeboard.store.connection import connect
 from wakeboard.store.statements import execute, read, translating
 from wakeboard.text.humanize import counted_at_least
-from wakeboard.views.queries.commits import CommitFacts, read_commit_facts
 from wakeboard.views.queries.job_types import meant_job_types
 from wakeboard.views.queries.listings import DUE_SINCE, LIVE_QUEUES, Listings
-from wakeboard.views.rules.health_conditions import DEAD_RUNS, NO_WORKER, OVERDUE_SCHEDULE
+from wakeboard.views.queries.overview import OverviewQueries
+from wakeboard.views.rules.thresholds import NO_WORKER_AFTER, OVERDUE_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import datetime, timedelta
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
 
     import psycopg
 
+    from wakeboard.alerts.queries.page import AlertCounts
     from wakeboard.limits.queries import LimitRow
+    from wakeboard.store.schema_differences import Differences
     from wakeboard.text.facts import Pause
-from wakeboard.views.queries.listings import RemovalRow
+    from wakeboard.views.queries.listings import RemovalRow
+    from wakeboard.views.queries.overview import DeadGroup
 
-SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are read
-POOLER_TRIES = 5
+SCAN_LIMIT: Final = 10_000  # due runs of one (queue, priority) that are read
+MOST_NAMED: Final = 6  # schedules of one kind that are read: those that are shown, and one more
+POOLER_TRIES: Final = 5
 
 Route = Literal["direct", "session pooler", "transaction pooler"]
 
@@ -44,42 +49,61 @@ class Server:
     `odd_settings`: "name = value" of the session defaults with unexpected values.
     """
 
-    now: datetime
-    version: int
-    replica: bool
-    autovacuum: bool
-    durable: bool
-    replicas: int
-    synchronous_replicas: int
-    oldest_transaction: timedelta | None
-    oldest_transaction_of: str | None
-    oldest_prepared: timedelta | None
-    slots_holding_back: list[str]
-    encoding: str
-    odd_settings: list[str]
+    version: int = 150_000
+    replica: bool = False
+    autovacuum: bool = True
+    durable: bool = True
+    replicas: int = 0
+    synchronous_replicas: int = 0
+    oldest_transaction: timedelta | None = None
+    oldest_transaction_of: str | None = None
+    oldest_prepared: timedelta | None = None
+    slots_holding_back: list[str] = field(default_factory=list[str])
+    encoding: str = "UTF8"
+    odd_settings: list[str] = field(default_factory=list[str])
+
+    @property
+    def major(self) -> int:
+        """The major version."""
+        return self.version // 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
     """The schema and the functions in place."""
 
-    schema_version: int
-    functions_by: str
-    functions_hash: str
-    functions_revision: int
+    schema_version: int = 0
+    functions_by: str = ""
+    functions_hash: str = ""
+    functions_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalFacts:
+    """Facts about this machine, its settings and the installed release."""
+
+    clock_ahead: timedelta = timedelta()  # how far the database's clock is ahead of this machine's
+    route: Route = "direct"
+    functions_hash: str = ""
+    functions_revision: int = 0
+    version: str = ""
+    tzdata: str = ""  # "": it is not compared
+    listen: bool = True
+    prepared_statements: bool = False
+    history_days: int = 0  # 0: the retention is not compared
+    max_timeout_s: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRuns:
     """Counts of live runs."""
 
-    running: int
-    expired: int
-    oldest_expiry: datetime | None
-    unacknowledged_cancels: int
-    dead: int
-    dead_since_yesterday: int
-    oldest_quarantined: datetime | None
+    running: int = 0
+    expired: int = 0
+    oldest_expiry: datetime | None = None
+    unacknowledged_cancels: int = 0
+    dead: int = 0
+    oldest_quarantined: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +138,11 @@ class Definitions:
     `without_tick`: active, with a cron expression, and no next tick. Every valid expression has one.
     """
 
-    schedules: int
-    stalled: int
-    stalled_example: str | None
-    late: int
-    oldest_late: datetime | None
-    unserved: list[str]
-    tzdata_versions: list[str]
+    schedules: int = 0
+    late: int = 0
+    oldest_late: datetime | None = None
+    unserved: list[str] = field(default_factory=list[str])
+    tzdata_versions: list[str] = field(default_factory=list[str])
     open_circuits: int = 0
     open_circuit_example: str | None = None
     without_tick: int = 0
@@ -136,37 +158,47 @@ class MaintenanceFacts:
     the last 24 hours. `operator_problems`: why leaders cannot list or watch JobSchedules, as "SOURCE: why".
     """
 
-    last_worker: datetime | None
-    workers: int
-    releases: list[str]
-    last_reap: datetime | None
-    partition_now: bool
-    partitions_until: datetime | None
-    oldest_partition_end: datetime | None
-    oldest_change: datetime | None
+    installed_at: datetime | None = None
+    last_worker: datetime | None = None
+    workers: int = 0
+    last_reap: datetime | None = None
+    partition_now: bool = True
+    partitions_until: datetime | None = None
+    oldest_partition_end: datetime | None = None
+    oldest_change: datetime | None = None
     terminated: dict[str, int] = field(default_factory=dict[str, int])
     operator_problems: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HealthFacts:
-    """All facts."""
+class Health:
+    """All facts. Nothing is wrong with those that a caller does not read.
 
-    server: Server
-    installed: Installed
-    runs: LiveRuns
-    due: list[DueRuns]
-    definitions: Definitions
-    maintenance: MaintenanceFacts
-    pauses: list[Pause]
-    removals: list[RemovalRow]
-    differing_limits: list[LimitRow] = field(default_factory=list["LimitRow"])
-    dependencies: DependencyFacts = field(default_factory=DependencyFacts)
+    `due`, `limits` and `removals` are empty for a viewer who may not see all namespaces. `stalled`, `blocked`: at most
+    MOST_NAMED.
+    """
+
+    now: datetime
+    maintenance: MaintenanceFacts = field(default_factory=MaintenanceFacts)
+    due: Sequence[DueRuns] = ()
+    definitions: Definitions = field(default_factory=Definitions)
     commits: CommitFacts = field(default_factory=CommitFacts)
+    stalled: Sequence[BlockedSchedule] = ()
+    blocked: Sequence[BlockedSchedule] = ()
+    dead: Sequence[DeadGroup] = ()
+    limits: Sequence[LimitRow] = ()
+    pauses: Sequence[Pause] = ()
+    removals: Sequence[RemovalRow] = ()
+    alerts: AlertCounts | None = None
+    runs: LiveRuns = field(default_factory=LiveRuns)
+    server: Server = field(default_factory=Server)
+    installed: Installed = field(default_factory=Installed)
+    differences: Differences | None = None
+    local: LocalFacts = field(default_factory=LocalFacts)
 
 
 _SERVER: LiteralString = """
-select clock_timestamp() as now, current_setting('server_version_num')::integer as version,
+select current_setting('server_version_num')::integer as version,
        pg_is_in_recovery() as replica,
        current_setting('autovacuum')::boolean and current_setting('track_counts')::boolean as autovacuum,
        current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
@@ -210,7 +242,6 @@ select count(*) filter (where locked_by <> 0) as running,
                           and cancel_requested_at < statement_timestamp() - interval '5 minutes')
          as unacknowledged_cancels,
        count(*) filter (where dead_at is not null) as dead,
-       count(*) filter (where dead_at > statement_timestamp() - %(lately)s::interval) as dead_since_yesterday,
        min({DUE_SINCE}) filter (
          where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
        ) as oldest_quarantined
@@ -260,8 +291,6 @@ with mine as not materialized (
   select queue, tzdata_version, schedule from wakeboard.job_definitions
    where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s)))
 select count(*) as schedules,
-       count(*) filter (where schedule_error is not null) as stalled,
-       min(namespace || '/' || name || ': ' || schedule_error) as stalled_example,
        count(*) filter (where circuit_opened_at is not null) as open_circuits,
        min(namespace || '/' || name) filter (where circuit_opened_at is not null) as open_circuit_example,
        count(*) filter (where tickless) as without_tick,
@@ -285,12 +314,21 @@ select count(*) as schedules,
      where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))) as def
 """
 
+_STALLED: LiteralString = """
+select id, namespace, name, schedule_error as reason
+  from wakeboard.job_definitions
+ where removed_at is null and schedule_error is not null
+   and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+ order by namespace, name
+ limit %(most)s
+"""
+
 _MAINTENANCE: LiteralString = """
 select greatest((select max(last_seen) from wakeboard.workers),
                 (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
        (select count(*) from wakeboard.workers
          where last_seen > statement_timestamp() - %(no_worker)s::interval) as workers,
-       array(select distinct version from wakeboard.workers order by 1) as releases,
+       (select created_at from wakeboard.installation) as installed_at,
        (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_reap,
        coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
        max(ends) as partitions_until, min(ends) as oldest_partition_end,
@@ -313,22 +351,50 @@ select greatest((select max(last_seen) from wakeboard.workers),
 """
 
 
-async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
-    """The facts, in a few short statements. Raises WakeboardError, as reports do."""
-    reports = Listings(conn)
-    return HealthFacts(
-        server=(await read(conn, class_row(Server), _SERVER))[0],
-        installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
-        runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS, {"lately": DEAD_RUNS.note_after}))[0],
+async def read_health(conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None) -> Health:
+    """What the board shows of these namespaces; None: of all, as `wakeboard check` does. Each read is bounded."""
+    listings, sees_all = Listings(conn), namespaces is None
+    return Health(
+        now=await listings.now(),
+        maintenance=await read_maintenance(conn),
+        due=await read_due(conn) if sees_all else (),
+        definitions=await read_definitions(conn, namespaces),
+        commits=await read_commit_facts(conn),
+        stalled=await read(conn, class_row(BlockedSchedule), _STALLED, _of(namespaces)),
+        blocked=await read_blocked_schedules(conn, namespaces, MOST_NAMED),
+        dead=await OverviewQueries(conn, namespaces).dead(),
+        limits=await list_limits(conn) if sees_all else (),
+        pauses=await listings.pauses(),
+        removals=await listings.removals() if sees_all else (),
+    )
+
+
+async def read_measured(conn: psycopg.AsyncConnection[Any]) -> Health:
+    """What the metrics show. One scan of job_runs, some tenths of a second for a million live runs."""
+    listings = Listings(conn)
+    return Health(
+        now=await listings.now(),
+        maintenance=await read_maintenance(conn),
         due=await read_due(conn),
         definitions=await read_definitions(conn),
-        maintenance=await read_maintenance(conn),
-        pauses=await reports.pauses(),
-        removals=await reports.removals(),
-        differing_limits=await limits_that_differ(conn),
-        dependencies=await read_dependency_facts(conn),
-        commits=await read_commit_facts(conn),
+        removals=await listings.removals(),
+        runs=await read_live_runs(conn),
     )
+
+
+async def read_installation(conn: psycopg.AsyncConnection[Any]) -> Health:
+    """All facts that a connection shows. Raises WakeboardError, as the other reads do."""
+    return replace(
+        await read_health(conn),
+        runs=await read_live_runs(conn),
+        server=(await read(conn, class_row(Server), _SERVER))[0],
+        installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
+    )
+
+
+async def read_live_runs(conn: psycopg.AsyncConnection[Any]) -> LiveRuns:
+    """Counts of live runs: one scan of job_runs."""
+    return (await read(conn, class_row(LiveRuns), _LIVE_RUNS))[0]
 
 
 async def read_due(conn: psycopg.AsyncConnection[Any], scan_limit: int = SCAN_LIMIT) -> list[DueRuns]:
@@ -342,16 +408,20 @@ async def read_definitions(
     conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None
 ) -> Definitions:
     """The schedules of these namespaces as a whole; None: of all."""
-    values = {
+    return (await read(conn, class_row(Definitions), _DEFINITIONS, _of(namespaces)))[0]
+
+
+def _of(namespaces: Collection[str] | None) -> dict[str, Any]:
+    return {
         "namespaces": None if namespaces is None else sorted(namespaces),
-        "overdue": OVERDUE_SCHEDULE.after,
+        "overdue": OVERDUE_AFTER,
+        "most": MOST_NAMED,
     }
-    return (await read(conn, class_row(Definitions), _DEFINITIONS, values))[0]
 
 
 async def read_maintenance(conn: psycopg.AsyncConnection[Any]) -> MaintenanceFacts:
     """Traces of the maintenance tasks."""
-    return (await read(conn, class_row(MaintenanceFacts), _MAINTENANCE, {"no_worker": NO_WORKER.after}))[0]
+    return (await read(conn, class_row(MaintenanceFacts), _MAINTENANCE, {"no_worker": NO_WORKER_AFTER}))[0]
 
 
 async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:

@@ -52,11 +52,6 @@ class CommitFacts:
         return None
 
 
-REMEDY: Final = (
-    "bring the standby back, or take it out of synchronous_standby_names and reload the server; workers go on by"
-    " themselves"
-)
-
 _FACTS: LiteralString = """
 select current_setting('synchronous_standby_names') as standby_names,
        current_setting('synchronous_commit') as synchronous_commit,
@@ -72,23 +67,23 @@ async def read_commit_facts(conn: psycopg.AsyncConnection[Any]) -> CommitFacts:
     return (await read(conn, class_row(CommitFacts), _FACTS))[0]
 
 
-async def commit_hangs(dsn: str) -> bool:
+async def probe_commits(dsn: str) -> CommitFacts:
     """Commits a message to nobody, if commits wait for a standby, and returns whether it was not confirmed.
 
-    The probe needs no right to see other sessions, and finds a standby that still counts as streaming. False also if
-    this role may not send messages.
+    The probe needs no right to see other sessions, and finds a standby that still counts as streaming. It has nothing
+    to say if this role may not send messages.
     """
     conn: AsyncConnection = await connect(dsn, name="wakeboard check", reply_limit=ReplyLimit(PROBE_S))
     async with conn:
         state = "select pg_catalog.current_setting(%s), pg_catalog.pg_is_in_recovery()"
         ((standby_names, in_recovery),) = await execute(conn, state, ("synchronous_standby_names",))
         if not standby_names or in_recovery:
-            return False
+            return CommitFacts()
         message = "select pg_catalog.pg_logical_emit_message(%s, %s::pg_catalog.text, %s::pg_catalog.text)"
         try:
             await execute(conn, message, (True, "wakeboard check", ""))
         except psycopg.errors.InsufficientPrivilege:
-            return False
+            return CommitFacts()
         except psycopg.OperationalError:
-            return True
-    return False
+            return CommitFacts(standby_names=standby_names, standbys=1, probe_hangs=True)
+    return CommitFacts()

@@ -1,0 +1,502 @@
+"""The conditions of health: each is a function, from which all else follows. No I/O, no clock.
+
+`wakeboard check` and the board's overview report their problems in the same words, the operator exports their metrics,
+and docs/troubleshooting.md lists them.
+
+The name of a function says what it finds, and its docstring what to do: users read both. A new condition is a function
+here, its fact in `queries/facts.py`, and its line in tests/health/test_conditions.py.
+"""
+
+from __future__ import annotations
+
+import shlex
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.health.problems import REGISTERED, Condition, Metric, Problem, severity_order
+from wakeboard.text.facts import unserved_fact
+from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.rules.run_search import quoted
+from wakeboard.views.rules.thresholds import NO_WORKER_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wakeboard.health.problems import Severity
+    from wakeboard.health.queries.facts import DueRuns, Health
+
+MINUTE: Final = timedelta(minutes=1)
+MAX_CLOCK_SKEW: Final = timedelta(seconds=5)  # a drain claims runs that are due within 15 s
+TRANSACTION_AFTER: Final = timedelta(minutes=10)
+PARTITIONS_AHEAD: Final = timedelta(weeks=2)  # maintenance creates them five weeks ahead
+RETENTION_GRACE: Final = timedelta(weeks=2)  # a partition covers one week and is dropped by the next maintenance pass
+CHANGE_AFTER: Final = timedelta(hours=3)  # maintenance deletes old changes after one hour
+OLDEST_POSTGRES: Final = 15
+MAX_NAMES: Final = 5  # in a sentence
+BLOCKS_VACUUM: Final = "prevents vacuum from removing dead rows"
+OF_ALERT: Final[dict[str, Severity]] = {"critical": "bad", "warning": "warn", "info": "note"}  # by its severity
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(one_line, names[:MAX_NAMES]))
+    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
+
+
+@Condition("database", "bad", right=lambda health: f"PostgreSQL {health.server.major}.")
+def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
+    """Connect to a primary of PostgreSQL 15 or later, and a database with the encoding UTF8."""
+    server = health.server
+    if server.replica:
+        yield Problem("The server is a read-only replica.", "Connect to the primary.")
+    if server.major < OLDEST_POSTGRES:
+        yield Problem(f"The server is PostgreSQL {server.major}.", f"Upgrade to PostgreSQL {OLDEST_POSTGRES} or later.")
+    if server.encoding != "UTF8":
+        text = f"The encoding is {server.encoding}, which cannot represent every text."
+        yield Problem(text, "Use a database that was created with `encoding 'UTF8'`.")
+
+
+@Condition("settings", "warn")
+def unexpected_settings(health: Health) -> Iterator[Problem | str]:
+    """Use `alter role` to set them to the Postgres defaults for wakeboard's roles."""
+    odd = health.server.odd_settings
+    if "default_transaction_read_only = on" in odd:
+        text = "default_transaction_read_only is on, so wakeboard cannot write."
+        yield Problem(text, "Turn it off for wakeboard's roles.", severity="bad")
+    elif odd:
+        yield f"Each statement sets {', '.join(odd)} to the default, which takes three more round trips."
+
+
+def _schema(health: Health) -> str:
+    return f"Migration {health.installed.schema_version}, SQL functions of {health.installed.functions_by}"
+
+
+@Condition("schema", "bad", right=lambda health: f"{_schema(health)}.")
+def functions_of_another_release(health: Health) -> Iterator[Problem | str]:
+    """Run `wakeboard migrate`."""
+    installed, local = health.installed, health.local
+    if installed.functions_by != local.version:
+        remedy = "Upgrade the older installation, then run `wakeboard migrate`."
+        yield Problem(f"{_schema(health)}; this is {local.version}.", remedy, severity="warn")
+    elif installed.functions_revision > local.functions_revision:
+        text = f"{_schema(health)} that are newer than those of this release."
+        yield Problem(text, "Upgrade this installation.", severity="warn")
+    elif installed.functions_hash != local.functions_hash:
+        yield f"{_schema(health)} that differ from those of this release."
+
+
+PARTS: Final = "Tables, indexes, types, functions and triggers are those of this release."
+
+
+@Condition("objects", "bad", right=lambda health: PARTS if health.differences else "")
+def missing_or_altered_parts_of_the_schema(health: Health) -> Iterator[Problem | str]:
+    """Restore them from a backup, or run the statements that create them: see wakeboard/store/migrations."""
+    if (lost := health.differences) and lost.others:
+        yield f"The schema has changed: {_listed([*lost.others, *lost.restorable])}."
+    elif lost and lost.restorable:
+        yield Problem(
+            f"The schema has changed: {_listed(lost.restorable)}.", "Run `wakeboard migrate`, which restores it."
+        )
+
+
+@Condition("rights", "bad", right=lambda health: "Each role has those of its parts." if health.differences else "")
+def missing_rights(health: Health) -> Iterator[str]:
+    """Run `wakeboard migrate`, which restores them."""
+    for role, rights in (health.differences.rights if health.differences else {}).items():
+        yield f"{role} may not {_listed(rights)}."
+
+
+def _clocks(health: Health) -> str:
+    ahead = health.local.clock_ahead
+    return f"The database is {lasted(abs(ahead))} {'ahead of' if ahead > timedelta() else 'behind'} this machine."
+
+
+@Condition("clock", "warn", right=_clocks)
+def clocks_that_differ(health: Health) -> Iterator[str]:
+    """Synchronize both clocks; wakeboard uses the database's clock."""
+    if abs(health.local.clock_ahead) > MAX_CLOCK_SKEW:
+        yield _clocks(health)
+
+
+def _route(health: Health) -> str:
+    # Workers poll in any case. Their settings are not known here.
+    polls = health.local.route == "transaction pooler" and health.local.listen
+    text = "Direct" if health.local.route == "direct" else f"Through a {health.local.route}"
+    return f"{text}, which does not support LISTEN: workers poll." if polls else f"{text}."
+
+
+@Condition("connection", "bad", right=_route)
+def poolers_that_lose_prepared_statements(health: Health) -> Iterator[str]:
+    """Set WAKEBOARD_PREPARED_STATEMENTS=false, or connect directly."""
+    if health.local.route == "transaction pooler" and health.local.prepared_statements:
+        yield "Through a transaction pooler, which does not support prepared statements."
+
+
+@Condition("durability", "warn")
+def commits_that_can_be_lost(health: Health) -> Iterator[Problem | str]:
+    """Turn fsync, full_page_writes and synchronous_commit on."""
+    server = health.server
+    if not server.durable:
+        yield "Commits can be lost when the server crashes."
+    elif server.replicas > server.synchronous_replicas == 0:
+        text = f"{counted(server.replicas, 'replica')}, all asynchronous: a failover can lose the latest commits."
+        yield Problem(text, "Make one replica synchronous, or expect such runs to run again.")
+
+
+@Condition("commits", "bad")
+def commits_that_hang(health: Health) -> Iterator[str]:
+    """Bring the standby back, or take it out of synchronous_standby_names and reload the server.
+
+    Workers go on by themselves.
+    """
+    if why := health.commits.why_they_hang:
+        yield f"Commits hang: {one_line(why)}."
+
+
+@Condition("vacuum", "warn")
+def transactions_that_hold_vacuum_back(health: Health) -> Iterator[Problem | str]:
+    """End it, and set idle_in_transaction_session_timeout."""
+    server = health.server
+    if not server.autovacuum:
+        yield Problem("Autovacuum is off.", "Turn on autovacuum and track_counts.", severity="bad")
+    if server.oldest_prepared is not None and server.oldest_prepared > TRANSACTION_AFTER:
+        text = f"A prepared transaction is {lasted(server.oldest_prepared)} old and {BLOCKS_VACUUM}."
+        yield Problem(text, "Commit it or roll it back: see pg_prepared_xacts.")
+    for slot in server.slots_holding_back:
+        text = f"The replication slot {one_line(slot)} is inactive and {BLOCKS_VACUUM}."
+        yield Problem(text, "Connect its consumer or drop the slot.")
+    if server.oldest_transaction is not None and server.oldest_transaction > TRANSACTION_AFTER:
+        application = one_line(server.oldest_transaction_of or "an unknown application")
+        age = lasted(server.oldest_transaction)
+        yield f"A transaction of {application} has been open for {age} and {BLOCKS_VACUUM}."
+
+
+def _workers(health: Health) -> str:
+    facts = health.maintenance
+    by_cause = ", ".join(f"{cause} {attempts}" for cause, attempts in sorted(facts.terminated.items()))
+    ended = f" Attempts of terminated workers in 24 h: {by_cause}." if by_cause else ""
+    return f"Last seen {relative(facts.last_worker, health.now)}, {counted(facts.workers, 'worker')} running.{ended}"
+
+
+def _worker_age_s(health: Health) -> float:
+    facts = health.maintenance
+    return (health.now - (facts.last_worker or facts.installed_at or health.now)).total_seconds()
+
+
+def _is_without_worker(health: Health) -> bool:
+    """Whether no process executes runs, so that nothing else explains why runs wait."""
+    seen = health.maintenance.last_worker
+    return seen is None or health.now - seen >= NO_WORKER_AFTER
+
+
+WORKER_AGE: Final = Metric(
+    "wakeboard_last_worker_age_seconds", "Time since a worker was last seen, or since the installation.", _worker_age_s
+)
+
+
+@Condition("workers", "bad", after=NO_WORKER_AFTER, metric=WORKER_AGE, alert="noWorker", right=_workers)
+def missing_workers(health: Health) -> Iterator[Problem]:
+    """Check the CronJob or Deployment of the workers and their last log."""
+    if seen := health.maintenance.last_worker:
+        yield Problem(f"No worker is running. The last one was seen {relative(seen, health.now)}.", since=seen)
+    else:
+        yield Problem(
+            "No worker has ever registered, so nothing runs.",
+            "Start one where your handlers are, or enable the CronJob of the Helm chart:",
+            severity="bad" if health.definitions.schedules or health.due else "warn",
+            command="wakeboard worker --forever --handlers MODULE",
+        )
+
+
+@Condition("operators", "bad")
+def operators_that_cannot_list_schedules(health: Health) -> Iterator[str]:
+    """If it is refused, restore the operator's roles (rbac.create)."""
+    for problem in health.maintenance.operator_problems:
+        yield f"The operator of {one_line(problem)}. Changes of schedules have no effect meanwhile."
+
+
+def _is_about_dead(health: Health) -> bool:
+    """Whether all open alerts are about all dead runs."""
+    return health.alerts is not None and health.alerts.open == len(health.alerts.of_all_dead)
+
+
+@Condition("alerts", "bad", right=lambda _: "")  # `wakeboard check` does not read them
+def open_alerts(health: Health) -> Iterator[Problem]:
+    """Their pages show what is behind them."""
+    alerts = health.alerts
+    if alerts is None or (health.dead and _is_about_dead(health)):
+        return  # what the alert is about has its mark
+    if alerts.open == 1:
+        since = relative(alerts.opened_at, health.now)
+        text = f"The alert {one_line(alerts.names[0])} opened {since}: {one_line(alerts.summary)}."
+    else:
+        more = f" and {counted(alerts.open - len(alerts.names), 'other')}" if alerts.open > len(alerts.names) else ""
+        text = f"{counted(alerts.open, 'alert')} open: {', '.join(map(one_line, alerts.names))}{more}."
+    yield Problem(text, severity=OF_ALERT[alerts.severity], path="/alerts", count=alerts.open)
+
+
+@Condition("ticks", "bad", right=lambda health: f"{counted(health.definitions.schedules, 'schedule')}, none overdue.")
+def schedules_without_a_next_tick(health: Health) -> Iterator[Problem]:
+    """Apply the schedules again to compute them."""
+    if count := health.definitions.without_tick:
+        example = one_line(health.definitions.without_tick_example or "")
+        text = f"{counted(count, 'schedule')} whose next tick is missing or too far away, for example {example}."
+        yield Problem(text, path="/schedules")
+
+
+LATE: Final = Metric(
+    "wakeboard_late_schedules", "Schedules that are five minutes late.", lambda it: it.definitions.late
+)
+
+
+@Condition("ticks", "bad", metric=LATE, alert="late")
+def overdue_schedules(health: Health) -> Iterator[Problem]:
+    """Workers and the operator enqueue due ticks: check that they run."""
+    if count := health.definitions.late:
+        oldest = relative(health.definitions.oldest_late, health.now)
+        text = f"{counted(count, 'schedule')} overdue: no process enqueues due ticks. The oldest was due {oldest}."
+        yield Problem(text, path="/schedules", parameters={"health": "late"})
+
+
+@Condition("ticks", "warn", alert="circuitOpen")
+def schedules_that_stopped_after_dead_runs(health: Health) -> Iterator[Problem]:
+    """Correct what fails, then run `wakeboard resume schedule NAMESPACE/NAME`."""
+    if count := health.definitions.open_circuits:
+        example = one_line(health.definitions.open_circuit_example or "")
+        text = f"{counted(count, 'schedule')} stopped after dead runs (suspendAfterDead), for example {example}."
+        yield Problem(text, path="/schedules", parameters={"state": "circuit open"})
+
+
+@Condition("ticks", "bad")
+def stalled_schedules(health: Health) -> Iterator[Problem]:
+    """Correct the schedule and apply it again."""
+    for each in health.stalled:
+        yield Problem(f"{each.full_name} is stalled: {one_line(each.reason)}", path=f"/schedules/{each.id}")
+
+
+@Condition("dependencies", "warn")
+def blocked_schedules(health: Health) -> Iterator[Problem]:
+    """Correct `after`, declare what is missing, or retry or discard the dead run."""
+    for each in health.blocked:
+        severity = "bad" if each.in_cycle else None
+        yield Problem(f"{each.full_name} is blocked. {each.reason}", severity=severity, path=f"/schedules/{each.id}")
+
+
+@Condition("time zones", "warn", right=lambda health: f"tzdata {health.local.tzdata}.")
+def ticks_of_other_zone_data(health: Health) -> Iterator[str]:
+    """Apply the schedules again to compute their next ticks."""
+    ours = health.local.tzdata
+    if ours and (others := [version for version in health.definitions.tzdata_versions if version != ours]):
+        yield f"Some next ticks were computed with tzdata {', '.join(others)}; this release has {ours}."
+
+
+def _waiting(health: Health, is_meant: Callable[[DueRuns], bool]) -> Iterator[Problem]:
+    """That such runs wait, and for what. A paused queue is meant to wait."""
+    for due in health.due:
+        if due.paused or _is_without_worker(health) or not is_meant(due):
+            continue
+        fact = unserved_fact(due.queue, due.job_type, queue_served=due.served, type_served=due.known, meant=due.meant)
+        runs = f"{due.runs_text} of {one_line(due.job_type)} in queue {one_line(due.queue)}"
+        text = f"Waiting: {runs}; the oldest was due {relative(due.oldest, health.now)}."
+        if due.longest_timeout_s > health.local.max_timeout_s:
+            text += f" Some have a timeout above WAKEBOARD_MAX_TIMEOUT_SECONDS ({health.local.max_timeout_s})."
+        query = f"status:queued type:{quoted(due.job_type)} queue:{quoted(due.queue)}"
+        text = f"{fact.before} {text}" if fact else text
+        yield Problem(text, since=due.oldest, path="/runs", parameters={"q": query})
+
+
+def _runs(waiting: Sequence[DueRuns], noun: str) -> str:
+    """How many runs these are. A count that stopped at the bound of its read is a lower bound."""
+    return counted_at_least(sum(due.runs for due in waiting), noun, more=any(due.more for due in waiting))
+
+
+@Condition("queues", "warn", after=MINUTE, bad_after=10 * MINUTE)
+def queues_without_a_worker(health: Health) -> Iterator[Problem]:
+    """Add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule."""
+    if not _is_without_worker(health):
+        yield from _waiting(health, lambda due: not due.served)
+        for queue in sorted({*health.definitions.unserved} - {due.queue for due in health.due}):
+            text = f"No worker has served the queue {one_line(queue)} in the last 10 minutes, and schedules use it."
+            yield Problem(text, path="/schedules", parameters={"queue": queue})
+    elif waiting := [due for due in health.due if not due.paused]:
+        oldest, verb = min(due.oldest for due in waiting), "waits" if sum(due.runs for due in waiting) == 1 else "wait"
+        text = f"{_runs(waiting, 'due run')} {verb} for a worker; the oldest was due {relative(oldest, health.now)}."
+        yield Problem(text, since=oldest, path="/runs", parameters={"q": "status:queued", "sort": "due"})
+
+
+@Condition("job types", "warn", after=MINUTE, bad_after=10 * MINUTE)
+def job_types_without_a_handler(health: Health) -> Iterator[Problem]:
+    """Deploy the handler (WAKEBOARD_HANDLERS), or run `wakeboard cancel --all-queued --type TYPE`."""
+    return _waiting(health, lambda due: due.served and not due.known)
+
+
+def _oldest_due_s(health: Health) -> dict[str, float]:
+    oldest: dict[str, float] = {}
+    for due in health.due:
+        age_s = 0.0 if due.paused else (health.now - due.oldest).total_seconds()
+        oldest[due.queue] = max(oldest.get(due.queue, 0.0), age_s)
+    return oldest
+
+
+OLDEST_DUE: Final = Metric(
+    "wakeboard_oldest_due_seconds", "Age of the oldest due run, 0 while its queue is paused.", _oldest_due_s, "queue"
+)
+
+
+@Condition(
+    *("due runs", "warn", 5 * MINUTE),
+    metric=OLDEST_DUE,
+    alert="late",
+    right=lambda it: f"{_runs(it.due, 'run')} waiting.",
+)
+def runs_that_wait_for_too_long(health: Health) -> Iterator[Problem]:
+    """Add workers, or raise their concurrency or the `wakeboard limit`."""
+    return _waiting(health, lambda due: due.known)
+
+
+# Expired leases are reaped at least once a minute.
+@Condition(
+    "leases", "bad", after=2 * MINUTE, right=lambda it: f"{counted(it.runs.running, 'run')} running, none stuck."
+)
+def expired_leases(health: Health) -> Iterator[Problem]:
+    """No process reaps expired leases. Check that workers wake, or that the operator runs."""
+    if since := health.runs.oldest_expiry:
+        runs, expired = counted(health.runs.expired, "run"), relative(since, health.now)
+        yield Problem(f"{runs} with an expired lease, the oldest expired {expired}.", since=since)
+
+
+@Condition("leases", "warn")
+def runs_that_do_not_stop(health: Health) -> Iterator[str]:
+    """Handlers must check run.cancelled; the timeout ends a run that does not stop."""
+    if count := health.runs.unacknowledged_cancels:
+        yield f"{counted(count, 'run')} still running more than 5 minutes after they were cancelled."
+
+
+@Condition("leases", "warn", after=5 * MINUTE)
+def quarantined_runs_that_wait(health: Health) -> Iterator[Problem]:
+    """`wakeboard runs --status queued` shows it; fix its handler or cancel it."""
+    if since := health.runs.oldest_quarantined:
+        text = f"A run whose worker crashed twice was due {relative(since, health.now)}; it must run alone."
+        yield Problem(text, since=since)
+
+
+DEAD: Final = Metric("wakeboard_dead_runs", "Dead runs, which wait for a user.", lambda health: health.runs.dead)
+
+
+@Condition("dead runs", "warn", note_after=timedelta(days=1), metric=DEAD, alert="dead")
+def dead_runs(health: Health) -> Iterator[Problem]:
+    """Correct what fails, then retry or discard them: `wakeboard runs --status dead` lists them."""
+    alerts = health.alerts
+    alert = ", ".join(map(one_line, alerts.of_all_dead)) if alerts else ""
+    is_counted = alert and alerts and alerts.severity == "critical" and not _is_about_dead(health)
+    for group in health.dead:
+        died = relative(group.newest, health.now)
+        yield Problem(
+            f"{group.runs_text} of {one_line(group.job_type)}: {one_line(group.error_type)}. The newest died {died}.",
+            since=group.newest,
+            severity=OF_ALERT[alerts.severity] if alerts and _is_about_dead(health) else None,
+            path="/runs",
+            parameters={"q": f"status:dead type:{quoted(group.job_type)} error:{quoted(group.error_type)}"},
+            alert=alert,
+            count=0 if is_counted else 1,
+        )
+
+
+def _until(health: Health) -> str:
+    until = health.maintenance.partitions_until
+    return f"The history has partitions until {until:%Y-%m-%d}." if until else ""
+
+
+@Condition("partitions", "warn", right=_until)
+def missing_partitions(health: Health) -> Iterator[Problem | str]:
+    """No process creates new ones. Check that workers wake, or that the operator runs."""
+    until = health.maintenance.partitions_until
+    if not health.maintenance.partition_now:
+        text = "The history has no partition for this week."
+        yield Problem(text, "Run `select wakeboard.create_partitions()`.", severity="bad")
+    elif until is not None and until - health.now < PARTITIONS_AHEAD:
+        yield _until(health)
+
+
+@Condition("retention", "warn", right=lambda it: f"The history is kept for {counted(it.local.history_days, 'day')}.")
+def partitions_older_than_the_retention(health: Health) -> Iterator[str]:
+    """No process drops old partitions. Check that workers wake, or that the operator runs."""
+    oldest, days = health.maintenance.oldest_partition_end, health.local.history_days
+    if oldest is not None and days and health.now - oldest > timedelta(days) + RETENTION_GRACE:
+        yield f"The history begins at {oldest:%Y-%m-%d}; the retention is {counted(days, 'day')}."
+
+
+def _reaped(health: Health) -> str:
+    at = health.maintenance.last_reap
+    return (
+        f"The last full reap of leases was {relative(at, health.now)}."
+        if at
+        else "No full reap of leases was done yet."
+    )
+
+
+@Condition("maintenance", "warn", right=_reaped)
+def rows_that_maintenance_should_have_deleted(health: Health) -> Iterator[str]:
+    """No process deletes old rows. Check that workers wake, or that the operator runs."""
+    oldest = health.maintenance.oldest_change
+    if oldest is not None and health.now - oldest > CHANGE_AFTER:
+        yield f"The oldest definition change is from {relative(oldest, health.now)}."
+
+
+@Condition("pauses", "warn")
+def pauses(health: Health) -> Iterator[Problem]:
+    """End a pause with `wakeboard resume`."""
+    for pause in health.pauses:
+        why = f" ({one_line(pause.reason)})" if pause.reason else ""
+        by = f" by {one_line(pause.actor)}" if pause.actor else ""
+        text = f"Paused {relative(pause.paused_at, health.now)}{by}: {one_line(pause.label)}{why}."
+        if pause.kind == "schedule":
+            yield Problem(text, severity="note", path="/schedules", parameters={"state": "paused"})
+        else:
+            yield Problem(text, path="/limits")
+
+
+@Condition("limits", "note")
+def full_limits(health: Health) -> Iterator[Problem]:
+    """Raise the limit with `wakeboard limit`, or wait."""
+    for limit in health.limits:
+        if limit.waiting and limit.running >= limit.max_running:
+            text = f"The limit {one_line(limit.key)} is full ({limit.running} of {limit.max_running})"
+            query = f"limit:{quoted(limit.key)} status:queued"
+            yield Problem(f"{text}: {counted(limit.waiting, 'run')} waiting.", path="/runs", parameters={"q": query})
+
+
+@Condition("limits", "note")
+def limits_other_than_declared(health: Health) -> Iterator[Problem]:
+    """Restore one with `wakeboard limit KEY --declared`."""
+    for limit in health.limits:
+        if limit.differs_from:
+            sources = ", ".join(map(one_line, limit.differs_from))
+            yield Problem(f"The limit {one_line(limit.key)} differs from what {sources} declares.", path="/limits")
+
+
+def _pending_removals(health: Health) -> int:
+    return sum(removal.confirmed_at is None for removal in health.removals)
+
+
+REMOVALS: Final = Metric("wakeboard_pending_removals", "Removals to be confirmed.", _pending_removals)
+
+
+@Condition("removals", "warn", metric=REMOVALS)
+def removals_that_wait_for_a_confirmation(health: Health) -> Iterator[Problem]:
+    """Confirm it if it is intended: `wakeboard confirm removal SOURCE`."""
+    for removal in health.removals:
+        if removal.confirmed_at is None:
+            source, asked = one_line(removal.source), relative(removal.requested_at, health.now)
+            text = f"{source} asked {asked} to remove {counted(removal.count, 'schedule')}."
+            command = f"wakeboard confirm removal {shlex.quote(source)}"
+            yield Problem(text, "Confirm it if it is intended:", command=command)
+
+
+CONDITIONS: Final = tuple(REGISTERED)
+"""In the order of the rows of `wakeboard check`."""
+
+
+def problems(health: Health) -> list[Problem]:
+    """All problems, the worst first."""
+    return sorted((each for condition in CONDITIONS for each in condition.problems(health)), key=severity_order)

@@ -1,0 +1,49 @@
+"""The rows of `wakeboard check`: the problems of each check, or what it measured. Pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from wakeboard.health.conditions import CONDITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wakeboard.health.problems import Condition, Problem, Severity
+    from wakeboard.health.queries.facts import Health
+
+Level = Literal["ok", "warn", "fail"]
+LEVELS: Final[dict[Severity | None, Level]] = {"bad": "fail", "warn": "warn", "note": "ok"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A result of a check. `level`: ok, warn or fail. `hint`: what to do, or null if nothing is wrong."""
+
+    level: Level
+    check: str
+    message: str
+    hint: str | None = None
+
+
+def findings(health: Health) -> Iterator[Finding]:
+    """The findings of all checks: of each its problems, or else one that says what it measured or looked for."""
+    checks: dict[str, list[Condition]] = {}
+    for condition in CONDITIONS:
+        checks.setdefault(condition.check, []).append(condition)
+    for check, conditions in checks.items():
+        found = [problem for condition in conditions for problem in condition.problems(health)]
+        yield from map(_finding, found)
+        if not found and (message := next(_right(conditions, health))):
+            yield Finding(level="ok", check=check, message=message)
+
+
+def _right(conditions: list[Condition], health: Health) -> Iterator[str]:
+    yield from (condition.right(health) for condition in conditions if condition.right)
+    yield f"No {' or '.join(condition.name for condition in conditions)}."
+
+
+def _finding(problem: Problem) -> Finding:
+    hint = f"{problem.remedy} `{problem.command}`" if problem.command else problem.remedy
+    return Finding(level=LEVELS[problem.severity], check=problem.check, message=problem.text, hint=hint)

@@ -1,0 +1,1 @@
+"""Reads the facts that the conditions look at."""
