@@ -12,7 +12,7 @@ from wakeboard.board.pages.schedules import Listed, read_list
 from wakeboard.dependencies import queries as dependencies
 from wakeboard.dependencies.queries import read_blocked_schedules
 from wakeboard.store.connection import connect
-from wakeboard.views.queries.schedule_list import ScheduleFilter
+from wakeboard.views.queries.schedule_selection import ScheduleFilter
 from wakeboard.views.queries.schedule_state import schedule_states
 
 if TYPE_CHECKING:

@@ -44,8 +44,10 @@ select oid::regclass || ' is rewritten', relfilenode
 """
 
 
-# Indexes of a table that was small, because it held what YAML files declare, when their migration came.
-_SMALL: Final = {f"job_definitions is read for job_definitions_{index}" for index in ("names", "gone")}
+# Indexes of a table that was small, because it held what YAML files declare, when their migrations came.
+_SMALL: Final = {
+    f"job_definitions is read for job_definitions_{index}" for index in ("gone", "names", "stalled", "types")
+}
 
 
 def apply_next(conn: psycopg.Connection[Any], migration: Migration) -> tuple[set[str], set[str]]:

@@ -116,8 +116,9 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
     reports, live = Listings(conn), EventQueries(conn)
     return {
         "now": reports.now,
-        "schedules": lambda: schedule_rows(conn, None, None),
+        "schedules": lambda: schedule_rows(conn, None, 9),
         "schedule_names": lambda: reports.schedule_names("x"),
+        "schedules_called": lambda: reports.schedules_called([("x", "x")]),
         "runs": lambda: reports.runs([1]),
         "payloads": lambda: reports.payloads([1]),
         "run_page": lambda: read_run_page(conn, parse_run_search(RUNS), namespaces=None, count=9),

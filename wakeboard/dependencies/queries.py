@@ -79,16 +79,17 @@ select child.namespace || '/' || child.name as name, child.namespace || '/' || e
 # Schedules in cycles, and those that run after one which has dead runs or does not exist.
 _PERHAPS_BLOCKED: LiteralString = """
 select def.id, def.namespace, def.name
-  from wakeboard.job_definitions as def
- where def.removed_at is null
-   and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
-   and (def.id = any (%(in_cycles)s) or def.id in (
-     select edge.definition_id
-       from wakeboard.schedule_dependencies as edge
-       left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
-      where parent.id is null
-         or exists (
-           select from wakeboard.job_runs as run where run.definition_id = parent.id and run.dead_at is not null)))
+  from (select unnest(%(in_cycles)s::bigint[]) as id
+        union
+        select edge.definition_id
+          from wakeboard.schedule_dependencies as edge
+          left join wakeboard.job_definitions as parent on parent.id = edge.parent_id and parent.removed_at is null
+         where parent.id is null
+            or exists (
+              select from wakeboard.job_runs as run where run.definition_id = parent.id and run.dead_at is not null)
+       ) as perhaps
+  join wakeboard.job_definitions as def using (id)
+ where def.removed_at is null and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
  order by 2, 3
 """
 _UNMATCHED: LiteralString = """
@@ -127,11 +128,11 @@ select edge.parent_id as id, coalesce(run.schedule, run.job_type::text) as name,
 """
 _NODES: LiteralString = f"""
 select def.id, def.namespace || '/' || def.name as name, def.schedule, {STATE} as state
-  from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
- where def.removed_at is null
-   and (%(namespace)s::text is null or def.namespace = %(namespace)s)
-   and (def.id in (select definition_id from wakeboard.schedule_dependencies)
-        or def.id in (select parent_id from wakeboard.schedule_dependencies where parent_id is not null))
+  from (select definition_id as id from wakeboard.schedule_dependencies
+        union
+        select parent_id from wakeboard.schedule_dependencies where parent_id is not null) as connected
+  join wakeboard.job_definitions as def using (id) {PAUSES_OF_SCHEDULE}
+ where def.removed_at is null and (%(namespace)s::text is null or def.namespace = %(namespace)s)
  order by name, def.source
 """
 

@@ -235,7 +235,7 @@ def open_alerts(health: Health) -> Iterator[Problem]:
     yield Problem(text, severity=OF_ALERT[alerts.severity], path="/alerts", count=alerts.open)
 
 
-@Condition("ticks", "bad", right=lambda health: f"{counted(health.definitions.schedules, 'schedule')}, none overdue.")
+@Condition("ticks", "bad", right=lambda health: f"{health.definitions.schedules_text}, none overdue.")
 def schedules_without_a_next_tick(health: Health) -> Iterator[Problem]:
     """Apply the schedules again to compute them."""
     if count := health.definitions.without_tick:

@@ -105,9 +105,9 @@ class ManifestSync:
         ]
 
     async def _warn_of_duplicates(self) -> None:
-        known = await Listings((await self._connection.store()).conn).schedule_names()
-        names = {each.full_name for each in self._schedules} - self._duplicates
-        for name, sources in sources_with_same_name(known, self._source, names).items():
+        names = [_name(each) for each in self._schedules if each.full_name not in self._duplicates]
+        known = await Listings((await self._connection.store()).conn).schedules_called(names)
+        for name, sources in sources_with_same_name(known, self._source).items():
             self._duplicates.add(name)
             self._emit(UpLine(UP, f"{name} is also a schedule of {', '.join(sources)}; both run.", "warning"))
 
@@ -117,15 +117,19 @@ class ManifestSync:
 
     async def run_annotated(self) -> None:
         """Enqueues a run of each schedule with the annotation `wakeboard.dev/run-on-up`."""
-        wanted = {each.full_name for each in self._schedules if each.metadata.annotations.get(RUN_ON_UP) == "true"}
+        wanted = [_name(each) for each in self._schedules if each.metadata.annotations.get(RUN_ON_UP) == "true"]
         conn = (await self._connection.store()).conn
         store = AdminStore(conn, actor=system_user(), source="up")
-        known = await Listings(conn).schedule_names()
-        for name in [each for each in known if each.source == self._source and each.short in wanted]:
+        known = await Listings(conn).schedules_called(wanted)
+        for name in [each for each in known if each.source == self._source]:
             _, answer = await store.run_now(name.id)
             if answer.startswith("refused"):
                 text = f"{name.short} was not run at the start: {answer.removeprefix('refused: ')}."
                 self._emit(UpLine(UP, text, "warning"))
+
+
+def _name(schedule: JobSchedule) -> tuple[str, str]:
+    return schedule.metadata.namespace, schedule.metadata.name
 
 
 def _summary(report: SyncReport, loaded: int) -> str:

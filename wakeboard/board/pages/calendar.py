@@ -28,14 +28,18 @@ from wakeboard.ticks.tick_load import ClockChange, TickRule, pile_ups, rules_wit
 from wakeboard.ticks.upcoming_ticks import UpcomingTick, local_time, upcoming_ticks
 from wakeboard.ticks.zones import known_zones
 from wakeboard.views.queries.listings import Listings
-from wakeboard.views.queries.schedule_list import filter_choices, schedules_of_rules, tick_rules
+from wakeboard.views.queries.planned_schedules import schedules_of_rules, tick_rules
+from wakeboard.views.queries.schedule_list import filter_choices
+from wakeboard.views.queries.schedule_selection import sample_schedules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wakeboard.board.pages.calendar_days import DaySegment
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.views.queries.schedule_list import FilterChoices, PlannedSchedule, ScheduleFilter
+    from wakeboard.views.queries.planned_schedules import PlannedSchedule
+    from wakeboard.views.queries.schedule_list import FilterChoices
+    from wakeboard.views.queries.schedule_selection import ScheduleFilter, Selection
 
 VIEWS: Final = ("day", "week")
 PILE_UPS_SHOWN: Final = 8
@@ -54,7 +58,7 @@ LAST_DAY: Final = date(2199, 12, 31)
 class Plan:
     """What the database says: the rules of the active schedules, and how many schedules are in each other state.
 
-    `rules_hash`: equal for equal rules.
+    `rules_hash`: equal for equal rules. `selection`: the schedules that count.
     """
 
     now: datetime
@@ -62,6 +66,7 @@ class Plan:
     rules_hash: int
     states: dict[str, int]
     choices: FilterChoices
+    selection: Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +227,15 @@ async def calendar(request: BoardRequest) -> Page:
 
 async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> Plan:
     """Reads the schedules that count."""
-    rules, states = await tick_rules(conn, wanted)
+    selection = await sample_schedules(conn, wanted)
+    rules, states = await tick_rules(conn, wanted, selection)
     return Plan(
         await Listings(conn).now(),
         rules,
         hash(frozenset(rules.items())),
         states,
         await filter_choices(conn, wanted.namespaces),
+        selection,
     )
 
 
@@ -255,7 +262,7 @@ async def _named(
     hits = dict(await asyncio.to_thread(rules_with_ticks, list(plan.rules), begin, end))
 
     async def read(conn: AsyncConnection) -> list[PlannedSchedule]:
-        return await schedules_of_rules(conn, wanted, list(hits), SCHEDULES_NAMED)
+        return await schedules_of_rules(conn, wanted, plan.selection, list(hits), SCHEDULES_NAMED)
 
     found = await request.read(("calendar names", wanted, plan.rules_hash, begin, end), read) if hits else []
     past = max(0, (int(plan.now.timestamp()) - begin) // 60 + 1)
@@ -296,7 +303,7 @@ async def _chosen(
     )
 
     async def read(conn: AsyncConnection) -> list[PlannedSchedule]:
-        return await schedules_of_rules(conn, wanted, list(hits), SCHEDULES_SHOWN + 1, after=after)
+        return await schedules_of_rules(conn, wanted, plan.selection, list(hits), SCHEDULES_SHOWN + 1, after=after)
 
     found = await request.read(("calendar cell", wanted, start, counted_from, end, after), read) if hits else []
     shown = found[:SCHEDULES_SHOWN]

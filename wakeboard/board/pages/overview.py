@@ -17,7 +17,8 @@ from wakeboard.health.conditions import problems
 from wakeboard.health.queries.facts import read_health
 from wakeboard.text.humanize import counted
 from wakeboard.views.queries.overview import OverviewQueries
-from wakeboard.views.queries.schedule_list import ScheduleFilter, filter_choices, list_schedules
+from wakeboard.views.queries.schedule_list import filter_choices, list_schedules
+from wakeboard.views.queries.schedule_selection import ScheduleFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,7 @@ class Overview:
     due: int
     overdue: int
     schedules: int
+    has_more_schedules: bool
     problems: Sequence[Problem]
     dead: Sequence[DeadGroup]
     pools: Sequence[ShownPool]
@@ -98,6 +100,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         due=max(counts.due, sum(each.runs for each in health.due)) + late,  # may be a lower bound
         overdue=late,
         schedules=health.definitions.schedules,
+        has_more_schedules=health.definitions.more,
         problems=problems(health),
         dead=health.dead,
         pools=[
@@ -105,7 +108,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
             for row in await queries.pools()
             if (pool := _with_queues(row, queues)).queues or queues is None
         ],
-        next_ticks=[schedule for schedule in active if schedule.next_run_at],
+        next_ticks=[schedule for schedule in active.rows if schedule.next_run_at],
     )
 
 

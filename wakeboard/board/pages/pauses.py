@@ -97,12 +97,12 @@ async def _matching_schedules(request: BoardRequest, *, pausing: bool) -> PauseT
     wanted = replace(schedule_filter(replace(request, query=given)), namespaces=allowed)
 
     async def read(conn: AsyncConnection) -> list[ScheduleTarget]:
-        listed = await list_schedules(conn, wanted, "name", MOST_SCHEDULES + 1)
-        return await schedule_targets(conn, [each.id for each in listed], allowed)
+        listed = await list_schedules(conn, wanted, "name", MOST_SCHEDULES)
+        if listed.following:
+            raise InvalidValue(f"more than {MOST_SCHEDULES:,} schedules match: narrow the filter, or pause their queue")
+        return await schedule_targets(conn, [each.id for each in listed.rows], allowed)
 
     matching = await request.read(("pause of schedules", wanted), read)
-    if len(matching) > MOST_SCHEDULES:
-        raise InvalidValue(f"more than {MOST_SCHEDULES:,} schedules match: narrow the filter, or pause their queue")
     found = [each for each in matching if each.paused != pausing]
     return PauseTarget(
         scopes=[f"schedule:{each.id}" for each in found],

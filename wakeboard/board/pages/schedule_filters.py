@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wakeboard.errors import InvalidValue
 from wakeboard.text.sanitize import one_line
-from wakeboard.views.queries.schedule_list import HEALTHS, STATES, ScheduleFilter
+from wakeboard.views.queries.schedule_list import HEALTHS, STATES
+from wakeboard.views.queries.schedule_selection import ScheduleFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

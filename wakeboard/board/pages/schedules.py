@@ -23,7 +23,6 @@ from wakeboard.views.queries.index_order import prefer_index_order
 from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.schedule_list import (
     HEALTHS,
-    MAX_COUNTED,
     SORTS,
     STATES,
     filter_choices,
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
         FilterChoices,
         ListedSchedule,
         RecentRun,
-        ScheduleFilter,
         ScheduleHealth,
-        Sort,
     )
+    from wakeboard.views.queries.schedule_selection import ScheduleFilter, Sort
 
 PAGE_SIZE: Final = 50
 
@@ -83,12 +81,14 @@ def mark_of(health: ScheduleHealth | None, state: str, *, blocked: bool, ran: bo
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the database says about one page of the list."""
+    """What the database says about one page of the list. `note`: what the list leaves out, in a sentence."""
 
     now: datetime
     items: list[ScheduleItem]
     total: int
-    following: ListedSchedule | None
+    is_whole: bool
+    note: str
+    following: tuple[Any, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +133,12 @@ async def schedules(request: BoardRequest) -> Page:
     query = filter_query(request)
     model = ScheduleList(
         listed,
-        f"{MAX_COUNTED:,}+" if listed.total > MAX_COUNTED else f"{listed.total:,}",
+        f"{listed.total:,}{'' if listed.is_whole else '+'}",
         await request.read(("schedule choices", wanted.namespaces), read_choices),
         query,
         sort,
         after is None,
-        listed.following and request.url("/schedules", **query, sort=sort, after=_place_text(listed.following, sort)),
+        listed.following and request.url("/schedules", **query, sort=sort, after=_place_text(*listed.following)),
     )
     pausable = await request.permitted_namespaces(Permission.PAUSE)
     may = frozenset[Permission]() if pausable is not None and not pausable else frozenset({Permission.PAUSE})
@@ -150,8 +150,8 @@ async def read_list(
 ) -> Listed:
     """Reads a page of the list, and the runs of its schedules."""
     await prefer_index_order(conn)
-    found = await list_schedules(conn, wanted, sort, size + 1, after=after)
-    shown = found[:size]
+    found = await list_schedules(conn, wanted, sort, size, after=after)
+    shown = found.rows
     ids = [schedule.id for schedule in shown]
     now = await Listings(conn).now()
     health = await schedule_health(conn, ids)
@@ -169,7 +169,7 @@ async def read_list(
         )
         for schedule in shown
     ]
-    return Listed(now, items, found[0].total if found else 0, shown[-1] if len(found) > size else None)
+    return Listed(now, items, found.total, found.selection.is_whole, found.selection.note, found.following)
 
 
 @lru_cache(maxsize=4096)
@@ -193,10 +193,10 @@ def next_local(zone: str, moment: datetime | None) -> datetime | None:
         return None
 
 
-def _place_text(schedule: ListedSchedule, sort: Sort) -> str:
-    """The place of a schedule in the list, for the URL."""
-    key = [schedule.namespace, schedule.name] if sort == "name" else [schedule.sort_key]
-    return json.dumps([*key, schedule.id], ensure_ascii=False, separators=(",", ":"))
+def _place_text(key: Any, schedule_id: int) -> str:
+    """A place in the list, for the URL."""
+    place = [*([key] if isinstance(key, str) else key), schedule_id]
+    return json.dumps(place, ensure_ascii=False, separators=(",", ":"))
 
 
 def _place(text: str | None, sort: Sort) -> tuple[Any, int] | None:

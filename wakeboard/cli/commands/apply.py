@@ -211,8 +211,7 @@ async def _difference(session: CommandSession, source: str, desired: DesiredSche
 async def _duplicates(session: CommandSession, source: str, desired: Sequence[DesiredSchedule]) -> dict[str, list[str]]:
     from wakeboard.views.queries.listings import sources_with_same_name
 
-    names = {each.full_name for each in desired}
-    return sources_with_same_name(await session.listings.schedule_names(), source, names)
+    return sources_with_same_name(await session.listings.schedules_called([each.key for each in desired]), source)
 
 
 def _print_schedules(result: Applied, would: str) -> None:

@@ -81,7 +81,9 @@ async def _read(session: CommandSession, text: str) -> RunSituation | ScheduleSi
 
     wanted = _run_in(text)
     if wanted is None or (
-        isinstance(wanted, UuidRange) and wanted.run_id is None and await session.listings.schedule_names(text)
+        isinstance(wanted, UuidRange)
+        and wanted.run_id is None
+        and await session.listings.schedule_names(text, whole=True)
     ):
         known = await find_schedule(session.listings, text, include_removed=True)
         schedule = await read_schedule_situation(session.conn, known.id)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.output import JsonList, print_message
+from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.tables import Column, print_lines, print_table, styled
 from wakeboard.text.humanize import relative, runs_after_words
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from rich.text import Text
@@ -52,29 +54,49 @@ def command(
     suspendAfterDead), stalled (its ticks cannot be computed), blocked (it waits for a dead run, a missing schedule or
     itself), or on demand (it has neither a cron expression nor `after`; use `wakeboard run-now`).
     """
-    count = limit or (None if as_json else SHOWN)
-
-    async def query(session: CommandSession) -> list[ScheduleRow]:
-        from wakeboard.dependencies.queries import read_blocking_reasons
-        from wakeboard.views.queries.schedule_list import schedule_rows
-
-        rows = await schedule_rows(session.conn, namespace, None if count is None else count + 1)
-        blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])
-        return [replace(row, blocked=blocked.get(row.id)) for row in rows]
-
-    rows, now = query_store(query)
-    more, rows = len(rows) > len(rows[:count]), rows[:count]
     if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(COLUMNS, [_cells(row, now) for row in rows])
-        print_lines(_errors(rows))
-        if more:
-            print_message(f"… and more: --limit shows more than {len(rows):,}, --namespace only some.")
-    elif namespace:
-        print_message(f"there are no schedules in namespace {namespace!r}.")
+        with_session(lambda session: _print_json(session, namespace, limit or sys.maxsize))
     else:
+        with_session(lambda session: _print_tables(session, namespace, limit or SHOWN))
+
+
+async def _print_json(session: CommandSession, namespace: str | None, limit: int) -> None:
+    printed = JsonList()
+    async for rows, _ in _pages(session, namespace, limit):
+        printed.add(rows)
+    printed.end()
+
+
+async def _print_tables(session: CommandSession, namespace: str | None, limit: int) -> None:
+    shown, has_more = 0, False
+    async for rows, more in _pages(session, namespace, limit):
+        print_table(COLUMNS, [_cells(row, session.now) for row in rows])
+        print_lines(_errors(rows))
+        shown, has_more = shown + len(rows), more
+    if has_more:
+        print_message(f"… and more: --limit shows more than {shown:,}, --namespace only some.")
+    elif namespace and not shown:
+        print_message(f"there are no schedules in namespace {namespace!r}.")
+    elif not shown:
         print_message("there are no schedules yet. `wakeboard apply DIR` creates them from a folder of YAML.")
+
+
+async def _pages(
+    session: CommandSession, namespace: str | None, limit: int
+) -> AsyncIterator[tuple[list[ScheduleRow], bool]]:
+    """At most `limit` schedules, as many at a time as a table has, and whether there are more of them."""
+    from wakeboard.dependencies.queries import read_blocking_reasons
+    from wakeboard.views.queries.schedule_list import schedule_rows
+
+    last, more = None, True
+    while limit > 0 and more:
+        size = min(limit, SHOWN)
+        rows = await schedule_rows(session.conn, namespace, size + 1, last)
+        more, rows = len(rows) > size, rows[:size]
+        blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])
+        if rows:
+            yield [replace(row, blocked=blocked.get(row.id)) for row in rows], more
+            last, limit = rows[-1], limit - size
 
 
 def _cells(row: ScheduleRow, now: datetime) -> list[str | Text]:

@@ -49,15 +49,21 @@ async def find_schedule(listings: Listings, text: str, *, include_removed: bool 
 
     Raises WakeboardError if there is none (with the closest name) or more than one.
     """
-    name = text.rpartition("/")[2]
-    matching = [known for known in await listings.schedule_names(name) if text in {known.name, known.short, known.full}]
+    first, _, rest = text.partition("/")
+    matching = await listings.schedule_names(text, whole=True)
+    matching += [known for known in await listings.schedule_names(rest, whole=True) if known.full == text]
     for removed in (False, True) if include_removed else (False,):
         found = [known for known in matching if known.removed == removed]
         if len(found) == 1:
             return found[0]
         if found:
             raise WakeboardError(f"{text!r} is the name of {counted(len(found), 'schedule')}: write {_choices(found)}.")
-    names = [known for known in await listings.schedule_names() if include_removed or not known.removed]
+    names = [
+        known
+        for begin in dict.fromkeys((text, f"{first}/", text[:1], ""))
+        for known in await listings.schedule_names(begin)
+        if include_removed or not known.removed
+    ]
     raise WakeboardError(f"there is no schedule {quoted(text)}{_suggestion(text, names)}")
 
 

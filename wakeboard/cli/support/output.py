@@ -9,17 +9,39 @@ from __future__ import annotations
 import sys
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from wakeboard.cli.support.time_args import iso
 from wakeboard.process.output import write_error, write_line
 from wakeboard.text.sanitize import json_text, one_line
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def print_json(value: Any) -> None:
     """Prints rows, lists and plain values as JSON."""
     sys.stdout.write(json_text(to_json_types(value), indent=2) + "\n")
+
+
+class JsonList:
+    """Prints a list as `print_json` does, a part at a time, so that it need not be in memory."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Prints the next values."""
+        for value in values:
+            text = indent(json_text(to_json_types(value), indent=2), "  ")
+            sys.stdout.write(f",\n{text}" if self._begun else f"[\n{text}")
+            self._begun = True
+
+    def end(self) -> None:
+        """Ends the list."""
+        sys.stdout.write("\n]\n" if self._begun else "[]\n")
 
 
 def to_json_types(value: Any) -> Any:

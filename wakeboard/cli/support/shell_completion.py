@@ -20,7 +20,8 @@ def complete_schedule(incomplete: str) -> list[str]:
     """Schedules as namespace/name, and as bare names while no namespace is typed."""
 
     async def query(session: CommandSession) -> list[str]:
-        names = [known for known in await session.listings.schedule_names() if not known.removed]
+        found = await session.listings.schedule_names(incomplete, MAX_NAMES)
+        names = [known for known in found if not known.removed]
         return [known.short for known in names] + [known.name for known in names if "/" not in incomplete]
 
     return _complete(incomplete, query)

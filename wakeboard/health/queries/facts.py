@@ -18,8 +18,9 @@ from wakeboard.store.connection import connect
 from wakeboard.store.statements import execute, read, translating
 from wakeboard.text.humanize import counted_at_least
 from wakeboard.views.queries.job_types import meant_job_types
-from wakeboard.views.queries.listings import DUE_SINCE, LIVE_QUEUES, Listings
+from wakeboard.views.queries.listings import DUE_SINCE, LIVE_QUEUES, SCHEDULE_QUEUES, Listings
 from wakeboard.views.queries.overview import OverviewQueries
+from wakeboard.views.queries.schedule_selection import schedules_from
 from wakeboard.views.rules.thresholds import NO_WORKER_AFTER, OVERDUE_AFTER
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ class Definitions:
     """The schedules as a whole. `unserved`: queues of theirs that no worker has served in the last 10 minutes.
 
     `without_tick`: active, with a cron expression, and no next tick. Every valid expression has one.
+    Each number is of at most SCAN_LIMIT schedules, and `more` says that there are more schedules; `tzdata_versions` and
+    `without_tick` are those of the nearest and the farthest next ticks.
     """
 
     schedules: int = 0
@@ -147,6 +150,12 @@ class Definitions:
     open_circuit_example: str | None = None
     without_tick: int = 0
     without_tick_example: str | None = None
+    more: bool = False
+
+    @property
+    def schedules_text(self) -> str:
+        """How many schedules: "3 schedules", "10,000+ schedules"."""
+        return counted_at_least(self.schedules, "schedule", more=self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,40 +294,58 @@ select scanned.queue, scanned.job_type, count(*) as runs, min(scanned.due_since)
  order by oldest
 """
 
-# `lacks_tick` accepts a tick within four days for every expression; a call of it for each schedule takes seconds.
-_DEFINITIONS: LiteralString = """
-with mine as not materialized (
-  select queue, tzdata_version, schedule from wakeboard.job_definitions
-   where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s)))
-select count(*) as schedules,
-       count(*) filter (where circuit_opened_at is not null) as open_circuits,
-       min(namespace || '/' || name) filter (where circuit_opened_at is not null) as open_circuit_example,
-       count(*) filter (where tickless) as without_tick,
-       min(namespace || '/' || name) filter (where tickless) as without_tick_example,
-       count(*) filter (where late) as late,
-       min(next_run_at) filter (where late) as oldest_late,
-       array(select queue::text from mine
+# Indexes find what few schedules have. `lacks_tick` accepts a tick within four days for every expression.
+_DEFINITIONS: LiteralString = f"""
+with recursive {SCHEDULE_QUEUES}, mine as materialized (
+  select queue::text from wakeboard.job_definitions where id = any (%(ids)s) and removed_at is null
+), circuits as (
+  select namespace || '/' || name as example
+    from (select * from wakeboard.job_definitions where circuit_opened_at is not null and removed_at is null
+           limit %(most)s) as def
+   where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+), late as (
+  select next_run_at
+    from (select * from wakeboard.job_definitions
+           where removed_at is null and not suspended and schedule_error is null
+             and next_run_at < statement_timestamp() - %(overdue)s::interval
+           order by next_run_at, id limit %(most)s) as def
+   where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+     and not exists (select from wakeboard.pauses
+                      where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+), nearest as (
+  select tzdata_version, schedule
+    from wakeboard.job_definitions where removed_at is null and not suspended and schedule_error is null
+   order by next_run_at, id limit %(most)s
+), farthest as (
+  select namespace, name, schedule, tzdata_version, cron_fields, next_run_at
+    from wakeboard.job_definitions where removed_at is null and not suspended and schedule_error is null
+   order by next_run_at desc, id desc limit %(most)s
+), tickless as (
+  select namespace || '/' || name as example
+    from farthest
+   where (next_run_at is null or next_run_at > statement_timestamp() + interval '4 days')
+     and wakeboard.lacks_tick(cron_fields, next_run_at)
+     and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+)
+select (select count(*) from mine) as schedules, %(more)s as more,
+       (select count(*) from circuits) as open_circuits, (select min(example) from circuits) as open_circuit_example,
+       (select count(*) from tickless) as without_tick, (select min(example) from tickless) as without_tick_example,
+       (select count(*) from late) as late, (select min(next_run_at) from late) as oldest_late,
+       array((select queue from used where queue is not null and %(namespaces)s::text[] is null limit 1000)
+             union
+             select queue from mine where %(namespaces)s::text[] is not null
              except select queue from wakeboard.worker_types
                      where last_known_at > statement_timestamp() - interval '10 minutes'
               order by 1) as unserved,
-       array(select distinct tzdata_version from mine where schedule is not null) as tzdata_versions
-  from (
-    select def.*,
-           not suspended and schedule_error is null and next_run_at < statement_timestamp() - %(overdue)s::interval
-             and not exists (select from wakeboard.pauses
-                              where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) as late,
-           not suspended and schedule_error is null
-             and (next_run_at is null or next_run_at > statement_timestamp() + interval '4 days')
-             and wakeboard.lacks_tick(cron_fields, next_run_at) as tickless
-      from wakeboard.job_definitions as def
-     where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))) as def
+       array(select tzdata_version from nearest where schedule is not null
+             union select tzdata_version from farthest where schedule is not null) as tzdata_versions
 """
 
 _STALLED: LiteralString = """
 select id, namespace, name, schedule_error as reason
-  from wakeboard.job_definitions
- where removed_at is null and schedule_error is not null
-   and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+  from (select * from wakeboard.job_definitions where removed_at is null and schedule_error is not null
+         limit 10000) as stalled
+ where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
  order by namespace, name
  limit %(most)s
 """
@@ -408,7 +435,10 @@ async def read_definitions(
     conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None
 ) -> Definitions:
     """The schedules of these namespaces as a whole; None: of all."""
-    return (await read(conn, class_row(Definitions), _DEFINITIONS, _of(namespaces)))[0]
+    within = None if namespaces is None else sorted(namespaces)
+    ids, further = await schedules_from(conn, within, None, SCAN_LIMIT)
+    values = {**_of(namespaces), "ids": ids, "more": further is not None, "most": SCAN_LIMIT}
+    return (await read(conn, class_row(Definitions), _DEFINITIONS, values))[0]
 
 
 def _of(namespaces: Collection[str] | None) -> dict[str, Any]:

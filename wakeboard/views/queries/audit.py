@@ -158,8 +158,8 @@ select id, at, actor::text, source::text, database_user, action, run_id, run_uui
        and (%(source)s::text is null or source = %(source)s)
        and (%(schedule)s::text is null
             or definition_id in (select def.id from wakeboard.job_definitions as def
-                                  where def.namespace = split_part(%(schedule)s, '/', 1)
-                                    and def.name = substr(%(schedule)s, strpos(%(schedule)s, '/') + 1)))
+                                  where def.namespace collate "C" = split_part(%(schedule)s, '/', 1)
+                                    and def.name collate "C" = substr(%(schedule)s, strpos(%(schedule)s, '/') + 1)))
        and (%(run_id)s::bigint is null or run_id = %(run_id)s or new_run_id = %(run_id)s)
        and (%(definition_id)s::bigint is null or definition_id = %(definition_id)s)
        and (%(bulk_action_id)s::bigint is null or bulk_action_id = %(bulk_action_id)s)

@@ -26,6 +26,8 @@ LIVE = ("queued", "running", "failed", "dead")
 PAST = ("succeeded", "cancelled", "skipped", "discarded")
 STATUSES = LIVE + PAST  # 'discarded': a dead run that was given up; its history row says dead
 
+MOST_NAMES = 1_000
+
 _Row = TypeVar("_Row")
 
 
@@ -50,14 +52,11 @@ class ScheduleName:
         return f"{self.source}/{self.short}"
 
 
-def sources_with_same_name(known: Iterable[ScheduleName], source: str, names: Collection[str]) -> dict[str, list[str]]:
-    """The other sources that have a schedule of the same name, for those of `names` (namespace/name) that have any.
-
-    Schedules of different sources are independent: both run.
-    """
+def sources_with_same_name(known: Iterable[ScheduleName], source: str) -> dict[str, list[str]]:
+    """The other sources of `known` schedules, by namespace/name. Schedules of different sources run independently."""
     found: dict[str, list[str]] = {}
     for each in known:
-        if each.source != source and not each.removed and each.short in names:
+        if each.source != source and not each.removed:
             found.setdefault(each.short, []).append(each.source)
     return found
 
@@ -72,16 +71,74 @@ class RemovalRow:
     confirmed_at: datetime | None
 
 
-_SCHEDULE_NAMES: LiteralString = """
+MAX_NAMESPACES = 1_000  # in which a name without a namespace is looked up
+LAST_LETTER = "\U0010ffff"  # no name goes on with it
+
+NAMESPACES: LiteralString = """
+with recursive known (namespace) as (
+  (select namespace from wakeboard.job_definitions order by namespace collate "C" limit 1)
+  union all
+  select (select namespace from wakeboard.job_definitions
+           where namespace collate "C" > known.namespace order by namespace collate "C" limit 1)
+    from known where known.namespace is not null
+), namespaces (namespace) as (select namespace from known where namespace is not null limit %(most_namespaces)s)
+"""
+_NAMESPACES: LiteralString = f"""
+{NAMESPACES}
+select namespace
+  from namespaces
+ where exists (select from wakeboard.job_definitions as def
+                where def.namespace collate "C" = namespaces.namespace and removed_at is null)
+"""
+# The schedules whose names begin with a text, with or without their namespace. A range, because a pattern that a join
+# gives has none. `last` '' finds whole names only.
+BEGINNING: LiteralString = f"""
+{NAMESPACES}, placed (id) as (
+  select def.id
+    from unnest(%(lefts)s::text[], %(rights)s::text[]) as split (namespace, name)
+   cross join lateral (
+     select id from wakeboard.job_definitions as def
+      where def.namespace collate "C" = split.namespace
+        and def.name collate "C" between split.name and split.name || %(last)s limit %(most)s) as def
+  union all
+  (select id from wakeboard.job_definitions
+    where %(last)s <> '' and namespace collate "C" between %(text)s and %(text)s || %(last)s limit %(most)s)
+  union all
+  select def.id
+    from namespaces
+   cross join lateral (
+     select id from wakeboard.job_definitions as def
+      where def.namespace collate "C" = namespaces.namespace
+        and def.name collate "C" between %(text)s and %(text)s || %(last)s limit %(most)s) as def
+), beginning as (select distinct id from (select id from placed limit %(most)s) as placed)
+"""
+_SCHEDULE_NAMES: LiteralString = f"""
+{BEGINNING}
 select id, source, namespace, name, removed_at is not null as removed
-  from wakeboard.job_definitions
- where %(name)s::text is null or name = %(name)s
- order by namespace, name, source
+  from beginning join wakeboard.job_definitions using (id)
+ order by namespace collate "C", name collate "C", source
+"""
+_SAME_NAMES: LiteralString = """
+select def.id, def.source, def.namespace, def.name, def.removed_at is not null as removed
+  from unnest(%(namespaces)s::text[], %(names)s::text[]) as wanted (namespace, name)
+  join wakeboard.job_definitions as def
+    on def.namespace collate "C" = wanted.namespace and def.name collate "C" = wanted.name
+ order by 3, 4, 2
 """
 
-_NAMESPACES: LiteralString = """
-select distinct namespace from wakeboard.job_definitions where removed_at is null order by namespace limit 1000
-"""
+
+def beginning(text: str, most: int, *, whole: bool = False) -> dict[str, Any]:
+    """The parameters of BEGINNING: at most `most` schedules. `whole`: only those with exactly this name."""
+    parts = text.split("/")  # a namespace and a name may contain slashes
+    return {
+        "text": text,
+        "last": "" if whole else LAST_LETTER,
+        "most": most,
+        "most_namespaces": MAX_NAMESPACES,
+        "lefts": ["/".join(parts[:at]) for at in range(1, len(parts))],
+        "rights": ["/".join(parts[at:]) for at in range(1, len(parts))],
+    }
+
 
 _BOTH_HAVE: LiteralString = """
        run.id, run.uuid, run.schedule, run.definition_generation,
@@ -151,10 +208,20 @@ with recursive live (queue) as (
            order by queue desc limit 1)
     from live where live.queue is not null)
 """
+# The queues of schedules: one index descent for each.
+SCHEDULE_QUEUES: LiteralString = """
+used (queue) as (
+  (select queue::text from wakeboard.job_definitions where removed_at is null order by queue limit 1)
+  union all
+  select (select queue::text from wakeboard.job_definitions
+           where removed_at is null and queue > used.queue order by queue limit 1)
+    from used where used.queue is not null)
+"""
 _QUEUES: LiteralString = f"""
-{LIVE_QUEUES}select queue from live where queue is not null
+{LIVE_QUEUES}, {SCHEDULE_QUEUES}
+select queue from live where queue is not null
 union
-select queue::text from wakeboard.job_definitions where removed_at is null
+(select queue from used where queue is not null limit 1000)
 union
 select queue from wakeboard.worker_types where last_known_at > statement_timestamp() - interval '1 day'
 union
@@ -173,13 +240,21 @@ class Listings:
         """The time of the database's clock."""
         return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
-    async def schedule_names(self, name: str | None = None) -> list[ScheduleName]:
-        """The names of all schedules, removed ones too; only those with this `name` if it is given."""
-        return await self._rows(ScheduleName, _SCHEDULE_NAMES, name=name)
+    async def schedule_names(self, text: str, most: int = MOST_NAMES, *, whole: bool = False) -> list[ScheduleName]:
+        """At most `most` schedules, removed ones too, whose NAME or NAMESPACE/NAME begins with `text` (`whole`: is it).
+
+        A name without a namespace is looked up in the first 1,000 namespaces.
+        """
+        return await self._rows(ScheduleName, _SCHEDULE_NAMES, **beginning(text, most, whole=whole))
+
+    async def schedules_called(self, names: Collection[tuple[str, str]]) -> list[ScheduleName]:
+        """The schedules of all sources with one of these names (namespace, name), removed ones too."""
+        namespaces, own = [namespace for namespace, _ in names], [name for _, name in names]
+        return await self._rows(ScheduleName, _SAME_NAMES, namespaces=namespaces, names=own)
 
     async def namespaces(self) -> list[str]:
         """The namespaces that have schedules, by name; at most 1,000."""
-        return await self._values(_NAMESPACES)
+        return await self._values(_NAMESPACES, most_namespaces=MAX_NAMESPACES)
 
     async def runs(self, ids: Sequence[int]) -> list[RunRow]:
         """The runs with these ids, newest first. One that does not exist is left out."""

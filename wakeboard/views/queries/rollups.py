@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 from wakeboard.engine.attempt_outcomes import FAILURES
 from wakeboard.errors import InvalidValue
 from wakeboard.store.statements import read
+from wakeboard.views.queries.schedule_selection import EXAMINED, ScheduleFilter, select_schedules
 from wakeboard.views.rules.histogram import Histogram, merged
 
 if TYPE_CHECKING:
@@ -318,10 +319,10 @@ select name, date_bin(%(step)s, at, %(since)s) as at, sum(runs)::bigint as runs,
 _SCHEDULES_OF: LiteralString = """
 select id::text
   from wakeboard.job_definitions
- where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+ where id = any (%(ids)s)
+   and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
    and position(lower(%(containing)s) in lower(namespace || '/' || name)) > 0
  order by id desc
- limit %(limit)s
 """
 
 _LABELS: LiteralString = """
@@ -422,14 +423,18 @@ async def read_sparklines(
 
 
 async def read_schedules(
-    conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None, containing: str = "", limit: int = 10_000
+    conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None, containing: str = ""
 ) -> list[str]:
-    """The ids of schedules, also removed ones, in these namespaces (None: all), the newest of them first.
+    """The ids of up to 10,000 schedules, also removed ones, in these namespaces (None: all), the newest of them first.
 
-    `containing`: only those with this text in namespace/name, in capitals or not.
+    `containing`: only those with this text in namespace/name, in capitals or not; of very many schedules, only those
+    whose names begin with it.
     """
-    values = {"namespaces": None if namespaces is None else sorted(namespaces), "containing": containing}
-    return [row["id"] for row in await read(conn, dict_row, _SCHEDULES_OF, {**values, "limit": limit})]
+    visible = None if namespaces is None else frozenset(namespaces)
+    wanted = ScheduleFilter(namespaces=visible, words=(containing,) if containing else ())
+    ids = (await select_schedules(conn, wanted, "name", EXAMINED, None)).ids
+    values = {"ids": ids, "namespaces": wanted.within, "containing": containing}
+    return [row["id"] for row in await read(conn, dict_row, _SCHEDULES_OF, values)]
 
 
 async def _labels(conn: psycopg.AsyncConnection[Any], names: Sequence[str]) -> dict[str, str]:

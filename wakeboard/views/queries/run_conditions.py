@@ -76,8 +76,9 @@ _WORKER: LiteralString = (
 _WORD: LiteralString = (
     "(run.job_type ilike {} or coalesce(run.schedule, '') ilike {} or run.id = {} or run.uuid::text like {})"
 )
+# Of each run that is examined, because a namespace may have a million schedules.
 _MINE: LiteralString = (
-    "run.definition_id in (select def.id from wakeboard.job_definitions as def where def.namespace = any ({}))"
+    "(select def.namespace from wakeboard.job_definitions as def where def.id = run.definition_id) = any ({})"
 )
 _SINCE: Final[dict[str, LiteralString]] = {
     "live": "greatest(run.created_at, run.started_at, run.failed_at, run.dead_at) >= {}",

@@ -15,6 +15,7 @@ from wakeboard.store.statements import read
 from wakeboard.views.queries.index_order import prefer_index_order
 from wakeboard.views.queries.listings import LIVE, STATUSES
 from wakeboard.views.queries.run_list import FRONT, RUNNING, SEARCHED, open_list
+from wakeboard.views.queries.schedule_selection import schedules_from
 from wakeboard.views.rules.run_search import RunSearch
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from wakeboard.views.queries.run_list import RunList
 
 MOST_COUNTED: Final = 10_000
+_MOST_NAMES: Final = 5_000  # schedules
 _SAMPLE: Final = 300  # newest runs, of which the payloads are read
 
 
@@ -142,9 +144,8 @@ _NAMES: LiteralString = """
 with mine as (
   select namespace || '/' || name as schedule, job_type::text, queue::text, limit_key::text
     from wakeboard.job_definitions
-   where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+   where id = any (%(ids)s) and removed_at is null
    order by 1
-   limit 5000
 ), newest as (
   select job_type::text, queue::text, payload, definition_id
     from (select job_type, queue, payload, definition_id from wakeboard.job_runs order by id desc limit %(sample)s)
@@ -156,7 +157,7 @@ with mine as (
 ), shown as (
   select * from newest
    where %(namespaces)s::text[] is null
-      or definition_id in (select id from wakeboard.job_definitions where namespace = any (%(namespaces)s))
+      or (select namespace from wakeboard.job_definitions where id = newest.definition_id) = any (%(namespaces)s)
 )
 select array(select job_type from mine union select job_type from shown
              union select job_type from wakeboard.worker_types
@@ -182,5 +183,7 @@ async def known_names(
     conn: psycopg.AsyncConnection[Any], *, namespaces: Collection[str] | None
 ) -> Mapping[str, list[str]]:
     """What searches may name: job types, queues, schedules, limit keys, and the keys of the newest payloads."""
-    values = {"namespaces": None if namespaces is None else sorted(namespaces), "sample": _SAMPLE}
+    within = None if namespaces is None else sorted(namespaces)
+    ids, _ = await schedules_from(conn, within, None, _MOST_NAMES)
+    values = {"namespaces": within, "ids": ids, "sample": _SAMPLE}
     return (await read(conn, dict_row, _NAMES, values))[0]

@@ -28,6 +28,7 @@ from wakeboard.text.object_ids import LARGEST_ID
 from wakeboard.views.queries.index_order import prefer_index_order
 from wakeboard.views.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, PAST_COLUMNS, Listings
 from wakeboard.views.queries.run_conditions import conditions_of, patterns
+from wakeboard.views.queries.schedule_selection import EXAMINED, schedules_beginning, schedules_from
 from wakeboard.views.rules.run_rows import RunRow
 
 if TYPE_CHECKING:
@@ -381,8 +382,9 @@ class RunList:
 _PARTS: Final = frozenset({"id", "live", "past", "dead", "failed", "running"})
 _DEFINITIONS: LiteralString = """
 select id from wakeboard.job_definitions as def
- where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
-   and (%(names)s::text[] is null or namespace || '/' || name like any (%(names)s))
+ where id = any (%(ids)s)
+   and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+   and namespace || '/' || name like any (%(names)s)
  limit %(count)s
 """
 
@@ -395,13 +397,20 @@ async def schedules_of(
     by_ids = any(not term.negated for term in search.of("id"))
     if by_ids or len(named) > 1 or (namespaces is None and not named):
         return None
-    values = {
-        "namespaces": None if namespaces is None else sorted(namespaces),
-        "names": patterns(named[0]) if named else None,
-        "count": MOST_DEFINITIONS + 1,
-    }
-    found = await read(conn, scalar_row, _DEFINITIONS, values)
-    return found if len(found) <= MOST_DEFINITIONS else None
+    within = None if namespaces is None else sorted(namespaces)
+    if not named:
+        ids, further = await schedules_from(conn, within, None, MOST_DEFINITIONS)
+        return None if further else ids
+    ids = list[int]()
+    for value in named[0].values:
+        begin = value.text.partition("*")[0] if value.wild else value.text
+        found = await schedules_beginning(conn, begin, whole=not value.wild)
+        if len(found) > EXAMINED:
+            return None
+        ids += found
+    values = {"ids": ids, "namespaces": within, "names": patterns(named[0]), "count": MOST_DEFINITIONS + 1}
+    fitting = await read(conn, scalar_row, _DEFINITIONS, values)
+    return fitting if len(fitting) <= MOST_DEFINITIONS else None
 
 
 async def open_list(

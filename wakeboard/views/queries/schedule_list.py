@@ -1,22 +1,28 @@
 """Read-only queries of the lists of schedules: a page of the list, its runs, and the values to filter by.
 
-A page costs one scan of job_definitions, which has a row for each schedule. Runs are read for the schedules on the page
-only, except for a list that is sorted or filtered by runs: it reads the dead runs, at most 200 other live runs of each
+A list examines a bounded number of schedules (schedule_selection.py). Runs are read for the schedules on the page only,
+except for a list that is sorted or filtered by runs: it reads the dead runs, at most 200 other live runs of each
 schedule, and one finished run. Lists are read by key, and no sort uses OFFSET.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
 from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE
 from wakeboard.store.statements import read
-from wakeboard.ticks.tick_load import TickRule
 from wakeboard.views.queries.listings import PAUSED_BY
-from wakeboard.views.rules.thresholds import OVERDUE_AFTER
+from wakeboard.views.queries.schedule_selection import (
+    ScheduleFilter,
+    Selection,
+    Sort,
+    sample_schedules,
+    schedules_from,
+    select_schedules,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,47 +30,12 @@ if TYPE_CHECKING:
 
     import psycopg
 
-Sort: TypeAlias = Literal["name", "next", "last", "failures"]
 STATES: Final = ("active", "paused", "circuit open", "suspended", "stalled", "on demand")
 HEALTHS: Final = ("failing", "retrying", "late", "ok")
-MAX_COUNTED: Final = 10_000
 LIVE_RUNS_READ: LiteralString = "200"  # of one schedule
 DEAD_RUNS_READ: LiteralString = "100000"  # of all schedules
+CHOICES_EVERY: Final = 5  # of a sample, in which the values are looked for
 MAX_CHOICES: LiteralString = "200"  # values of one field to filter by
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleFilter:
-    """Selects the schedules that match all given fields.
-
-    `words`: each is part of the name, the job type or the cron expression. `namespaces`: those that the viewer may see;
-    None: all. `label`: its name and value; value None: any.
-    """
-
-    namespaces: frozenset[str] | None = None
-    words: tuple[str, ...] = ()
-    namespace: str | None = None
-    job_type: str | None = None
-    queue: str | None = None
-    label: tuple[str, str | None] | None = None
-    state: str | None = None
-    health: str | None = None
-
-    def values(self) -> dict[str, Any]:
-        """The parameters of the queries."""
-        return {
-            "namespaces": None if self.namespaces is None else sorted(self.namespaces),
-            "words": list(self.words),
-            "namespace": self.namespace,
-            "job_type": self.job_type,
-            "queue": self.queue,
-            "label_name": self.label and self.label[0],
-            "label_value": self.label and self.label[1],
-            "state": self.state,
-            "health": self.health,
-            "counted": MAX_COUNTED + 1,
-            "late_after": OVERDUE_AFTER,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +99,7 @@ class ListedSchedule:
     next_run_at: datetime | None
     runs_after: list[str] | None
     sort_key: str
-    total: int
+    total: int  # of those that were examined, how many fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +149,7 @@ class FilterChoices:
 RUNS_AFTER: LiteralString = """(
          select array_agg(parent_name order by place)
            from wakeboard.schedule_dependencies where definition_id = def.id)"""
-_SCHEDULES: LiteralString = f"""
+SCHEDULES: LiteralString = f"""
   select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
          def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
          def.priority::integer, def.concurrency_policy, def.generation, def.spec_hash,
@@ -188,9 +159,8 @@ _SCHEDULES: LiteralString = f"""
          coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
          {STATE} as state
     from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
-   where def.removed_at is null
+   where def.id = any (%(ids)s) and def.removed_at is null
          and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
-         and (%(namespace)s::text is null or def.namespace = %(namespace)s)
          and (%(job_type)s::text is null or def.job_type = %(job_type)s)
          and (%(queue)s::text is null or def.queue = %(queue)s)
          and (%(label_name)s::text is null
@@ -224,12 +194,12 @@ RUNS_OF_SCHEDULE: LiteralString = """
      order by ended_at desc limit 1) as last on true
 """
 _ROWS: LiteralString = f"""
-with schedule as not materialized ({_SCHEDULES})
+with schedule as not materialized ({SCHEDULES})
 select def.id, namespace, name, source, job_type, queue, priority, schedule, time_zone, concurrency_policy, generation,
        spec_hash, state, schedule_error, next_run_at, {RUNS_AFTER} as runs_after, last_tick_at, last.id as last_run_id,
        last.status as last_status, last.ended_at as last_finished_at, live.queued, live.running, live.failed, live.dead
-  from (select * from schedule order by namespace, name, source limit %(count)s) as def {RUNS_OF_SCHEDULE}
- order by namespace, name, source
+  from schedule as def {RUNS_OF_SCHEDULE}
+ order by namespace collate "C", name collate "C", id
 """
 # An index has the dead runs, of which there are few. No index has a status that a claim writes, so other live runs are
 # read schedule by schedule, a bounded number of each.
@@ -276,7 +246,7 @@ class _Order:
 
 
 _ORDERS: Final[Mapping[Sort, _Order]] = {
-    "name": _Order("array[schedule.namespace, schedule.name]", "text[]"),
+    "name": _Order('array[schedule.namespace collate "C", schedule.name collate "C"]', "text[]"),
     "next": _Order(
         "case when schedule.state = 'active' then coalesce(schedule.next_run_at, 'infinity') else 'infinity' end",
         "timestamptz",
@@ -299,18 +269,19 @@ def _list_query(sort: Sort, *, with_health: bool) -> LiteralString:
     dead: LiteralString = f"{_DEAD}," if live or last else ""
     join_dead: LiteralString = _JOIN_DEAD if dead else ""
     fits_health: LiteralString = f"and {_HEALTH} = %(health)s" if with_health else ""
+    has_next: LiteralString = f"and (%(is_whole)s or {order.key} < 'infinity')" if sort == "next" else ""
     direction: LiteralString = "desc" if order.descends else "asc"
     beyond: LiteralString = "<" if order.descends else ">"
     return f"""
-with schedule as not materialized ({_SCHEDULES}), {dead} fitting as materialized (
+with schedule as not materialized ({SCHEDULES}), {dead} fitting as materialized (
   select schedule.id, {order.key} as sort_key
     from schedule {join_dead} {live} {last}
-   where (%(state)s::text is null or schedule.state = %(state)s) {fits_health}
+   where (%(state)s::text is null or schedule.state = %(state)s) {fits_health} {has_next}
 )
 select def.id, namespace, name, source, job_type, queue, schedule, cron_fields, time_zone, state, schedule_error,
        pause_reason, paused_at, {PAUSED_BY.replace("{scope}", "pause_scope")} as paused_by, next_run_at,
        {RUNS_AFTER} as runs_after, sort_key::text as sort_key,
-       (select count(*) from (select from fitting limit %(counted)s) as counted) as total
+       (select count(*) from fitting) as total
   from (select * from fitting
          where %(after_id)s::bigint is null or (sort_key, id) {beyond} (%(after_key)s::{order.type}, %(after_id)s)
          order by fitting.sort_key {direction}, id {direction}
@@ -324,7 +295,7 @@ _QUERIES: Final[Mapping[tuple[Sort, bool], LiteralString]] = {
     (sort, with_health): _list_query(sort, with_health=with_health) for sort in SORTS for with_health in (False, True)
 }
 _HEALTH_OF: LiteralString = f"""
-with schedule as ({_SCHEDULES} and def.id = any (%(ids)s)), {_DEAD}
+with schedule as ({SCHEDULES}), {_DEAD}
 select schedule.id, live.queued, live.running, live.failed, coalesce(dead.runs, 0) as dead, live.is_partial,
        {_HEALTH} as health
   from schedule {_JOIN_DEAD} {_LIVE}
@@ -351,10 +322,9 @@ select wanted.id as definition_id, run.*
     limit %(count)s) as run
 """
 _CHOICES: LiteralString = f"""
-with visible as not materialized (
+with visible as materialized (
   select namespace, job_type::text, queue::text, labels
-    from wakeboard.job_definitions
-   where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s)))
+    from wakeboard.job_definitions where id = any (%(ids)s) and removed_at is null)
 select array(select namespace from visible group by 1 order by 1 limit {MAX_CHOICES}),
        array(select job_type from visible group by 1 order by 1 limit {MAX_CHOICES}),
        array(select queue from visible group by 1 order by 1 limit {MAX_CHOICES}),
@@ -362,49 +332,20 @@ select array(select namespace from visible group by 1 order by 1 limit {MAX_CHOI
                from (select labels from visible group by 1) as each
               cross join lateral jsonb_each_text(labels) as label order by 1 limit {MAX_CHOICES})
 """
-_RULES: LiteralString = f"""
-with schedule as ({_SCHEDULES})
-select state, cron_fields, time_zone, dst_gap, dst_overlap, count(*)
-  from (select state, case when state = 'active' then cron_fields end as cron_fields,
-               case when state = 'active' then time_zone end as time_zone,
-               case when state = 'active' then dst_gap end as dst_gap,
-               case when state = 'active' then dst_overlap end as dst_overlap
-          from schedule
-         where state <> 'active' or cron_fields is not null) as counted
- group by state, cron_fields, time_zone, dst_gap, dst_overlap
-"""
-_SCHEDULES_OF_RULES: LiteralString = f"""
-with schedule as ({_SCHEDULES})
-select schedule.id, namespace, name, job_type, queue, schedule.schedule, cron_fields, time_zone, dst_gap, dst_overlap
-  from schedule
-  join unnest(%(cron_fields)s::text[], %(time_zones)s::text[], %(gaps)s::text[], %(overlaps)s::text[])
-         as rule (cron_fields, time_zone, dst_gap, dst_overlap) using (cron_fields, time_zone, dst_gap, dst_overlap)
- where state = 'active'
-       and (%(after_id)s::bigint is null or (namespace, name, id) > (%(after_namespace)s, %(after_name)s, %(after_id)s))
- order by namespace, name, id
- limit %(count)s
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSchedule:
-    """An active schedule with ticks in a cell of the calendar."""
+class ScheduleSlice:
+    """A part of a list. `following`: the sort key and id behind which the next part begins; None: this is the last.
 
-    id: int
-    namespace: str
-    name: str
-    job_type: str
-    queue: str
-    schedule: str
-    cron_fields: str
-    time_zone: str
-    dst_gap: Literal["Skip", "RunAfter"]
-    dst_overlap: Literal["First", "Both"]
+    With the sort `name` the key is a list of namespace and name, otherwise a text.
+    `total`: how many fit, of those that were examined. `selection`: which these were.
+    """
 
-    @property
-    def rule(self) -> TickRule:
-        """What determines its ticks."""
-        return TickRule(self.cron_fields, self.time_zone, self.dst_gap, self.dst_overlap)
+    rows: list[ListedSchedule]
+    total: int
+    following: tuple[Any, int] | None
+    selection: Selection
 
 
 async def list_schedules(
@@ -414,23 +355,43 @@ async def list_schedules(
     count: int,
     *,
     after: tuple[Any, int] | None = None,
-) -> list[ListedSchedule]:
-    """The first `count` schedules that fit, in the order of `sort`. `total` counts all that fit, up to 10,001.
+) -> ScheduleSlice:
+    """The first `count` schedules that fit, in the order of `sort`, or fewer if too many had to be examined for them.
 
-    `after`: the sort key and the id of the last schedule of the page before. With the sort `name` the key is a list of
-    namespace and name, otherwise the text that `sort_key` had.
+    `after`: where the part before has ended. With the sort `name` the key is a list of namespace and name, otherwise
+    the text that `sort_key` had.
     """
+    selection = await select_schedules(conn, wanted, sort, count, after)
     after_key, after_id = after or (None, None)
-    values = wanted.values() | {"after_key": after_key, "after_id": after_id, "count": count}
-    return await read(conn, class_row(ListedSchedule), _QUERIES[sort, wanted.health is not None], values)
+    values = wanted.values() | {
+        "ids": selection.ids,
+        "is_whole": selection.is_whole,
+        "after_key": after_key,
+        "after_id": after_id,
+        "count": count + 1,
+    }
+    found = await read(conn, class_row(ListedSchedule), _QUERIES[sort, wanted.health is not None], values)
+    shown = found[:count]
+    following = selection.stopped_at
+    if len(found) > count:
+        last = shown[-1]
+        following = ([last.namespace, last.name] if sort == "name" else last.sort_key), last.id
+    total = max(found[0].total if found else 0, selection.matching)
+    return ScheduleSlice(rows=shown, total=total, following=following, selection=selection)
 
 
 async def schedule_rows(
-    conn: psycopg.AsyncConnection[Any], namespace: str | None, count: int | None
+    conn: psycopg.AsyncConnection[Any], namespace: str | None, count: int, after: ScheduleRow | None = None
 ) -> list[ScheduleRow]:
-    """The first `count` schedules by name, of one namespace if it is given. None: all."""
-    values = ScheduleFilter(namespace=namespace).values() | {"count": count}
-    return await read(conn, class_row(ScheduleRow), _ROWS, values)
+    """The `count` schedules by name that follow `after`, of one namespace if it is given; fewer at the end only."""
+    rows: list[ScheduleRow] = []
+    wanted, place = ScheduleFilter(namespace=namespace), after and ((after.namespace, after.name), after.id)
+    while len(rows) < count:
+        part, place = await schedules_from(conn, wanted.within, place, count - len(rows))
+        rows += await read(conn, class_row(ScheduleRow), _ROWS, wanted.values() | {"ids": part})
+        if place is None:
+            break
+    return rows
 
 
 async def schedule_health(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> dict[int, ScheduleHealth]:
@@ -448,51 +409,10 @@ async def recent_runs(conn: psycopg.AsyncConnection[Any], ids: Sequence[int], co
 
 
 async def filter_choices(conn: psycopg.AsyncConnection[Any], namespaces: frozenset[str] | None) -> FilterChoices:
-    """The values that the schedules of these namespaces have."""
-    ((names, job_types, queues, labels),) = await read(
-        conn, tuple_row, _CHOICES, {"namespaces": None if namespaces is None else sorted(namespaces)}
-    )
+    """The values that the schedules of these namespaces have, or a sample of them if they are too many."""
+    selection = await sample_schedules(conn, ScheduleFilter(namespaces=namespaces))
+    ids = selection.ids if selection.is_whole else selection.ids[::CHOICES_EVERY]
+    ((names, job_types, queues, labels),) = await read(conn, tuple_row, _CHOICES, {"ids": ids})
     return FilterChoices(
         namespaces=tuple(names), job_types=tuple(job_types), queues=tuple(queues), labels=tuple(labels)
     )
-
-
-async def tick_rules(
-    conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter
-) -> tuple[dict[TickRule, int], dict[str, int]]:
-    """How many active schedules have each rule, and how many schedules are in each other state.
-
-    An active schedule that runs after others has no rule, and is not counted.
-    `wanted.state` and `wanted.health` do not count.
-    """
-    rules: dict[TickRule, int] = {}
-    others: dict[str, int] = {}
-    for state, *rule, schedules in await read(conn, tuple_row, _RULES, wanted.values()):
-        if state == "active":
-            rules[TickRule(*rule)] = schedules
-        else:
-            others[state] = schedules
-    return rules, others
-
-
-async def schedules_of_rules(
-    conn: psycopg.AsyncConnection[Any],
-    wanted: ScheduleFilter,
-    rules: Sequence[TickRule],
-    count: int,
-    *,
-    after: tuple[str, str, int] | None = None,
-) -> list[PlannedSchedule]:
-    """The first `count` active schedules with one of these rules, by name. `after`: namespace, name and id."""
-    namespace, name, after_id = after or (None, None, None)
-    values = wanted.values() | {
-        "cron_fields": [rule.cron_fields for rule in rules],
-        "time_zones": [rule.time_zone for rule in rules],
-        "gaps": [rule.dst_gap for rule in rules],
-        "overlaps": [rule.dst_overlap for rule in rules],
-        "after_namespace": namespace,
-        "after_name": name,
-        "after_id": after_id,
-        "count": count,
-    }
-    return await read(conn, class_row(PlannedSchedule), _SCHEDULES_OF_RULES, values)

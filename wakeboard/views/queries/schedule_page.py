@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, dict_row
 
 from wakeboard.store.statements import read
 from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS
-from wakeboard.views.queries.schedule_list import MAX_COUNTED
 from wakeboard.views.rules.run_rows import RunRow
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import psycopg
+
+
+MAX_COUNTED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,8 @@ select id, source, namespace, name, uid, generation, spec_hash, job_type::text, 
 """
 _BY_ID: LiteralString = _ROW + " and id = %(id)s"
 _BY_NAME: LiteralString = (
-    _ROW + " and namespace = %(namespace)s and name = %(name)s order by removed_at desc nulls first, source, id"
+    _ROW + ' and namespace collate "C" = %(namespace)s and name collate "C" = %(name)s'
+    " order by removed_at desc nulls first, source, id"
 )
 _LIVE_RUNS: LiteralString = f"""
 select {LIVE_COLUMNS}
