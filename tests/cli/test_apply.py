@@ -224,7 +224,7 @@ def test_declared_limits_are_shown_as_different_until_they_are_restored(cli: Cli
     (difference,) = cli("limit").lines[2:]
     assert difference.startswith("openai-api differs from its declaration by file:schedules: 60/minute, burst 10.")
     assert difference.endswith("type: wakeboard limit openai-api --declared")
-    assert "other than a file declares: openai-api" in cli("check").out
+    assert "The limit openai-api differs from what file:schedules declares." in cli("check").out
     assert cli("limit", "openai-api", "--declared").out == "runs of openai-api: 60/minute, burst 10.\n"
     assert len(cli("limit").lines) == 2
     assert cli("limit", "other", "--declared").err.startswith("wakeboard: no file declares the limit of other")
