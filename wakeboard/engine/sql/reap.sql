@@ -57,8 +57,7 @@ begin
   update workers set last_seen = statement_timestamp(), heartbeats_since = least(heartbeats_since, statement_timestamp())
    where worker_id = any (array(
     select worker_id from workers where last_seen > statement_timestamp() + interval '10 seconds' for no key update skip locked));
-  select max(id) into last_id
-    from (select id from job_runs where id > reap.after_id order by id limit slice) as scanned;
+  last_id := (select max(id) from (select id from job_runs where id > reap.after_id order by id limit slice) as scanned);
   if last_id is null then
     update installation set reap_completed_at = reap_started_at
      where reap_skipped_at < reap_started_at and only_row in (select only_row from installation for no key update skip locked);
@@ -87,8 +86,8 @@ begin
 
   with expired as (
     select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen,
-      known.heartbeats_since,
-           known.lease_s, run.started_epoch is distinct from run.lease_epoch as unstarted,        -- as far as the store knows
+           known.heartbeats_since, known.lease_s,
+           run.started_epoch is distinct from run.lease_epoch as unstarted,                       -- as far as the store knows
            run.started_epoch is distinct from run.lease_epoch                                     -- never named in a heartbeat
              and run.locked_until <= run.started_at + make_interval(secs => least(known.lease_s, run.timeout_s + 10)) as unnamed,
            run.locked_until >= run.started_at + make_interval(secs => run.timeout_s) as bounded   -- by its timeout
@@ -103,14 +102,14 @@ begin
                secs => greatest(timeout_s, case when unnamed and heartbeats_since <= started_at then lease_s / 2.0 end)) as undecided
       from expired
   ), locked as (
-    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, waited,
-      too_long,
-           job_type = 'job' as not_at_fault, job_type = 'job' and release_count >= 4 as costs_the_attempt,
+    select run.id, attempts, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, too_long,
+           never_had or waited and too_long is not true as unstarted, job_type = 'job' as not_at_fault,
+           job_type = 'job' and release_count >= 4 and never_had is not true as costs_the_attempt,
            case when cancel_requested_at is not null then 'cancelled'
                 when never_had then 'never had'
                 when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
-                when job_type = 'job' then case when release_count >= 4 and attempts >= max_attempts then 'released dead'
-                  else 'released' end
+                when job_type = 'job' and release_count >= 4 and attempts >= max_attempts then 'released dead'
+                when job_type = 'job' then 'released'
                 when crash_count + 1 >= crashes_until_dead then 'crashed dead'
                 else 'crashed' end as decision
       from classified join job_runs as run on run.id = classified.id
@@ -122,25 +121,16 @@ begin
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at, died)
     select id, lease_epoch, attempts,
-           case when decision like 'timed out%' then 'timed_out' when decision = 'cancelled' and too_long then 'cancelled'
+           case when too_long and decision = 'cancelled' then 'cancelled' when too_long then 'timed_out'
                 when not_at_fault then 'released' else 'crashed' end,
-           case when decision like 'timed out%' or decision = 'cancelled' and too_long then 'Timeout'
-                when not not_at_fault then 'WorkerCrashed' end,
-           case when decision like 'timed out%' or decision = 'cancelled' and too_long then 'it ran longer than its timeout'
-             else expired_lease end,
+           case when too_long then 'Timeout' when not not_at_fault then 'WorkerCrashed' end,
+           case when too_long then 'it ran longer than its timeout' else expired_lease end,
            locked_by, (select name from workers where worker_id = locked_by), started_at, decision like '%dead'
       from locked
      where decision <> 'never had'
     on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
-  ), given_back as (
-    update job_runs as run
-       set status = 'queued', locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
-           attempts = run.attempts - 1,
-           started_at = case when run.started_epoch is null then 'epoch' else run.started_at end
-      from locked
-     where run.id = locked.id and decision = 'never had'
   ), updated as (
     update job_runs as run
        set locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
@@ -148,22 +138,21 @@ begin
            attempts = run.attempts - (decision not like 'timed out%' and not costs_the_attempt)::integer,
            crash_count = run.crash_count + (decision like 'crashed%')::integer,
            release_count = run.release_count + (decision like 'released%')::integer,
-           started_epoch = case when waited and decision not like 'timed out%' then run.started_epoch else run.lease_epoch end,
-           started_at = case when waited and decision not like 'timed out%' and run.started_epoch is null then 'epoch'
-             else run.started_at end,
+           started_epoch = case when unstarted then run.started_epoch else run.lease_epoch end,
+           started_at = case when unstarted and run.started_epoch is null then 'epoch' else run.started_at end,
            run_at = case decision when 'timed out'
                     then statement_timestamp() + backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts)
                     else run_at end,
-           failed_at = case when decision in ('crashed', 'released') then failed_at else statement_timestamp() end,
+           failed_at = case when decision in ('crashed', 'released', 'never had') then failed_at else statement_timestamp() end,
            dead_at = case when decision like '%dead' then statement_timestamp() end,
-           error_type = case when decision like 'timed out%' then 'Timeout' when decision = 'released' then run.error_type
+           error_type = case when decision like 'timed out%' then 'Timeout' when decision in ('released', 'never had') then run.error_type
                              when decision = 'released dead' then 'ReleasedTooOften' else 'WorkerCrashed' end,
            last_error = case when decision like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
-                             when decision = 'released' then run.last_error
+                             when decision in ('released', 'never had') then run.last_error
                              when decision = 'released dead' then 'its workers stopped too often before it could finish'
                              else format('%s (crash %s of %s)', expired_lease, run.crash_count + 1, crashes_until_dead) end
       from locked
-     where run.id = locked.id and decision not in ('cancelled', 'never had')
+     where run.id = locked.id and decision <> 'cancelled'
   )
   select count(*) filter (where decision like 'crashed%') as crashed, count(*) filter (where decision like 'timed out%') as timed_out,
          count(*) filter (where decision like '%dead') as dead, array_agg(id) filter (where decision = 'cancelled') as cancelled,
@@ -178,9 +167,7 @@ begin
     update installation set reap_skipped_at = statement_timestamp()
      where only_row in (select only_row from installation for no key update skip locked);
   end if;
-  if reaped.crashed + reaped.given_back > 0 then
-    perform pg_notify('wakeboard', '');
-  end if;
+  perform pg_notify('wakeboard', '') where reaped.crashed + reaped.given_back > 0;
   return query select last_id, reaped.crashed::integer, reaped.timed_out::integer, reaped.dead::integer,
                       coalesce(cardinality(reaped.cancelled), 0);
 end
