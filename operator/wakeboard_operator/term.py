@@ -220,15 +220,13 @@ def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: date
 
 async def _clean_up_wakes(cluster: Cluster) -> None:
     """Deletes Jobs of waking workers whose pods cannot start. See wake_cleanup.py."""
-    namespace = os.environ.get("POD_NAMESPACE")
-    logged = ""
+    namespace, failures = os.environ.get("POD_NAMESPACE"), FailureLog(log)
     while namespace:
         await asyncio.sleep(WAKE_CLEANUP_INTERVAL_S)
         try:
             for job in not_started_in_time(await cluster.worker_jobs(namespace), datetime.now(UTC)):
                 log.warning("deleted the Job %s/%s: its pod did not start in time", namespace, job.name)
                 await cluster.delete_job(namespace, job)
+            failures.succeeded("wake cleanup")
         except ApiError as error:
-            if str(error) != logged:
-                log.warning("wake cleanup: %s", error)
-            logged = str(error)
+            failures.failed("wake cleanup", error)

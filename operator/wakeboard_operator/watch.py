@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import aiohttp
 import kopf
 
+from wakeboard.process.backoff import Backoff
 from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.text.humanize import counted
 from wakeboard_operator.kube_client import in_cluster
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("wakeboard.operator")
 
 STALLED_AFTER_S: Final = 10.0
-MIN_BACKOFF_S, MAX_BACKOFF_S = 1.0, 30.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 STEADY_S: Final = 60.0  # a watch that has lived this long resets the backoff
 STOP_WITHIN_S: Final = 5.0
 SERVER_TIMEOUT_S: Final = 300  # each watch ends after that, and another begins
@@ -280,17 +281,16 @@ class WatchSupervisor:
 
     async def run(self) -> None:
         """Watches until cancelled. Starts after the first successful list."""
-        backoff_s = MIN_BACKOFF_S
+        backoff = Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
         try:
             while True:
                 await self._served.wait()
                 began = time.monotonic()
                 await self._run_stream()
                 if time.monotonic() - began > STEADY_S:
-                    backoff_s = MIN_BACKOFF_S
+                    backoff.reset()
                 self.restarts += 1
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(MAX_BACKOFF_S, 2 * backoff_s)
+                await asyncio.sleep(backoff.next_s())
         finally:
             self._end_stream()
 

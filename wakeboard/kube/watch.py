@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.kube.client import GONE, UNSURE, ApiRefused, ApiUnavailable
+from wakeboard.process.backoff import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.kube")
 
-MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 10.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 10.0
 MIN_WATCH_S, MAX_WATCH_S = 300, 600
 SHORTEST_WATCH_S: Final = 1.0
 
@@ -56,7 +57,7 @@ class Watch:
     ) -> None:
         self._api, self.path, self._query, self._listener, self._without = api, path, query, listener, without
         self.version = ""
-        self._backoff_s = MIN_BACKOFF_S
+        self._backoff = Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
         self.synced = asyncio.Event()
         self.problem = ""
         self.refused_since, self.back_at = math.inf, -math.inf
@@ -78,8 +79,7 @@ class Watch:
                 if isinstance(error, ApiRefused) and error.status == GONE:
                     continue
                 self._note(error)
-                await asyncio.sleep(self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-                self._backoff_s = min(MAX_BACKOFF_S, 2 * self._backoff_s)
+                await asyncio.sleep(self._backoff.next_s())
 
     async def _list(self) -> None:
         self._listener.listing()
@@ -113,7 +113,7 @@ class Watch:
                     self._listener.changed(found, deleted=event["type"] == "DELETED")
 
     def _worked(self) -> None:
-        self._backoff_s = MIN_BACKOFF_S
+        self._backoff.reset()
         if self.problem:
             log.info("%s is watched again", self.path)
             self.back_at = time.monotonic()

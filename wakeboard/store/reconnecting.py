@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
+from wakeboard.process.backoff import Backoff
 from wakeboard.store.connection import connect, is_broken
 from wakeboard.store.reply_limit import ReplyLimit
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from wakeboard.store.connection import AsyncConnection
 
-MIN_BACKOFF_S: Final = 0.05
-MAX_BACKOFF_S: Final = 4.0  # after an outage of some seconds; a process has several connections
+SHORTEST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 4.0  # after an outage of some seconds; a process has several connections
 STEADY_S: Final = 5.0  # a connection that was open for so long has worked; a pooler accepts them in an outage, too
 REPLY_S: Final = 120.0  # longer than any statement takes
 
@@ -54,7 +54,7 @@ class ReconnectingConnection(Generic[StoreT]):
         self.reply_limit = ReplyLimit(math.inf if listens else reply_s)
         self._store: StoreT | None = None
         self._opening = asyncio.Lock()
-        self._backoff_s, self._opened_at = MIN_BACKOFF_S, 0.0
+        self._backoff, self._opened_at = Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S), 0.0
 
     async def store(self) -> StoreT:
         """Returns the SQL functions over an open connection. Raises DatabaseUnavailable."""
@@ -75,10 +75,9 @@ class ReconnectingConnection(Generic[StoreT]):
     async def pause(self) -> None:
         """Closes the connection and sleeps, from 50 ms to 4 s with jitter, longer after short connections."""
         if self._store is not None and time.monotonic() - self._opened_at > STEADY_S:
-            self._backoff_s = MIN_BACKOFF_S
+            self._backoff.reset()
         await self.close()
-        await asyncio.sleep(self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-        self._backoff_s = min(MAX_BACKOFF_S, self._backoff_s * 2)
+        await asyncio.sleep(self._backoff.next_s())
 
     async def close(self) -> None:
         """Closes the connection, if one is open."""

@@ -25,6 +25,7 @@ from wakeboard.kube.client import (
     ApiRefused,
     ApiUnavailable,
 )
+from wakeboard.process.backoff import Backoff
 from wakeboard_worker.builtin.jobs.outcomes import JobRefused
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from wakeboard.kube.client import ApiClient
     from wakeboard.kube.watch import Watch
 
-MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 5.0
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 ANSWER_WITHIN_S: Final = 10.0  # for a server that is ready, but answers with 500, as for a webhook without a server
 SYNC_WITHIN_S: Final = 30.0  # for the first list of a watch that the API server refuses
 SYNC_CHECK_S: Final = 1.0
@@ -61,7 +62,7 @@ class PatientRequests:
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Sends a request until the API server answers it. Raises ApiRefused, and Released before the timeout."""
-        since, unsure_since, pause_s = NEVER, NEVER, MIN_BACKOFF_S
+        since, unsure_since, backoff = NEVER, NEVER, Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
         try:
             while True:
                 asked_at = time.monotonic()
@@ -81,8 +82,7 @@ class PatientRequests:
                 if time.monotonic() - unsure_since > ANSWER_WITHIN_S and await self._api.readiness() in ANSWERING:
                     raise ApiRefused(problem.status, "", str(problem))
                 await self._note_away(str(problem), since)
-                await asyncio.sleep(min(pause_s, self.left_s()))
-                pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
+                await asyncio.sleep(min(backoff.next_s(), self.left_s()))
         finally:
             if since != NEVER:
                 self.away_s += time.monotonic() - since
