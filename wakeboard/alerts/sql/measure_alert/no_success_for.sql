@@ -1,6 +1,10 @@
 -- - noSuccessFor: schedules that exist for longer than `span` and none of whose runs succeeded within it;
 
-declare  -- A schedule that fails each minute has thousands of runs in the history, so the rollups answer for whole days.
+declare
+  -- The patterns of the namespace and of the name, if the namespace is a whole one: then an index finds the schedules.
+  of_namespace constant text := (regexp_match(schedule_pattern, '^([^/%\\_]+)/[^/]*$'))[1];
+  of_name constant text := split_part(schedule_pattern, '/', 2);
+  -- A schedule that fails each minute has thousands of runs in the history, so the rollups answer for whole days.
   first_day constant timestamptz := date_bin('1 day', since, 'epoch') + interval '1 day';
   last_day constant timestamptz := greatest(first_day, (select days_until from rollup_progress));
 begin
@@ -12,6 +16,7 @@ begin
        and (queue_pattern is null or def.queue like queue_pattern)
        and (job_type_pattern is null or def.job_type like job_type_pattern)
        and (schedule_pattern is null or def.namespace || '/' || def.name like schedule_pattern)
+       and (of_namespace is null or def.namespace collate "C" = of_namespace and def.name collate "C" like of_name)
        and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
        and (select true from job_run_history as past                        -- `limit`: one lookup for each schedule
              where past.definition_id = def.id and past.finished_at >= last_day and past.status = 'succeeded' limit 1) is null
