@@ -196,7 +196,7 @@ async def calendar(request: BoardRequest) -> Page:
         "frequent": "1" if frequent else None,
     }
     counts = coming(load, plan.now)
-    piled = pile_ups(load.counts)
+    piled = pile_ups(load.counts if plan.selection.is_whole else [])  # a sample has chance pile-ups
     single = [minute for minute in piled.single if counts[minute]]
     named = await _named(request, wanted, plan, begin, end) if view == "week" else []
     grid = Grid(load, counts, frozenset(single), int(plan.now.timestamp()), zone, named)

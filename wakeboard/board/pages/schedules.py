@@ -133,7 +133,7 @@ async def schedules(request: BoardRequest) -> Page:
     query = filter_query(request)
     model = ScheduleList(
         listed,
-        f"{listed.total:,}{'' if listed.is_whole else '+'}",
+        f"{listed.total:,}{'' if listed.is_whole or not listed.total else '+'}",
         await request.read(("schedule choices", wanted.namespaces), read_choices),
         query,
         sort,

@@ -261,7 +261,7 @@ async def sample_schedules(conn: psycopg.AsyncConnection[Any], wanted: ScheduleF
     share = min(1.0, _SAMPLED_PAGES / max(1, pages))
     values = {"percent": 100 * share, "namespaces": wanted.within}
     ids: list[int] = await read(conn, scalar_row, _SAMPLE, values)
-    note = f"{_MORE}. The numbers are estimates from a sample of {len(ids):,}, and only these are named."
+    note = f"{_MORE}. The numbers are estimates from a sample of {len(ids):,}; only these are named, and no pile-ups."
     return Selection(ids=ids, is_whole=False, note=note, share=share)
 
 
