@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from bench.application_schedules import measure_application_schedules
 from bench.backfills import measure_backfills
 from bench.board_pages import measure_board
 from bench.board_viewers import measure_viewers
@@ -54,6 +55,7 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "wake": measure_wakes,
     "lateness": measure_lateness,
     "ticks": measure_ticking,
+    "schedules": measure_application_schedules,
     "dependencies": measure_dependencies,
     "rate_limits": measure_rate_limits,
     "backfills": measure_backfills,

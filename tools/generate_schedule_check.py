@@ -15,7 +15,7 @@ from wakeboard.schedules.rules.job_schedule import JobSchedule
 from wakeboard.ticks.zones import known_zones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LINE: Final = 132
 PART: Final = 80
@@ -43,32 +43,46 @@ create or replace function wakeboard.check_schedule(def wakeboard.job_definition
 returns void language plpgsql security definer
 as $$
 declare
-  cron constant text collate "C" := upper(def.schedule collate "C");
-  fields constant text[] := regexp_split_to_array(btrim(cron, E' \\t\\n'), '[ \\t]+');
-  zones constant text :=
-    '"""
-BODY: Final = """';
   problem text;
 begin
-  problem := case
-"""
-TAIL: Final = """\
-  end;
+  if def.schedule !~ {simple} then
+    declare
+      cron constant text collate "C" := upper(def.schedule collate "C");
+      fields constant text[] := regexp_split_to_array(btrim(cron, E' \\t\\n'), '[ \\t]+');
+    begin
+      problem := case
+{cron}      end;
+    end;
+  end if;
+  if problem is null then
+    problem := case
+{others}    end;
+  end if;
   if problem is not null then
     raise exception using errcode = '22023', message = problem;
   end if;
-  perform check_backoff(def.backoff_base_s, def.backoff_cap_s);
+  if def.backoff_cap_s < def.backoff_base_s then
+    perform check_backoff(def.backoff_base_s, def.backoff_cap_s);
+  end if;
 end
 $$;
 """
+# Most expressions are of this form, and need no other check.
+SIMPLE: Final = "^[0-5]?[0-9] ([01]?[0-9]|2[0-3]) [*] [*] ([*]|[0-6]|SUN|MON|TUE|WED|THU|FRI|SAT)$"
 
 
 def main() -> None:
     """Prints the file."""
     schema = JobSchedule.model_json_schema(by_alias=True)
-    cases = [*_bounds(schema), *_cron(), *_others()]
-    branches = "".join(f"    when {condition}\n      then {message}\n" for condition, message in cases)
-    print(HEAD + _folded(sorted(known_zones())) + BODY + branches + TAIL, end="")
+    parts = {"{simple}": _quoted(SIMPLE), "{cron}": _cases(_cron()), "{others}": _cases([*_bounds(schema), *_others()])}
+    text = HEAD
+    for place, part in parts.items():
+        text = text.replace(place, part)
+    print(text, end="")
+
+
+def _cases(cases: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"      when {condition}\n        then {message}\n" for condition, message in cases)
 
 
 def _bounds(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -117,7 +131,9 @@ def _a_range(pattern: str, condition: str) -> str:
 
 def _others() -> Iterator[tuple[str, str]]:
     zone = rules.KNOWN_ZONE["message"]
-    yield "def.time_zone ~ '\\s' or strpos(zones, ' ' || def.time_zone || ' ') = 0", _about("time_zone", zone)
+    zones = f"'{_folded(sorted(known_zones()))}'"
+    unknown = f"(def.time_zone ~ '\\s' or strpos(\n    {zones},\n    ' ' || def.time_zone || ' ') = 0)"
+    yield f"def.time_zone <> 'Etc/UTC' and {unknown}", _about("time_zone", zone)
     yield (
         "def.jitter_s >= def.starting_deadline_s",
         _quoted(_in_columns(rules.JITTER_IS_BELOW_STARTING_DEADLINE["message"])),

@@ -337,8 +337,9 @@ select (select count(*) from mine) as schedules, %(more)s as more,
              except select queue from wakeboard.worker_types
                      where last_known_at > statement_timestamp() - interval '10 minutes'
               order by 1) as unserved,
-       array(select tzdata_version from nearest where schedule is not null
-             union select tzdata_version from farthest where schedule is not null) as tzdata_versions
+       array(select tzdata_version from nearest where schedule is not null and tzdata_version <> ''
+             union select tzdata_version from farthest where schedule is not null and tzdata_version <> '')
+         as tzdata_versions               -- those of applications have none: each tick is computed anew
 """
 
 _STALLED: LiteralString = """

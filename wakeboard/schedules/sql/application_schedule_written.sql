@@ -8,7 +8,7 @@
 
 create or replace function wakeboard.application_schedule_written()
 returns trigger language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
+set search_path = pg_catalog, wakeboard, pg_temp set enable_seqscan = off
 as $$
 declare
   present constant timestamptz := statement_timestamp();
@@ -28,7 +28,7 @@ begin
         'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
     end if;
     select max_schedules_per_namespace into most from installation;
-    if most <= (select count(*) from (
+    if most is not null and most <= (select count(*) from (
                   select from job_definitions
                    where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
       raise exception using errcode = '22023', message = format(

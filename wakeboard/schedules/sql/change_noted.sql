@@ -4,7 +4,7 @@
 
 create or replace function wakeboard.change_noted()
 returns trigger language plpgsql security definer
-set search_path = pg_catalog, wakeboard, pg_temp
+set search_path = pg_catalog, wakeboard, pg_temp set enable_seqscan = off
 as $$
 begin
   if exists (select from job_definitions where id = new.definition_id and source = 'app') then

@@ -16,16 +16,19 @@ create or replace function wakeboard.schedule(
   suspend_after_dead integer default null, max_attempts integer default 5, timeout_s integer default 600,
   backoff text default 'exponential', backoff_base_s integer default 10, backoff_cap_s integer default 3600)
 returns table (id bigint, answer text) language plpgsql security definer
-set lock_timeout = '2s'
+set enable_seqscan = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
-  known job_definitions;
-  wanted job_definitions;
+  in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
+  short constant text := substr(name, strpos(name, '/') + 1);
+  is_same boolean;
 begin
   if name is null or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
      or backoff not in ('exponential', 'fixed') or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
-     or least(timeout_s, backoff_base_s, backoff_cap_s) < 1 then       -- as in enqueue.sql
+     or least(timeout_s, backoff_base_s, backoff_cap_s) < 1
+     or num_nulls(payload, time_zone, queue, priority, concurrency_policy, catch_up, catch_up_limit, jitter_s, dst_gap, dst_overlap,
+                  suspended, max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s) > 0 then      -- as in enqueue.sql
     perform refuse_argument('name', null, 'namespace/name') where name is null;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
@@ -34,44 +37,46 @@ begin
     perform refuse_argument(given.name, given.value::text, 'a number of seconds from 1 to 2678400 (31 days)')
        from (values ('timeout_s', timeout_s), ('backoff_base_s', backoff_base_s), ('backoff_cap_s', backoff_cap_s)) as given (name, value)
       where given.value not between 1 and 2678400;
+    payload := coalesce(payload, '{}');
+    time_zone := coalesce(time_zone, 'Etc/UTC');
+    queue := coalesce(queue, 'default');
+    priority := coalesce(priority, 3);
+    concurrency_policy := coalesce(concurrency_policy, 'Allow');
+    catch_up := coalesce(catch_up, 'Latest');
+    catch_up_limit := coalesce(catch_up_limit, 100);
+    jitter_s := coalesce(jitter_s, 0);
+    dst_gap := coalesce(dst_gap, 'RunAfter');
+    dst_overlap := coalesce(dst_overlap, 'First');
+    suspended := coalesce(suspended, false);
+    max_attempts := coalesce(max_attempts, 5);
+    timeout_s := coalesce(timeout_s, 600);
+    backoff := coalesce(backoff, 'exponential');
+    backoff_base_s := coalesce(backoff_base_s, 10);
+    backoff_cap_s := coalesce(backoff_cap_s, 3600);
   end if;
-  wanted.namespace := case when strpos(schedule.name, '/') = 0 then 'default' else split_part(schedule.name, '/', 1) end;
-  wanted.name := substr(schedule.name, strpos(schedule.name, '/') + 1);
-  wanted.job_type := schedule.job_type;
-  wanted.payload := coalesce(schedule.payload, '{}');
-  wanted.schedule := cron;
-  wanted.time_zone := coalesce(schedule.time_zone, 'Etc/UTC');
-  wanted.queue := coalesce(schedule.queue, 'default');
-  wanted.priority := coalesce(schedule.priority, 3);
-  wanted.limit_key := schedule.limit_key;
-  wanted.concurrency_policy := coalesce(schedule.concurrency_policy, 'Allow');
-  wanted.catch_up := coalesce(schedule.catch_up, 'Latest');
-  wanted.catch_up_limit := coalesce(schedule.catch_up_limit, 100);
-  wanted.starting_deadline_s := schedule.starting_deadline_s;
-  wanted.jitter_s := coalesce(schedule.jitter_s, 0);
-  wanted.dst_gap := coalesce(schedule.dst_gap, 'RunAfter');
-  wanted.dst_overlap := coalesce(schedule.dst_overlap, 'First');
-  wanted.suspended := coalesce(schedule.suspended, false);
-  wanted.suspend_after_dead := schedule.suspend_after_dead;
-  wanted.max_attempts := coalesce(schedule.max_attempts, 5);
-  wanted.timeout_s := coalesce(schedule.timeout_s, 600);
-  wanted.backoff_strategy := coalesce(backoff, 'exponential');
-  wanted.backoff_base_s := coalesce(schedule.backoff_base_s, 10);
-  wanted.backoff_cap_s := coalesce(schedule.backoff_cap_s, 3600);
-  answer := null;
   loop
-    select * into known from job_definitions as def
-     where def.source = 'app' and def.namespace = wanted.namespace and def.name = wanted.name;
+    select def.id, def.removed_at is null and (
+             def.job_type, def.payload, def.schedule, def.time_zone, def.queue, def.priority, def.limit_key, def.concurrency_policy,
+             def.catch_up, def.catch_up_limit, def.starting_deadline_s, def.jitter_s, def.dst_gap, def.dst_overlap, def.suspended,
+             def.suspend_after_dead, def.max_attempts, def.timeout_s, def.backoff_strategy::text, def.backoff_base_s, def.backoff_cap_s)
+             is not distinct from (
+             schedule.job_type, schedule.payload, cron, schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key,
+             schedule.concurrency_policy, schedule.catch_up, schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s,
+             schedule.dst_gap, schedule.dst_overlap, schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts,
+             schedule.timeout_s, schedule.backoff, schedule.backoff_base_s, schedule.backoff_cap_s)
+      into schedule.id, is_same
+      from job_definitions as def
+     where def.source = 'app' and def.namespace = in_namespace and def.name = short;
     exit when found;
     insert into job_definitions (
       namespace, name, job_type, payload, schedule, time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit,
       starting_deadline_s, jitter_s, dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy,
       backoff_base_s, backoff_cap_s)
     values (
-      wanted.namespace, wanted.name, wanted.job_type, wanted.payload, wanted.schedule, wanted.time_zone, wanted.queue, wanted.priority,
-      wanted.limit_key, wanted.concurrency_policy, wanted.catch_up, wanted.catch_up_limit, wanted.starting_deadline_s, wanted.jitter_s,
-      wanted.dst_gap, wanted.dst_overlap, wanted.suspended, wanted.suspend_after_dead, wanted.max_attempts, wanted.timeout_s,
-      wanted.backoff_strategy, wanted.backoff_base_s, wanted.backoff_cap_s)
+      in_namespace, short, schedule.job_type, schedule.payload, cron, schedule.time_zone, schedule.queue, schedule.priority,
+      schedule.limit_key, schedule.concurrency_policy, schedule.catch_up, schedule.catch_up_limit, schedule.starting_deadline_s,
+      schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts,
+      schedule.timeout_s, schedule.backoff::backoff_strategy, schedule.backoff_base_s, schedule.backoff_cap_s)
     on conflict on constraint a_schedule_is_named_once_per_source do nothing
     returning job_definitions.id into schedule.id;
     if found then
@@ -80,30 +85,20 @@ begin
       return;
     end if;                                  -- another transaction has just created it
   end loop;
-  id := known.id;
-  if known.removed_at is null
-     and (known.job_type, known.payload, known.schedule, known.time_zone, known.queue, known.priority, known.limit_key,
-          known.concurrency_policy, known.catch_up, known.catch_up_limit, known.starting_deadline_s, known.jitter_s, known.dst_gap,
-          known.dst_overlap, known.suspended, known.suspend_after_dead, known.max_attempts, known.timeout_s, known.backoff_strategy,
-          known.backoff_base_s, known.backoff_cap_s)
-         is not distinct from
-         (wanted.job_type, wanted.payload, wanted.schedule, wanted.time_zone, wanted.queue, wanted.priority, wanted.limit_key,
-          wanted.concurrency_policy, wanted.catch_up, wanted.catch_up_limit, wanted.starting_deadline_s, wanted.jitter_s, wanted.dst_gap,
-          wanted.dst_overlap, wanted.suspended, wanted.suspend_after_dead, wanted.max_attempts, wanted.timeout_s, wanted.backoff_strategy,
-          wanted.backoff_base_s, wanted.backoff_cap_s) then
+  if is_same then
     answer := 'unchanged';
     return next;
     return;
   end if;
   update job_definitions as def
-     set job_type = wanted.job_type, payload = wanted.payload, schedule = wanted.schedule, time_zone = wanted.time_zone,
-         queue = wanted.queue, priority = wanted.priority, limit_key = wanted.limit_key, concurrency_policy = wanted.concurrency_policy,
-         catch_up = wanted.catch_up, catch_up_limit = wanted.catch_up_limit, starting_deadline_s = wanted.starting_deadline_s,
-         jitter_s = wanted.jitter_s, dst_gap = wanted.dst_gap, dst_overlap = wanted.dst_overlap, suspended = wanted.suspended,
-         suspend_after_dead = wanted.suspend_after_dead, max_attempts = wanted.max_attempts, timeout_s = wanted.timeout_s,
-         backoff_strategy = wanted.backoff_strategy, backoff_base_s = wanted.backoff_base_s, backoff_cap_s = wanted.backoff_cap_s,
-         removed_at = null
-   where def.id = known.id;
+     set job_type = schedule.job_type, payload = schedule.payload, schedule = cron, time_zone = schedule.time_zone,
+         queue = schedule.queue, priority = schedule.priority, limit_key = schedule.limit_key,
+         concurrency_policy = schedule.concurrency_policy, catch_up = schedule.catch_up, catch_up_limit = schedule.catch_up_limit,
+         starting_deadline_s = schedule.starting_deadline_s, jitter_s = schedule.jitter_s, dst_gap = schedule.dst_gap,
+         dst_overlap = schedule.dst_overlap, suspended = schedule.suspended, suspend_after_dead = schedule.suspend_after_dead,
+         max_attempts = schedule.max_attempts, timeout_s = schedule.timeout_s, backoff_strategy = schedule.backoff::backoff_strategy,
+         backoff_base_s = schedule.backoff_base_s, backoff_cap_s = schedule.backoff_cap_s, removed_at = null
+   where def.id = schedule.id;
   answer := 'updated';
   return next;
 exception when lock_not_available then

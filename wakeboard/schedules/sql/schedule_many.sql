@@ -6,7 +6,7 @@
 
 create or replace function wakeboard.schedule_many(schedules jsonb)
 returns table (id bigint, answer text) language plpgsql security definer
-set lock_timeout = '2s'
+set enable_seqscan = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
@@ -15,8 +15,7 @@ declare
     'catch_up_limit', 'starting_deadline_s', 'jitter_s', 'dst_gap', 'dst_overlap', 'suspended', 'suspend_after_dead', 'max_attempts',
     'timeout_s', 'backoff', 'backoff_base_s', 'backoff_cap_s'];
   one record;
-  place bigint := -1;
-  named text;
+  place integer;
 begin
   if schedules is null or jsonb_typeof(schedules) <> 'array' or schedules @? 'strict $[*] ? (@.type() != "object")' then
     perform refuse_argument('schedules', schedules::text, 'an array of objects, one for each schedule');
@@ -25,25 +24,66 @@ begin
      from (select distinct key from jsonb_array_elements(schedules) as given (value) cross join jsonb_object_keys(value) as key) as found
     where found.key <> all (known);
   for one in
-    select * from jsonb_to_recordset(schedules) as wanted (
-      name text, job_type text, payload jsonb, cron text, time_zone text, queue text, priority integer, limit_key text,
-      concurrency_policy text, catch_up text, catch_up_limit integer, starting_deadline_s integer, jitter_s integer, dst_gap text,
-      dst_overlap text, suspended boolean, suspend_after_dead integer, max_attempts integer, timeout_s integer, backoff text,
-      backoff_base_s integer, backoff_cap_s integer)
+    with wanted as materialized (
+      select wanted.*, case when strpos(wanted.name, '/') = 0 then 'default' else split_part(wanted.name, '/', 1) end as in_namespace,
+             substr(wanted.name, strpos(wanted.name, '/') + 1) as short
+        from rows from (jsonb_to_recordset(schedules) as (
+               name text, job_type text, payload jsonb, cron text, time_zone text, queue text, priority integer, limit_key text,
+               concurrency_policy text, catch_up text, catch_up_limit integer, starting_deadline_s integer, jitter_s integer, dst_gap text,
+               dst_overlap text, suspended boolean, suspend_after_dead integer, max_attempts integer, timeout_s integer, backoff text,
+               backoff_base_s integer, backoff_cap_s integer)) with ordinality as wanted (
+               name, job_type, payload, cron, time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit,
+               starting_deadline_s, jitter_s, dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff,
+               backoff_base_s, backoff_cap_s, place)
+    ), made as (                             -- the new ones, in one statement: each statement reads all constraints of the table
+      insert into job_definitions (
+        namespace, name, job_type, payload, schedule, time_zone, queue, priority, limit_key, concurrency_policy, catch_up,
+        catch_up_limit, starting_deadline_s, jitter_s, dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s,
+        backoff_strategy, backoff_base_s, backoff_cap_s)
+      select in_namespace, short, job_type, coalesce(payload, '{}'), cron, coalesce(time_zone, 'Etc/UTC'), coalesce(queue, 'default'),
+             coalesce(priority, 3), limit_key, coalesce(concurrency_policy, 'Allow'), coalesce(catch_up, 'Latest'),
+             coalesce(catch_up_limit, 100), starting_deadline_s, coalesce(jitter_s, 0), coalesce(dst_gap, 'RunAfter'),
+             coalesce(dst_overlap, 'First'), coalesce(suspended, false), suspend_after_dead, coalesce(max_attempts, 5),
+             coalesce(timeout_s, 600), coalesce(backoff, 'exponential')::backoff_strategy, coalesce(backoff_base_s, 10),
+             coalesce(backoff_cap_s, 3600)
+        from (select distinct on (in_namespace, short) * from wanted order by in_namespace, short, place) as firsts
+       where jsonb_array_length(schedules) > 1
+         and not exists (select from job_definitions as def
+                          where def.source = 'app' and def.namespace = in_namespace and def.name = short)
+       order by place
+      on conflict on constraint a_schedule_is_named_once_per_source do nothing
+      returning id, namespace, name
+    )
+    select wanted.*, made.id as made_id,
+           row_number() over (partition by in_namespace, short order by wanted.place) = 1 as is_first
+      from wanted left join made on made.namespace = in_namespace and made.name = short
+     order by wanted.place
   loop
-    place := place + 1;
-    named := coalesce(one.name, '');
-    select made.id, made.answer into schedule_many.id, schedule_many.answer
-      from schedule(one.name, one.job_type, one.payload, one.cron, one.time_zone, one.queue, one.priority, one.limit_key,
-                    one.concurrency_policy, one.catch_up, one.catch_up_limit, one.starting_deadline_s, one.jitter_s, one.dst_gap,
-                    one.dst_overlap, one.suspended, one.suspend_after_dead, one.max_attempts, one.timeout_s, one.backoff,
-                    one.backoff_base_s, one.backoff_cap_s) as made;
+    id := one.made_id;
+    answer := 'created';
+    if id is null or not one.is_first then
+      select done.id, done.answer into schedule_many.id, schedule_many.answer
+        from schedule(one.name, one.job_type, one.payload, one.cron, one.time_zone, one.queue, one.priority, one.limit_key,
+                      one.concurrency_policy, one.catch_up, one.catch_up_limit, one.starting_deadline_s, one.jitter_s, one.dst_gap,
+                      one.dst_overlap, one.suspended, one.suspend_after_dead, one.max_attempts, one.timeout_s, one.backoff,
+                      one.backoff_base_s, one.backoff_cap_s) as done;
+    end if;
     return next;
   end loop;
-exception when data_exception or check_violation then
-  raise exception using errcode = '22023', message = case
-    when named is not null then format('schedules[%s] (%s): %s', place, left(named, 130), sqlerrm)
-    when sqlstate = '22023' then sqlerrm
-    else 'schedules holds a value of the wrong type: ' || sqlerrm end;
+exception
+  when lock_not_available then
+    perform refuse_locked();
+  when data_exception or check_violation or not_null_violation then
+    if jsonb_array_length(schedules) > 1 then                  -- find the wrong one
+      for place in 0 .. jsonb_array_length(schedules) - 1 loop
+        begin
+          perform schedule_many(jsonb_build_array(schedules -> place));
+        exception when data_exception then
+          raise exception using errcode = '22023', message = format(
+            'schedules[%s] (%s): %s', place, left(schedules -> place ->> 'name', 130), sqlerrm);
+        end;
+      end loop;
+    end if;
+    raise exception using errcode = '22023', message = sqlerrm;
 end
 $$;
