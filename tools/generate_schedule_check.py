@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LINE: Final = 132
-PART: Final = 80
+PART: Final = 60
 
 # Columns whose bounds are those of a field; the domains and functions of the engine check the others.
 BOUNDED: Final = {

@@ -111,7 +111,11 @@ def test_each_function_runs_as_its_owner_with_its_own_search_path(role_database:
     for name, as_owner, settings in rows:
         if name in {"application_schedule_written", "change_noted"}:  # of triggers: they act as the owner
             assert as_owner
-        if name in {"runs_inserted", "notify_ended"}:  # of triggers: they write out the schema of each name
+        if name in {
+            "runs_inserted",
+            "notify_ended",
+            "schedule_guarded",
+        }:  # of triggers: they write out the schema of each name
             assert (as_owner, settings) == (False, None)
             continue
         assert "search_path=pg_catalog, wakeboard, pg_temp" in settings, name
@@ -151,9 +155,43 @@ def test_only_viewer_and_operator_read_tables_and_none_writes(role_database: Rol
             {"role": role_database.names[role]},
         ).fetchall()
     reads = ["SELECT"] if role in {"viewer", "operator"} else []
+    own = {
+        ("client", "job_runs"): ["INSERT"],
+        ("scheduler", "job_definitions"): ["SELECT", "INSERT", "UPDATE", "DELETE"],
+    }
     assert len(rights) > 15
     for table, may in rights:
-        assert may == (["INSERT"] if (role, table) == ("client", "job_runs") else reads), table
+        assert may == own.get((role, table), reads), table
+
+
+def test_plain_statements_change_schedules_of_applications_and_no_others(role_database: RoleDatabase) -> None:
+    with psycopg.connect(role_database.superuser) as conn:
+        conn.execute(
+            "insert into wakeboard.job_definitions (source, namespace, name, job_type, spec_hash)"
+            " values ('file:a', 'default', 'declared', 'ping', '')"
+        )
+    with psycopg.connect(role_database.dsn("scheduler"), autocommit=True) as conn:
+        insert = "insert into wakeboard.job_definitions (job_type, payload, schedule) values ('ping', '{\"a\": 1}', %s)"
+        conn.execute(f"{insert} returning name", ["@daily"])
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match='schedule "@never": a schedule has five fields'):
+            conn.execute(insert, ["@never"])
+        conn.execute("update wakeboard.job_definitions set schedule = '@hourly' where source = 'app'")
+        for refused in ("update wakeboard.job_definitions set priority = 1", "delete from wakeboard.job_definitions"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="default/declared belongs to file:a"):
+                conn.execute(f"{refused} where name = 'declared'".encode())
+        live = "select count(*) from wakeboard.job_definitions where source = 'app' and removed_at is null"
+        assert conn.execute(live).fetchone() == (1,)
+        conn.execute("delete from wakeboard.job_definitions where source = 'app'")
+        assert conn.execute(live).fetchone() == (0,)
+        for _ in range(2):  # also one that was removed
+            conn.execute("insert into wakeboard.job_definitions (name, job_type) values ('again', 'ping')")
+            conn.execute("delete from wakeboard.job_definitions where name = 'again'")
+    with psycopg.connect(role_database.superuser) as conn:
+        row = conn.execute(
+            "select name ~ '^schedule-[0-9]+$', schedule, payload, generation, removed_at is null"
+            "  from wakeboard.job_definitions where source = 'app' and name <> 'again'"
+        )
+        assert row.fetchall() == [(True, "@hourly", {"a": 1}, 2, False)]
 
 
 def test_an_application_may_insert_six_columns_and_read_nothing(role_database: RoleDatabase) -> None:

@@ -24,6 +24,9 @@ from wakeboard.store.schema_differences import altered_functions, former_functio
 from wakeboard.store.schema_files import (
     INSERT_COLUMNS,
     READERS,
+    SCHEDULE_COLUMNS,
+    SCHEDULE_FACTS,
+    SCHEDULE_NAMES,
     SqlFunction,
     functions_hash,
     functions_revision,
@@ -33,7 +36,7 @@ from wakeboard.store.schema_files import (
 from wakeboard.store.statements import pinned_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
 OTHER_MIGRATOR_WAIT = "5s"  # for one try
 WAIT_S = 60.0  # for transactions on the tables that a migration changes
@@ -336,7 +339,7 @@ def _revoke(name: sql.Composable) -> sql.Composed:
         " revoke all on all tables in schema wakeboard from {0};"
         " revoke insert ({1}) on wakeboard.job_runs from {0};"
         " revoke all on schema wakeboard from {0}"
-    ).format(name, sql.SQL(", ").join(map(sql.Identifier, INSERT_COLUMNS)))
+    ).format(name, _columns(INSERT_COLUMNS))
 
 
 def grants(roles: Roles) -> list[sql.Composed]:
@@ -354,11 +357,24 @@ def grants(roles: Roles) -> list[sql.Composed]:
             statements.append(sql.SQL("grant select on all tables in schema wakeboard to {}").format(who))
         if role == "client":
             statements.append(
-                sql.SQL("grant insert ({}) on wakeboard.job_runs to {}").format(
-                    sql.SQL(", ").join(map(sql.Identifier, INSERT_COLUMNS)), who
+                sql.SQL("grant insert ({}) on wakeboard.job_runs to {}").format(_columns(INSERT_COLUMNS), who)
+            )
+        if role == "scheduler":
+            statements.append(
+                sql.SQL(
+                    "grant insert ({}), update ({}), select ({}), delete on wakeboard.job_definitions to {}"
+                ).format(
+                    _columns((*SCHEDULE_NAMES, *SCHEDULE_COLUMNS)),
+                    _columns(SCHEDULE_COLUMNS),
+                    _columns((*SCHEDULE_NAMES, *SCHEDULE_FACTS)),
+                    who,
                 )
             )
     return statements
+
+
+def _columns(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
 def create_roles(roles: Roles) -> str:

@@ -15,10 +15,17 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-# What roles may do besides calling functions: the parts that read every table, and the columns of job_runs that an
-# INSERT of the part client may set.
+# What roles may do besides calling functions: the parts that read every table, the columns of job_runs that an INSERT
+# of the part client may set, and the columns of job_definitions that the part scheduler may set, or only read.
 READERS: Final = ("operator", "viewer")
 INSERT_COLUMNS: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
+SCHEDULE_NAMES: Final = ("namespace", "name")
+SCHEDULE_COLUMNS: Final = (
+    *("job_type", "payload", "queue", "priority", "schedule", "time_zone", "dst_gap", "dst_overlap", "jitter_s"),
+    *("concurrency_policy", "limit_key", "catch_up", "catch_up_limit", "starting_deadline_s", "suspend_after_dead"),
+    *("max_attempts", "backoff_strategy", "backoff_base_s", "backoff_cap_s", "timeout_s", "suspended"),
+)
+SCHEDULE_FACTS: Final = ("id", "source", "removed_at", "next_run_at", "schedule_error", "schedule", "job_type")
 
 # Each function gets it, except those of triggers: they run with the path of the statement, and name the schema of all
 # they use.

@@ -13,6 +13,7 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   owner text;
+  former bigint;                       -- a removed schedule of this name
   most integer;
   is_due boolean;
 begin
@@ -21,9 +22,15 @@ begin
       new.name := 'schedule-' || new.id;
     end if;
     perform check_schedule(new);
-    select source into owner from job_definitions
-     where namespace collate "C" = new.namespace and name collate "C" = new.name and source <> 'app' and removed_at is null;
-    if found then
+    select max(source) filter (where source <> 'app' and removed_at is null),
+           max(id) filter (where source = 'app' and removed_at is not null)
+      into owner, former
+      from job_definitions
+     where namespace collate "C" = new.namespace and name collate "C" = new.name;
+    if former is not null then               -- of a plain INSERT: `schedule` edits it
+      delete from job_definitions where id = former;
+    end if;
+    if owner is not null then
       raise exception using errcode = '22023', message = format(
         'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
     end if;

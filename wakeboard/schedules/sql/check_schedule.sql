@@ -9,8 +9,8 @@ as $$
 declare
   problem text;
 begin
-  if def.schedule !~ '^[0-5]?[0-9] ([01]?[0-9]|2[0-3]) [*] [*] ([*]|[0-6]|SUN|MON|TUE|WED|THU|FRI|SAT)'
-        '$' then
+  if def.schedule !~ '^[0-5]?[0-9] ([01]?[0-9]|2[0-3]) [*] [*] ([*]|[0-6]|SUN|MON|'
+        'TUE|WED|THU|FRI|SAT)$' then
     declare
       cron constant text collate "C" := upper(def.schedule collate "C");
       fields constant text[] := regexp_split_to_array(btrim(cron, E' \t\n'), '[ \t]+');
@@ -19,82 +19,98 @@ begin
       when char_length(def.schedule) not between 1 and 100
         then format('schedule %s: write text of 1 to 100 characters', to_json(left(def.schedule, 100)))
       when strpos(cron, 'TZ=') > 0
-        then format('schedule %s: the time zone is a separate field; write for example "0 8 * * *" an'
-        'd time_zone Europe/Lisbon', to_json(left(def.schedule, 100)))
-      when cron !~ '^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNUALLY)|[!-~]+([ \t]+['
-        '!-~]+){4})[ \t\n]*$'
-        then format('schedule %s: a schedule has five fields (minute, hour, day of the month, month, '
-        'day of the week) or is one of @hourly, @daily, @weekly, @monthly, @yearly; write'
-        ' for example "0 8 * * MON"', to_json(left(def.schedule, 100)))
-      when cardinality(fields) = 5 and fields[1] || ',' !~ '^((((\*|([0-5]?[0-9])(-([0-5]?[0-9]))?)(/(0?[1-9]|[1-5][0-9]|60))?),)+|H(\(([0-5'
-        ']?[0-9])-([0-5]?[0-9])\))?(/(0?[1-9]|[1-5][0-9]|60))?,)$'
-        then format('schedule %s: the minute is 0-59, in steps of 1-60; write for example "0", "*/15"'
-        ' or "H"', to_json(left(def.schedule, 100)))
-      when cardinality(fields) = 5 and fields[2] || ',' !~ '^((((\*|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/(0?[1-9]|1[0-9]|2[0-4]))?),'
-        ')+|H(\(([01]?[0-9]|2[0-3])-([01]?[0-9]|2[0-3])\))?(/(0?[1-9]|1[0-9]|2[0-4]))?,)$'
-        then format('schedule %s: the hour is 0-23, in steps of 1-24; write for example "8", "9-17" o'
-        'r "*/2"', to_json(left(def.schedule, 100)))
-      when cardinality(fields) = 5 and fields[3] || ',' !~ '^((((\*|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/(0?[1-9]|[12][0'
-        '-9]|3[01]))?|L),)+|H(\((0?[1-9]|[12][0-9]|3[01])-(0?[1-9]|[12][0-9]|3[01])\))?(/'
-        '(0?[1-9]|[12][0-9]|3[01]))?,)$'
-        then format('schedule %s: the day of the month is 1-31, in steps of 1-31; write for example "'
-        '1", "1,15" or "L" for the last', to_json(left(def.schedule, 100)))
-      when cardinality(fields) = 5 and fields[4] || ',' !~ '^((((\*|(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)(-(0?[1-'
-        '9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC))?)(/(0?[1-9]|1[0-2]))'
-        '?),)+|H(\((0?[1-9]|1[0-2])-(0?[1-9]|1[0-2])\))?(/(0?[1-9]|1[0-2]))?,)$'
-        then format('schedule %s: the month is 1-12 or JAN-DEC, in steps of 1-12; write for example "'
-        '1", "JAN-MAR" or "*/3"', to_json(left(def.schedule, 100)))
-      when cardinality(fields) = 5 and fields[5] || ',' !~ '^((((\*|(0?[0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(-(0?[0-7]|SUN|MON|TUE|WED|THU|FRI|'
-        'SAT))?)(/(0?[1-7]))?),)+|((([0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)#[1-5]|L[0-7]),)+|'
-        'H(\((0?[0-7])-(0?[0-7])\))?(/(0?[1-7]))?,)$'
-        then format('schedule %s: the day of the week is 0-7 or SUN-SAT, in steps of 1-7; write for e'
-        'xample "MON-FRI", "FRI#2" for the second or "L5" for the last Friday', to_json(left(def.schedule, 100)))
+        then format('schedule %s: the time zone is a separate field; write for ex'
+        'ample "0 8 * * *" and time_zone Europe/Lisbon', to_json(left(def.schedule, 100)))
+      when cron !~ '^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNU'
+        'ALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$'
+        then format('schedule %s: a schedule has five fields (minute, hour, day o'
+        'f the month, month, day of the week) or is one of @hourly, @'
+        'daily, @weekly, @monthly, @yearly; write for example "0 8 * '
+        '* MON"', to_json(left(def.schedule, 100)))
+      when cardinality(fields) = 5 and fields[1] || ',' !~ '^((((\*|([0-5]?[0-9])(-([0-5]?[0-9]))?)(/(0?[1-9]|[1-5][0-9]'
+        '|60))?),)+|H(\(([0-5]?[0-9])-([0-5]?[0-9])\))?(/(0?[1-9]|[1-'
+        '5][0-9]|60))?,)$'
+        then format('schedule %s: the minute is 0-59, in steps of 1-60; write for'
+        ' example "0", "*/15" or "H"', to_json(left(def.schedule, 100)))
+      when cardinality(fields) = 5 and fields[2] || ',' !~ '^((((\*|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/(0?[1-9'
+        ']|1[0-9]|2[0-4]))?),)+|H(\(([01]?[0-9]|2[0-3])-([01]?[0-9]|2'
+        '[0-3])\))?(/(0?[1-9]|1[0-9]|2[0-4]))?,)$'
+        then format('schedule %s: the hour is 0-23, in steps of 1-24; write for e'
+        'xample "8", "9-17" or "*/2"', to_json(left(def.schedule, 100)))
+      when cardinality(fields) = 5 and fields[3] || ',' !~ '^((((\*|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])'
+        ')?)(/(0?[1-9]|[12][0-9]|3[01]))?|L),)+|H(\((0?[1-9]|[12][0-9'
+        ']|3[01])-(0?[1-9]|[12][0-9]|3[01])\))?(/(0?[1-9]|[12][0-9]|3'
+        '[01]))?,)$'
+        then format('schedule %s: the day of the month is 1-31, in steps of 1-31;'
+        ' write for example "1", "1,15" or "L" for the last', to_json(left(def.schedule, 100)))
+      when cardinality(fields) = 5 and fields[4] || ',' !~ '^((((\*|(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|'
+        'OCT|NOV|DEC)(-(0?[1-9]|1[0-2]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AU'
+        'G|SEP|OCT|NOV|DEC))?)(/(0?[1-9]|1[0-2]))?),)+|H(\((0?[1-9]|1'
+        '[0-2])-(0?[1-9]|1[0-2])\))?(/(0?[1-9]|1[0-2]))?,)$'
+        then format('schedule %s: the month is 1-12 or JAN-DEC, in steps of 1-12;'
+        ' write for example "1", "JAN-MAR" or "*/3"', to_json(left(def.schedule, 100)))
+      when cardinality(fields) = 5 and fields[5] || ',' !~ '^((((\*|(0?[0-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(-(0?[0-7]|SUN|'
+        'MON|TUE|WED|THU|FRI|SAT))?)(/(0?[1-7]))?),)+|((([0-7]|SUN|MO'
+        'N|TUE|WED|THU|FRI|SAT)#[1-5]|L[0-7]),)+|H(\((0?[0-7])-(0?[0-'
+        '7])\))?(/(0?[1-7]))?,)$'
+        then format('schedule %s: the day of the week is 0-7 or SUN-SAT, in steps'
+        ' of 1-7; write for example "MON-FRI", "FRI#2" for the second'
+        ' or "L5" for the last Friday', to_json(left(def.schedule, 100)))
       when strpos(cron, '-') > 0
      and exists (select from regexp_matches(cron, '([0-9]{1,2})-([0-9]{1,2})', 'g') as span
                   where span[1]::integer > span[2]::integer)
-        then format('schedule %s: a range never runs backwards; instead of "22-6" write "22-23,0-6"', to_json(left(def.schedule, 100)))
+        then format('schedule %s: a range never runs backwards; instead of "22-6"'
+        ' write "22-23,0-6"', to_json(left(def.schedule, 100)))
       when strpos(cron, '-') > 0
      and exists (select from regexp_matches(cron, '([A-Z]{3})-([A-Z]{3})', 'g') as span
-                  where span[2] <> 'SUN' and strpos('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE WED THU FRI SAT', span[1])
-      > strpos('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE WED THU FRI SAT', span[2]))
-        then format('schedule %s: a range never runs backwards; instead of "FRI-MON" write "FRI-SAT,S'
-        'UN-MON"', to_json(left(def.schedule, 100)))
-      when cron ~ '^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+3[01](-3[01])?(,3[01](-3[01])?)*[ \t]+(0?2|FEB)'
-        '(,(0?2|FEB))*[ \t]+\*[ \t\n]*$'
-        then format('schedule %s: February has no day 30 or 31, so it would never run; write for exam'
-        'ple "0 0 L 2 *" for its last day', to_json(left(def.schedule, 100)))
-      when cron ~ '^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+31(-31)?(,31(-31)?)*[ \t]+(0?[2469]|11|FEB|APR|'
-        'JUN|SEP|NOV)(,(0?[2469]|11|FEB|APR|JUN|SEP|NOV))*[ \t]+\*[ \t\n]*$'
-        then format('schedule %s: none of these months has a day 31, so it would never run; write for'
-        ' example "0 0 L 4 *"', to_json(left(def.schedule, 100)))
+                  where span[2] <> 'SUN' and strpos('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE '
+        'WED THU FRI SAT', span[1])
+      > strpos('JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE '
+        'WED THU FRI SAT', span[2]))
+        then format('schedule %s: a range never runs backwards; instead of "FRI-M'
+        'ON" write "FRI-SAT,SUN-MON"', to_json(left(def.schedule, 100)))
+      when cron ~ '^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+3[01](-3[01])?(,3[01](-3[01'
+        '])?)*[ \t]+(0?2|FEB)(,(0?2|FEB))*[ \t]+\*[ \t\n]*$'
+        then format('schedule %s: February has no day 30 or 31, so it would never'
+        ' run; write for example "0 0 L 2 *" for its last day', to_json(left(def.schedule, 100)))
+      when cron ~ '^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+31(-31)?(,31(-31)?)*[ \t]+('
+        '0?[2469]|11|FEB|APR|JUN|SEP|NOV)(,(0?[2469]|11|FEB|APR|JUN|S'
+        'EP|NOV))*[ \t]+\*[ \t\n]*$'
+        then format('schedule %s: none of these months has a day 31, so it would '
+        'never run; write for example "0 0 L 4 *"', to_json(left(def.schedule, 100)))
       end;
     end;
   end if;
   if problem is null then
     problem := case
       when def.namespace !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' or char_length(def.namespace) > 63
-        then format('namespace is %s; write lower-case letters, digits and inner hyphens, at most 63,'
-        ' for example "billing"', to_json(left(def.namespace, 60)))
-      when def.name !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$' or char_length(def.name) > 63
-        then format('name is %s; write lower-case letters, digits and inner hyphens and dots, at most'
-        ' 63, for example "weekly-report"', to_json(left(def.name, 60)))
+        then format('namespace is %s; write lower-case letters, digits and inner '
+        'hyphens, at most 63, for example "billing"', to_json(left(def.namespace, 60)))
+      when def.name !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9]'
+        ')?)*$' or char_length(def.name) > 63
+        then format('name is %s; write lower-case letters, digits and inner hyphe'
+        'ns and dots, at most 63, for example "weekly-report"', to_json(left(def.name, 60)))
       when def.concurrency_policy not in ('Allow', 'Forbid', 'Replace', 'Queue')
-        then format('concurrency_policy is %s; write Allow, Forbid, Replace or Queue', to_json(left(def.concurrency_policy, 60)))
+        then format('concurrency_policy is %s; write Allow, Forbid, Replace or Qu'
+        'eue', to_json(left(def.concurrency_policy, 60)))
       when def.catch_up not in ('Skip', 'Latest', 'All')
         then format('catch_up is %s; write Skip, Latest or All', to_json(left(def.catch_up, 60)))
       when def.catch_up_limit not between 1 and 10000
-        then format('catch_up_limit is %s; write a whole number from 1 to 10000, for example 100', def.catch_up_limit)
+        then format('catch_up_limit is %s; write a whole number from 1 to 10000, '
+        'for example 100', def.catch_up_limit)
       when def.starting_deadline_s not between 1 and 31536000
-        then format('starting_deadline_s is %s; write a whole number from 1 to 31536000, for example '
-        '3600', def.starting_deadline_s)
+        then format('starting_deadline_s is %s; write a whole number from 1 to 31'
+        '536000, for example 3600', def.starting_deadline_s)
       when def.jitter_s not between 0 and 86400
-        then format('jitter_s is %s; write a whole number from 0 to 86400, for example 0', def.jitter_s)
+        then format('jitter_s is %s; write a whole number from 0 to 86400, for ex'
+        'ample 0', def.jitter_s)
       when def.dst_gap not in ('Skip', 'RunAfter')
         then format('dst_gap is %s; write Skip or RunAfter', to_json(left(def.dst_gap, 60)))
       when def.dst_overlap not in ('First', 'Both')
         then format('dst_overlap is %s; write First or Both', to_json(left(def.dst_overlap, 60)))
       when def.suspend_after_dead not between 1 and 100
-        then format('suspend_after_dead is %s; write a whole number from 1 to 100, for example 3', def.suspend_after_dead)
+        then format('suspend_after_dead is %s; write a whole number from 1 to 100'
+        ', for example 3', def.suspend_after_dead)
       when def.time_zone <> 'Etc/UTC' and (def.time_zone ~ '\s' or strpos(
     ' Africa/Abidjan Africa/Accra Africa/Addis_Ababa Africa/Algiers Africa/Asmara Africa/Asmera Africa/Bamako Africa/Bangui Africa/Banjul '
     'Africa/Bissau Africa/Blantyre Africa/Brazzaville Africa/Bujumbura Africa/Cairo Africa/Casablanca Africa/Ceuta Africa/Conakry '
@@ -170,16 +186,18 @@ begin
     'Pacific/Wallis Pacific/Yap Poland Portugal ROC ROK Singapore Turkey UCT US/Alaska US/Aleutian US/Arizona US/Central US/East-Indiana '
     'US/Eastern US/Hawaii US/Indiana-Starke US/Michigan US/Mountain US/Pacific US/Samoa UTC Universal W-SU WET Zulu ',
     ' ' || def.time_zone || ' ') = 0)
-        then format('time_zone %s: this is not a known time zone; write for example Europe/Lisbon', to_json(left(def.time_zone, 100)))
+        then format('time_zone %s: this is not a known time zone; write for examp'
+        'le Europe/Lisbon', to_json(left(def.time_zone, 100)))
       when def.jitter_s >= def.starting_deadline_s
-        then 'jitter_s must be below starting_deadline_s, or runs would be skipped before they'
-        ' may start; write for example jitter_s: 0'
+        then 'jitter_s must be below starting_deadline_s, or runs would be'
+        ' skipped before they may start; write for example jitter_s: '
+        '0'
       when def.suspend_after_dead is not null and def.schedule is null
-        then 'suspend_after_dead stops the ticks of schedule or after, which are absent; write'
-        ' one of them, or leave it out'
+        then 'suspend_after_dead stops the ticks of schedule or after, whi'
+        'ch are absent; write one of them, or leave it out'
       when starts_with(def.job_type, 'wakeboard.')
-        then format('job_type is %s; names that begin with wakeboard. are of the product, write anoth'
-        'er one', to_json(def.job_type))
+        then format('job_type is %s; names that begin with wakeboard. are of the '
+        'product, write another one', to_json(def.job_type))
     end;
   end if;
   if problem is not null then

@@ -1,0 +1,29 @@
+-- internal (trigger of job_definitions)
+-- Before a plain UPDATE or DELETE of a schedule: refuses it for one that a cluster or a folder declares, unless the owner acts, as the SQL
+-- functions do. A DELETE of a schedule of an application is an `unschedule`: its row stays for the history until `delete_expired`, so that
+-- Postgres counts 0 deleted rows. It runs with the rights and the search_path of the statement, so each name has its schema.
+
+create or replace function wakeboard.schedule_guarded()
+returns trigger language plpgsql
+as $$
+begin
+  if old.source operator(pg_catalog.=) 'app' then
+    if tg_op operator(pg_catalog.=) 'UPDATE' then
+      return new;
+    end if;
+    perform wakeboard.unschedule(pg_catalog.concat(old.namespace, '/', old.name));
+    return null;
+  end if;
+  if not pg_catalog.pg_has_role(
+       (select relowner from pg_catalog.pg_class where pg_class.oid operator(pg_catalog.=) tg_relid), 'usage') then
+    raise exception using errcode = '42501', message = pg_catalog.format(
+      'the schedule %s/%s belongs to %s; change it there', old.namespace, old.name, old.source);
+  end if;
+  return case tg_op when 'DELETE' then old else new end;
+end
+$$;
+create or replace trigger job_definitions_guarded before delete or update of
+    job_type, payload, queue, priority, schedule, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up,
+    catch_up_limit, starting_deadline_s, suspend_after_dead, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s,
+    suspended on wakeboard.job_definitions
+  for each row when (old.removed_at is null) execute function wakeboard.schedule_guarded();
