@@ -118,6 +118,25 @@ async def test_the_page_and_the_command_name_the_worker_of_a_finished_run(worker
     ]
 
 
+async def test_an_attempt_shows_the_steps_whose_results_it_reused(worker: SqlClient, board: str):
+    run_id = worker.enqueue()
+    first = worker.claims(run_id)
+    worker.step(first, "charge")
+    worker.step(first, "charge", {"amount": 5})
+    worker.step(first, "charge")
+    worker.fail(first)
+    worker.make_due(run_id)
+    second = worker.claims(run_id)
+    assert worker.step(second, "charge") == worker.step(second, "charge") == (True, {"amount": 5})
+
+    history = await history_of(worker, run_id)
+    attempts = [event for event in timeline(history) if event.kind.startswith("attempt")]
+
+    assert [[step.name for step in event.steps] for event in attempts] == [["charge"], []]
+    assert [[step.name for step in event.reused] for event in attempts] == [[], ["charge"]]
+    assert "reused: an earlier attempt completed it" in page_of(board, f"/runs/{run_id}")
+
+
 async def test_the_timeline_tells_attempts_steps_effects_and_actions_in_order(worker: SqlClient):
     run_id = retried_run(worker)
     worker.sql("select * from replay(%s::bigint[], null, 'the file was wrong', 'bob', 'cli')", [run_id])

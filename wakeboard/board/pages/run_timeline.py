@@ -41,7 +41,7 @@ class Event:
 
     `kind`: created, waiting, attempt with its outcome, parts, action, cancel, or the status that ended the run. It
     chooses the colour of the mark. `until`: the end of an attempt; None: it has no duration, or it runs. `steps`,
-    `effects`: of the attempt.
+    `effects`: of the attempt. `reused`: the steps of earlier attempts whose stored results it took.
     `other_run`: the run that this one was made from, or that was made from it.
     """
 
@@ -54,6 +54,7 @@ class Event:
     stack: str = ""
     key: str = ""
     steps: list[StepRow] = field(default_factory=list["StepRow"])
+    reused: list[StepRow] = field(default_factory=list["StepRow"])
     effects: list[EffectPart] = field(default_factory=list["EffectPart"])
     other_run: int | None = None
 
@@ -167,6 +168,7 @@ def _attempts(history: RunHistory) -> Iterator[Event]:
             note=f"on {run.worker}" if run.worker else "",
             key=str(run.lease_epoch),
             steps=[step for step in run.steps if step.lease_epoch == run.lease_epoch],
+            reused=[step for step in run.steps if run.lease_epoch in step.reused_epochs],
             effects=list(_parts(run, run.lease_epoch)),
         )
 
@@ -182,6 +184,7 @@ def _attempt(history: RunHistory, title: str, outcome: str, attempt: AttemptRow,
         stack=attempt.stack or "",
         key=str(attempt.lease_epoch),
         steps=[step for step in history.run.steps if step.lease_epoch == attempt.lease_epoch],
+        reused=[step for step in history.run.steps if attempt.lease_epoch in step.reused_epochs],
         effects=list(_parts(history.run, attempt.lease_epoch)),
     )
 

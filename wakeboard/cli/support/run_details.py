@@ -183,7 +183,7 @@ def _steps(steps: Sequence[StepRow], width: int) -> Iterator[Text]:
     rows = [
         [
             one_line(step.name),
-            styled(step.state),
+            styled(step.state, ", reused" if step.reused_epochs else ""),
             lasted(step.finished_at - step.started_at) if step.finished_at else "-",
             "" if step.result is None else one_line(mask_json(step.result).text),
         ]

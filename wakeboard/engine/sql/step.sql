@@ -32,7 +32,11 @@ begin
          started_at  = case when past.finished_at is null and excluded.finished_at is null then excluded.started_at
            else past.started_at end,
          finished_at = coalesce(past.finished_at, excluded.finished_at),
-         result      = case when past.finished_at is null then excluded.result else past.result end
+         result      = case when past.finished_at is null then excluded.result else past.result end,
+         reused_epochs = case
+           when past.finished_at is null or step.result is not null or step.epoch = any (past.lease_epoch || past.reused_epochs)
+           then past.reused_epochs
+           else (past.reused_epochs || step.epoch::bigint)[greatest(1, cardinality(past.reused_epochs) - 98):] end
   returning past.finished_at is not null, past.result;
 end
 $$;

@@ -66,6 +66,7 @@ class AttemptRow:
 class StepRow:
     """A named part of the run. `lease_epoch`: of the attempt that wrote it last. `finished_at` None: not finished.
 
+    `reused_epochs`: the lease epochs of later attempts that took its stored result.
     `state`: done, started (by the running attempt), or how the attempt ended that started it and did not finish it.
     `result`: JSON text, perhaps only its beginning; `length`: the number of characters of the whole text.
     """
@@ -73,6 +74,7 @@ class StepRow:
     name: str
     state: str
     lease_epoch: int
+    reused_epochs: list[int]
     started_at: datetime
     finished_at: datetime | None
     result: str | None
@@ -147,7 +149,7 @@ select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, 
 """
 # A handler that succeeds although a step has raised leaves that step without an attempt that failed.
 _STEPS: LiteralString = """
-select name, lease_epoch, started_at, finished_at, left(result::text, %(step_result)s) as result,
+select name, lease_epoch, reused_epochs, started_at, finished_at, left(result::text, %(step_result)s) as result,
        length(result::text) as length,
        case when finished_at is not null then 'done'
             when lease_epoch = %(epoch)s and %(running)s then 'started'
