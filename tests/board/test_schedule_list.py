@@ -9,8 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import psycopg
 import pytest
 
+import wakeboard
 from tests.board.schedules import get, schedules_in, serving_team
 
 if TYPE_CHECKING:
@@ -253,3 +255,12 @@ async def test_every_page_about_schedules_fits_a_phone(database: str, board: str
     for path in ("/schedules", f"/schedules/{number}", "/calendar?zone=UTC", "/calendar?view=week&zone=UTC"):
         await page.goto(board + path)
         assert await page.evaluate("document.documentElement.scrollWidth") == 360, path
+
+
+def test_a_schedule_from_code_is_shown_before_the_scheduler_has_seen_it(database: str, board: str):
+    with psycopg.connect(database) as conn:
+        made = wakeboard.schedule(conn, "team/report", "ping", cron="0 8 * * MON")
+    for path in ("/schedules", f"/schedules/{made.id}"):
+        page = get(board, path)
+        assert "on Monday at 08:00" in page.text, path
+        assert "only on demand" not in page.text, path

@@ -58,6 +58,16 @@ def parse_cron(expression: str, *, name: str) -> CronFields:
     )  # without H the result does not depend on the name
 
 
+def compiled_text(cron_fields: str | None, expression: str | None, name: str) -> str | None:
+    """The compiled text of a stored schedule, also before the scheduler has stored it; None if it has no ticks."""
+    if cron_fields or not expression:
+        return cron_fields
+    try:
+        return parse_cron(expression, name=name).to_text()
+    except InvalidSchedule:
+        return None
+
+
 @lru_cache(maxsize=4096)
 def _parse(expression: str, name: str) -> CronFields:
     try:

@@ -7,13 +7,14 @@ schedule, and one finished run. Lists are read by key, and no sort uses OFFSET.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
 from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE
 from wakeboard.store.statements import read
+from wakeboard.ticks.cron_parser import compiled_text
 from wakeboard.views.queries.listings import PAUSED_BY
 from wakeboard.views.queries.schedule_selection import (
     ScheduleFilter,
@@ -371,7 +372,12 @@ async def list_schedules(
         "count": count + 1,
     }
     found = await read(conn, class_row(ListedSchedule), _QUERIES[sort, wanted.health is not None], values)
-    shown = found[:count]
+    shown = [
+        replace(row, cron_fields=compiled_text(None, row.schedule, f"{row.namespace}/{row.name}"), next_run_at=None)
+        if row.schedule and not row.cron_fields  # the scheduler has not seen it yet
+        else row
+        for row in found[:count]
+    ]
     following = selection.stopped_at
     if len(found) > count:
         last = shown[-1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from psycopg.rows import class_row, dict_row
 
 from wakeboard.store.statements import read
+from wakeboard.ticks.cron_parser import compiled_text
 from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS
 from wakeboard.views.rules.run_rows import RunRow
 
@@ -105,7 +106,7 @@ async def schedule_row(
 ) -> dict[str, Any] | None:
     """The columns of a schedule, a removed one too. None: there is none in these namespaces (None: all)."""
     found = await read(conn, dict_row, _BY_ID, {"id": definition_id, "namespaces": _visible(namespaces)})
-    return found[0] if found else None
+    return _compiled(found[0]) if found else None
 
 
 async def schedules_named(
@@ -113,7 +114,15 @@ async def schedules_named(
 ) -> list[dict[str, Any]]:
     """The schedules with this name, of all sources; removed ones come last."""
     values = {"namespace": namespace, "name": name, "namespaces": _visible(namespaces)}
-    return await read(conn, dict_row, _BY_NAME, values)
+    return [_compiled(row) for row in await read(conn, dict_row, _BY_NAME, values)]
+
+
+def _compiled(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a schedule whose expression the scheduler has not compiled yet, as it will be; others unchanged."""
+    if row["cron_fields"] or not row["schedule"]:
+        return row
+    fields = compiled_text(None, row["schedule"], f"{row['namespace']}/{row['name']}")
+    return row | {"cron_fields": fields, "next_run_at": None}
 
 
 async def live_runs(conn: psycopg.AsyncConnection[Any], definition_id: int, count: int) -> list[RunRow]:
