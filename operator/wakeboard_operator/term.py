@@ -22,6 +22,7 @@ from wakeboard.alerts.rules.alert_rules import NO_RULES
 from wakeboard.declared.reloaded_file import ReloadedFile
 from wakeboard.engine.retention import Retention
 from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
+from wakeboard.health.conditions import problems
 from wakeboard.health.queries.facts import read_measured
 from wakeboard.kube.client import ApiError
 from wakeboard.limits.file import load_limit_file
@@ -56,7 +57,6 @@ STATUS_INTERVAL_S: Final = 0.5
 METRICS_INTERVAL_S: Final = 15.0
 WAKE_CLEANUP_INTERVAL_S: Final = 30.0
 RETRY_S: Final = 1.0
-NOT_SEEN: Final = "No worker has been seen for three minutes: nothing runs. Is the wake CronJob suspended or failing?"
 SILENT_OWNER: Final = (
     "schedules of another database that do not run because its operator does not answer: %d. If that database is gone,"
     " take them over: helm upgrade with --set operator.adoptForeignSchedules=true"
@@ -198,16 +198,17 @@ async def _collect_metrics(conn: AsyncConnection, cluster: Cluster, reconciler: 
         was_no_worker = no_worker
         no_worker = bool(len(reconciler.cache)) and no_worker_seen(health.maintenance.last_worker, started_at, now)
         if no_worker and not was_no_worker:
-            await _report_no_worker(cluster, now)
+            (text,) = (f"{each.text} {each.hint}" for each in problems(health) if each.check == "workers")
+            await _report_no_worker(cluster, text, now)
         await asyncio.sleep(METRICS_INTERVAL_S)
 
 
-async def _report_no_worker(cluster: Cluster, at: datetime) -> None:
-    log.warning("%s", NOT_SEEN)
+async def _report_no_worker(cluster: Cluster, text: str, at: datetime) -> None:
+    log.warning("%s", text)
     pod, namespace = os.environ.get("POD_NAME"), os.environ.get("POD_NAMESPACE")
     if pod and namespace:
         with suppress(ApiError):
-            await cluster.post_pod_event(namespace, pod, "NoWorker", NOT_SEEN, at)
+            await cluster.post_pod_event(namespace, pod, "NoWorker", text, at)
 
 
 def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: datetime) -> bool:

@@ -10,7 +10,7 @@ from wakeboard.health.conditions import CONDITIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wakeboard.health.problems import Condition, Problem, Severity
+    from wakeboard.health.problems import Condition, Severity
     from wakeboard.health.queries.facts import Health
 
 Level = Literal["ok", "warn", "fail"]
@@ -34,7 +34,8 @@ def findings(health: Health) -> Iterator[Finding]:
         checks.setdefault(condition.check, []).append(condition)
     for check, conditions in checks.items():
         found = [problem for condition in conditions for problem in condition.problems(health)]
-        yield from map(_finding, found)
+        for each in found:
+            yield Finding(level=LEVELS[each.severity], check=check, message=each.text, hint=each.hint)
         if not found and (message := next(_right(conditions, health))):
             yield Finding(level="ok", check=check, message=message)
 
@@ -42,8 +43,3 @@ def findings(health: Health) -> Iterator[Finding]:
 def _right(conditions: list[Condition], health: Health) -> Iterator[str]:
     yield from (condition.right(health) for condition in conditions if condition.right)
     yield f"No {' or '.join(condition.name for condition in conditions)}."
-
-
-def _finding(problem: Problem) -> Finding:
-    hint = f"{problem.remedy} `{problem.command}`" if problem.command else problem.remedy
-    return Finding(level=LEVELS[problem.severity], check=problem.check, message=problem.text, hint=hint)

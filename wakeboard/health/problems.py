@@ -44,6 +44,11 @@ class Problem:
     check: str = ""
 
     @property
+    def hint(self) -> str:
+        """What to do, and what to type."""
+        return f"{self.remedy} `{self.command}`" if self.command else self.remedy
+
+    @property
     def colour(self) -> Severity | None:
         """The severity whose colour it has: dead runs have one colour on all pages."""
         return "bad" if self.check == "dead runs" and self.severity == "warn" else self.severity
