@@ -33,7 +33,14 @@ WELL: Final = Health(
     differences=Differences(restorable=[], others=[], rights={}),
 )
 DUE: Final = DueRuns(
-    queue="gpu", job_type="train", runs=2, oldest=AGO, longest_timeout_s=600, known=True, served=True, paused=False
+    queue="gpu",
+    job_type="train",
+    runs=2,
+    oldest=AGO,
+    longest_timeout_s=600,
+    type_served=True,
+    queue_served=True,
+    paused=False,
 )
 DEAD: Final = DeadGroup(job_type="mail", error_type="Timeout", runs=3, newest=AGO, example_id=7, example_error="slow")
 LIMIT: Final = LimitRow(key="api", max_running=2, is_explicit=True, running=2, waiting=4)
@@ -166,13 +173,13 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ),
     (
         "queues without a worker",
-        due(served=False, known=False),
+        due(queue_served=False, type_served=False),
         "bad",
         "No worker has served the queue gpu in the last 10 minutes. Waiting: 2 runs of train in queue gpu; the",
     ),
     (
         "queues without a worker",
-        due(served=False, oldest=NOW - 2 * MINUTE),
+        due(queue_served=False, oldest=NOW - 2 * MINUTE),
         "warn",
         "No worker has served the queue gpu",
     ),
@@ -184,7 +191,7 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ),
     (
         "job types without a handler",
-        due(known=False, meant="trains"),
+        due(type_served=False, meant="trains"),
         "bad",
         "No worker of the queue gpu has had a handler for train in the last 10 minutes. Did you mean trains?",
     ),
@@ -258,7 +265,7 @@ def test_each_condition_has_a_case_and_watches_what_exists():
     [
         WELL,
         due(paused=True),
-        due(known=False, oldest=NOW),
+        due(type_served=False, oldest=NOW),
         due(oldest=NOW - MINUTE),
         changed("runs", expired=2, oldest_expiry=NOW - MINUTE),
         replace(WELL, limits=[replace(LIMIT, running=1)]),
@@ -317,7 +324,11 @@ def test_of_many_problems_of_one_condition_five_are_shown():
 
 def test_without_a_worker_all_due_runs_are_one_problem():
     gone = changed("maintenance", last_worker=AGO)
-    waiting = [replace(DUE, served=False), replace(DUE, job_type="judge", runs=3, more=True), replace(DUE, paused=True)]
+    waiting = [
+        replace(DUE, queue_served=False),
+        replace(DUE, job_type="judge", runs=3, more=True),
+        replace(DUE, paused=True),
+    ]
 
     assert [problem.text for problem in problems(replace(gone, due=waiting))] == [
         "No worker is running. The last one was seen 10 min ago.",

@@ -295,7 +295,9 @@ def _waiting(health: Health, is_meant: Callable[[DueRuns], bool]) -> Iterator[Pr
     for due in health.due:
         if due.paused or _is_without_worker(health) or not is_meant(due):
             continue
-        fact = unserved_fact(due.queue, due.job_type, queue_served=due.served, type_served=due.known, meant=due.meant)
+        fact = unserved_fact(
+            due.queue, due.job_type, queue_served=due.queue_served, type_served=due.type_served, meant=due.meant
+        )
         runs = f"{due.runs_text} of {one_line(due.job_type)} in queue {one_line(due.queue)}"
         text = f"Waiting: {runs}; the oldest was due {relative(due.oldest, health.now)}."
         if due.longest_timeout_s > health.local.max_timeout_s:
@@ -314,7 +316,7 @@ def _runs(waiting: Sequence[DueRuns], noun: str) -> str:
 def queues_without_a_worker(health: Health) -> Iterator[Problem]:
     """Add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule."""
     if not _is_without_worker(health):
-        yield from _waiting(health, lambda due: not due.served)
+        yield from _waiting(health, lambda due: not due.queue_served)
         for queue in sorted({*health.definitions.unserved} - {due.queue for due in health.due}):
             text = f"No worker has served the queue {one_line(queue)} in the last 10 minutes, and schedules use it."
             yield Problem(text, path="/schedules", parameters={"queue": queue})
@@ -327,7 +329,7 @@ def queues_without_a_worker(health: Health) -> Iterator[Problem]:
 @Condition("job types", "warn", after=MINUTE, bad_after=10 * MINUTE)
 def job_types_without_a_handler(health: Health) -> Iterator[Problem]:
     """Deploy the handler (WAKEBOARD_HANDLERS), or run `wakeboard cancel --all-queued --type TYPE`."""
-    return _waiting(health, lambda due: due.served and not due.known)
+    return _waiting(health, lambda due: due.queue_served and not due.type_served)
 
 
 def _oldest_due_s(health: Health) -> dict[str, float]:
@@ -351,7 +353,7 @@ OLDEST_DUE: Final = Metric(
 )
 def runs_that_wait_for_too_long(health: Health) -> Iterator[Problem]:
     """Add workers, or raise their concurrency or the `wakeboard limit`."""
-    return _waiting(health, lambda due: due.known)
+    return _waiting(health, lambda due: due.type_served)
 
 
 # Expired leases are reaped at least once a minute.

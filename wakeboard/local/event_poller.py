@@ -71,7 +71,7 @@ class EventPoller:
         self._polled_at = now
         self._printed = {key: at for key, at in self._printed.items() if at > now - 2 * OVERLAP}
         due = await read_due(events.conn, MAX_DUE)
-        unserved = self._lasting([each for each in due if not each.known], now)
+        unserved = self._lasting([each for each in due if not each.type_served], now)
         self._problems.update("waiting runs", [_unserved_problem(each) for each in unserved])
 
     async def counts(self) -> dict[str, int]:

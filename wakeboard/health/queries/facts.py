@@ -18,7 +18,7 @@ from wakeboard.store.connection import connect
 from wakeboard.store.statements import execute, read, translating
 from wakeboard.text.humanize import counted_at_least
 from wakeboard.views.queries.job_types import meant_job_types
-from wakeboard.views.queries.listings import DUE_SINCE, LIVE_QUEUES, SCHEDULE_QUEUES, Listings
+from wakeboard.views.queries.listings import DUE_SINCE, LAST_WORKER, LIVE_QUEUES, SCHEDULE_QUEUES, SERVED, Listings
 from wakeboard.views.queries.overview import OverviewQueries
 from wakeboard.views.queries.schedule_selection import schedules_from
 from wakeboard.views.rules.thresholds import NO_WORKER_AFTER, OVERDUE_AFTER
@@ -111,8 +111,9 @@ class LiveRuns:
 class DueRuns:
     """Free runs of one type that are due in one queue: how many, and since when the oldest.
 
-    `more`: there may be more, because the read of the queue stopped at its bound. `known`: a worker of that queue has
-    known the type in the last 10 minutes; `served`: a worker served the queue; `meant`: a similar type that they know.
+    `more`: there may be more, because the read of the queue stopped at its bound. `type_served`: a worker of the
+    queue has known the type in the last 10 minutes; `queue_served`: one has served the queue; `meant`: a similar type
+    that they know.
     """
 
     queue: str
@@ -120,8 +121,8 @@ class DueRuns:
     runs: int
     oldest: datetime
     longest_timeout_s: int
-    known: bool
-    served: bool
+    type_served: bool
+    queue_served: bool
     paused: bool
     more: bool = False
     meant: str | None = None
@@ -282,12 +283,7 @@ _DUE: LiteralString = f"""
 )
 select scanned.queue, scanned.job_type, count(*) as runs, min(scanned.due_since) as oldest,
        max(scanned.timeout_s) as longest_timeout_s, bool_or(scanned.more) as more,
-       exists (select from wakeboard.worker_types as known
-                where known.queue = scanned.queue and known.job_type = scanned.job_type
-                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as known,
-       exists (select from wakeboard.worker_types as known
-                where known.queue = scanned.queue
-                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as served,
+       {SERVED.replace("{of}", "scanned")},
        exists (select from wakeboard.pauses where scope in ('all', 'queue:' || scanned.queue)) as paused
   from scanned
  group by scanned.queue, scanned.job_type
@@ -351,9 +347,8 @@ select id, namespace, name, schedule_error as reason
  limit %(most)s
 """
 
-_MAINTENANCE: LiteralString = """
-select greatest((select max(last_seen) from wakeboard.workers),
-                (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
+_MAINTENANCE: LiteralString = f"""
+select {LAST_WORKER},
        (select count(*) from wakeboard.workers
          where last_seen > statement_timestamp() - %(no_worker)s::interval) as workers,
        (select created_at from wakeboard.installation) as installed_at,
@@ -363,7 +358,7 @@ select greatest((select max(last_seen) from wakeboard.workers),
        (select min(changed_at) from wakeboard.definition_changes) as oldest_change,
        array(select source || ': ' || problem from wakeboard.leadership
               where problem <> '' and expires_at > statement_timestamp() order by 1) as operator_problems,
-       (select coalesce(jsonb_object_agg(cause, attempts), '{}')
+       (select coalesce(jsonb_object_agg(cause, attempts), '{{}}')
           from (select cause, count(*) as attempts
                   from (select cause from wakeboard.job_attempts
                          where ended_at > statement_timestamp() - interval '24 hours'
@@ -428,7 +423,7 @@ async def read_live_runs(conn: psycopg.AsyncConnection[Any]) -> LiveRuns:
 async def read_due(conn: psycopg.AsyncConnection[Any], scan_limit: int = SCAN_LIMIT) -> list[DueRuns]:
     """Due runs by queue and job type, the oldest first; of each queue and priority the first `scan_limit`."""
     found = await read(conn, class_row(DueRuns), _DUE, {"scan_limit": scan_limit})
-    meant = await meant_job_types(conn, {(due.queue, due.job_type) for due in found if not due.known})
+    meant = await meant_job_types(conn, {(due.queue, due.job_type) for due in found if not due.type_served})
     return [replace(due, meant=meant.get((due.queue, due.job_type))) for due in found]
 
 

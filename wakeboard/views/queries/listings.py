@@ -196,6 +196,19 @@ select split_part(pause.scope, ':', 1) as kind,
 # has waited since its time. tests/store/test_sql_texts.py keeps this text equal in all queries and functions.
 DUE_SINCE: LiteralString = "case when trigger = 'tick' then run_at else greatest(run_at, created_at) end"
 
+# Whether a worker of the queue has known the job type, and whether one has served the queue, in the last 10 minutes.
+SERVED: LiteralString = """
+       exists (select from wakeboard.worker_types as known
+                where known.queue = {of}.queue and known.job_type = {of}.job_type
+                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as type_served,
+       exists (select from wakeboard.worker_types as known
+                where known.queue = {of}.queue
+                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as queue_served"""
+# When a worker was last seen, also one that has stopped.
+LAST_WORKER: LiteralString = """
+       greatest((select max(last_seen) from wakeboard.workers),
+                (select max(last_known_at) from wakeboard.worker_types)) as last_worker"""
+
 # The queues of live runs without a limit key: one index descent for each queue, however many runs it has. It begins at
 # the last runs of a queue, because the index has entries of many deleted runs at the first ones.
 LIVE_QUEUES: LiteralString = """

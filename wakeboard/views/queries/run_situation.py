@@ -15,7 +15,7 @@ from wakeboard.limits.queries import NEXT_START_S
 from wakeboard.store.statements import read
 from wakeboard.text.facts import IDS_SHOWN
 from wakeboard.views.queries.job_types import meant_job_types
-from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.listings import SERVED, Listings
 from wakeboard.views.queries.run_details import read_stored_run
 from wakeboard.views.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunsAhead, RunSituation
 
@@ -90,12 +90,7 @@ _EARLIER: LiteralString = f"""{_COUNTS}
             order by other.run_at, other.id limit %(most)s) as before
 """
 OTHERS: LiteralString = f"""
-select exists (select from wakeboard.worker_types
-                where queue = run.queue and job_type = run.job_type
-                  and last_known_at > statement_timestamp() - interval '10 minutes') as type_served,
-       exists (select from wakeboard.worker_types
-                where queue = run.queue and last_known_at > statement_timestamp() - interval '10 minutes')
-         as queue_served,
+select {SERVED.replace("{of}", "run")},
        case when run.run_at > statement_timestamp() or run.crash_count >= 2 then array[0::bigint, 0]
             when run.limit_key is null then ({_HIGHER.replace("{free}", _FREE)})
             else ({_HIGHER.replace("{free}", _FREE_OF_KEY)}) end as higher,

@@ -14,6 +14,7 @@ from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE, read_paren
 from wakeboard.store.statements import read
 from wakeboard.text.facts import IDS_SHOWN
 from wakeboard.views.queries.job_types import meant_job_types
+from wakeboard.views.queries.listings import LAST_WORKER, SERVED
 from wakeboard.views.queries.run_situation import read_pauses
 from wakeboard.views.rules.schedule_explanation import ScheduleSituation, SkippedTicks
 
@@ -31,14 +32,7 @@ select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, de
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
        def.removed_at, def.schedule_error, def.next_run_at, removal.count as removal_count,
        removal.requested_at as removal_at,
-       exists (select from wakeboard.worker_types
-                where queue = def.queue and job_type = def.job_type
-                  and last_known_at > statement_timestamp() - interval '10 minutes') as type_served,
-       exists (select from wakeboard.worker_types
-                where queue = def.queue and last_known_at > statement_timestamp() - interval '10 minutes')
-         as queue_served,
-       greatest((select max(last_seen) from wakeboard.workers),
-                (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
+       {SERVED.replace("{of}", "def")}, {LAST_WORKER},
        exists (select from wakeboard.leadership where expires_at > statement_timestamp()) as operator_leads,
        (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_maintenance
   from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
