@@ -19,7 +19,7 @@ from wakeboard.errors import (
     SchemaMismatch,
     WakeboardError,
 )
-from wakeboard.store.database_errors import translated
+from wakeboard.store.database_errors import ErrorReport, translated, translated_report
 from wakeboard.store.schema_files import sql_functions
 
 if TYPE_CHECKING:
@@ -35,21 +35,9 @@ def error_with(
     return translated(made)
 
 
-class _InAFunction(psycopg.errors.UndefinedColumn):
-    """An error with a context, which only a server can set."""
-
-    def __init__(self, context: str) -> None:
-        super().__init__("no such column")
-        self.context, self.message_primary = context, "no such column"
-
-    @property
-    def diag(self) -> Any:
-        return self
-
-
 def error_in(context: str) -> type[WakeboardError]:
     """What becomes of an error with this context."""
-    return type(translated(_InAFunction(context)))
+    return type(translated_report(ErrorReport("42703", "no such column", context)))
 
 
 @pytest.mark.parametrize(

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import psycopg
 from psycopg import sql
-from psycopg.pq import TransactionStatus
-from psycopg.rows import scalar_row, tuple_row
+from psycopg.rows import scalar_row
 
 from wakeboard.errors import Refused, SchemaMismatch
+from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.connection import connect, describe_connection
 from wakeboard.store.statements import checked_call, pinned_transaction, read, translating
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Generator
+    from collections.abc import Generator
     from uuid import UUID
 
 _NO_TABLE: Final = (
     "run.once: this database has no effects table. For an application's database, run `wakeboard effects install`;"
     " for wakeboard's own, run `wakeboard migrate`."
 )
-_ONCE: Final = checked_call("select wakeboard.once(%s, %s, %s, %s, %s)")
+_ONCE: Final = checked_call("select wakeboard.once(%s, %s, %s::pg_catalog.uuid, %s, %s)")
 
 
 class Lease(NamedTuple):
@@ -40,44 +39,20 @@ class Lease(NamedTuple):
 
 
 @contextmanager
-def _translating() -> Generator[None]:
-    with translating():
-        try:
-            yield
-        except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as error:
-            if error.diag.context:  # of what a trigger of the application calls
-                raise
-            raise SchemaMismatch(_NO_TABLE) from error
+def _naming_table() -> Generator[None]:
+    try:
+        yield
+    except SchemaMismatch as error:
+        raise SchemaMismatch(_NO_TABLE) from error.__cause__
 
 
-@overload
-def once(conn: psycopg.Connection[Any], lease: Lease, key: str) -> bool: ...
-@overload
-def once(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str) -> Awaitable[bool]: ...
-def once(
-    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], lease: Lease, key: str
-) -> bool | Awaitable[bool]:
-    """True: the caller's transaction has the effect. False: an earlier transaction had it.
+def once(conn: Any, lease: Lease, key: str) -> Any:
+    """True: the caller's transaction has the effect. False: an earlier one had it. Awaitable if `conn` is async.
 
-    Raises LeaseLost (roll back), and SchemaMismatch if there is no effects table.
+    Raises LeaseLost (roll back), Refused in autocommit mode, and SchemaMismatch if there is no effects table.
     """
-    if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
-        raise Refused(
-            "run.once needs a transaction in which the effect happens too, and this connection is in autocommit mode:"
-            " write `with conn.transaction():` around both."
-        )
-    if isinstance(conn, psycopg.AsyncConnection):
-        return _once_async(conn, lease, key)
-    with _translating():
-        rows = conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key)).fetchall()
-    return rows[0][0]
-
-
-async def _once_async(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str) -> bool:
-    with _translating():
-        cursor = await conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key))
-        rows = await cursor.fetchall()
-    return rows[0][0]
+    over = callers_connection(conn)
+    return over.call(_ONCE, (*lease, key), lambda rows: rows[0][0], _naming_table(), needs_transaction=True)
 
 
 async def install_effects_table(dsn: str, role: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """Enqueueing from an application, in the application's own transaction.
 
-`conn` is a psycopg 3 connection, sync or async; with an async one the call is awaited. The run exists when the
-transaction commits, and not if it rolls back.
+`conn` is a connection of psycopg, SQLAlchemy, asyncpg or Django (store/callers_connection.py); over an async one the
+call is awaited. The run exists when the transaction commits, and not if it rolls back.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter, index
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, overload
-
-import psycopg
-from psycopg.rows import tuple_row
+from uuid import UUID
 
 from wakeboard.engine.refused_job import EXAMPLE, check_fields, is_iterable, naming_job, of_job, shown
 from wakeboard.errors import InvalidValue
 from wakeboard.process.enqueue_span import start_enqueue_span
-from wakeboard.store.connection import require_connection
-from wakeboard.store.statements import checked_call, translating
+from wakeboard.store.callers_connection import callers_connection
+from wakeboard.store.statements import checked_call
 from wakeboard.text.canonical_json import check_payload, check_text
 from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL
 from wakeboard.text.object_ids import LARGEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
-    from uuid import UUID
 
     from wakeboard.process.enqueue_span import EnqueueSpan
+    from wakeboard.store.callers_connection import AwaitableConnection, BlockingConnection
 
 BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
 IfExists: TypeAlias = Literal["keep", "replace"]
@@ -40,8 +38,9 @@ _NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
 # They run in the caller's session, with the caller's search_path. A call sends the later arguments only if it needs
 # them: a database that has not been migrated yet does not know them.
 _CALL: LiteralString = """
-select id, uuid, created, status
-  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s"""
+select id, uuid::pg_catalog.text, created, status
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s::pg_catalog.timestamptz,
+                         %s, %s, %s, %s, %s, %s, %s"""
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
 _CALL_MANY: LiteralString = """
 select id, created, status
@@ -60,7 +59,7 @@ _ENQUEUE_MANY = checked_call(_CALL_MANY + ")")
 _ENQUEUE_MANY_UNIQUE = checked_call(_CALL_MANY + _UNIQUE + ")")
 _ENQUEUE_MANY_TRACED = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ")")
 _ENQUEUE_MANY_AFTER = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ", %s::pg_catalog.jsonb)")
-_STATUS = checked_call("select status, run_at from wakeboard.get_run(%s, %s)")
+_STATUS = checked_call("select status, run_at from wakeboard.get_run(%s, %s::pg_catalog.uuid)")
 _SECONDS = (1, 2_678_400, "a number of seconds from 1 to 2678400 (31 days)")
 _BOUNDS: Final[dict[str, tuple[int, int, str]]] = {
     "priority": (1, 5, "a whole number from 1 to 5, of which 5 goes first"),
@@ -117,7 +116,7 @@ class Job:
 
 @overload
 def enqueue(
-    conn: psycopg.Connection[Any],
+    conn: BlockingConnection,
     job_type: str,
     payload: Any = None,
     *,
@@ -138,7 +137,7 @@ def enqueue(
 ) -> Enqueued: ...
 @overload
 def enqueue(
-    conn: psycopg.AsyncConnection[Any],
+    conn: AwaitableConnection,
     job_type: str,
     payload: Any = None,
     *,
@@ -158,7 +157,7 @@ def enqueue(
     after: Iterable[Enqueued | EnqueuedJob | int] | None = ...,
 ) -> Awaitable[Enqueued]: ...
 def enqueue(  # noqa: PLR0913 - one keyword for each column that an application may set
-    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    conn: BlockingConnection | AwaitableConnection,
     job_type: str,
     payload: Any = None,
     *,
@@ -192,7 +191,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     `run.results` gives its handler their results. Until the transaction ends, they cannot be claimed or completed.
     Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
     """
-    require_connection(conn)
+    over = callers_connection(conn)
     if job_type is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise InvalidValue("job_type is None; write the name of a job type")
     check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
@@ -219,16 +218,13 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     unique = _unique_values(unique_for, unique_by, if_exists)
     parents = None if after is None else _parent_ids(after)
     span = start_enqueue_span(job_type, queue)
-    if isinstance(conn, psycopg.AsyncConnection):
-        return _first_async(conn, values, unique, span, parents)
-    with span or nullcontext(), translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span, parents))
-        return _enqueued(cursor.fetchall(), span)
+    statement = _enqueue_statement(values, unique, span, parents)
+    return over.call(*statement, lambda rows: _enqueued(rows, span), span or nullcontext())
 
 
 @overload
 def enqueue_many(
-    conn: psycopg.Connection[Any],
+    conn: BlockingConnection,
     jobs: Iterable[Job],
     *,
     max_attempts: int = ...,
@@ -239,7 +235,7 @@ def enqueue_many(
 ) -> list[EnqueuedJob]: ...
 @overload
 def enqueue_many(
-    conn: psycopg.AsyncConnection[Any],
+    conn: AwaitableConnection,
     jobs: Iterable[Job],
     *,
     max_attempts: int = ...,
@@ -249,7 +245,7 @@ def enqueue_many(
     if_exists: IfExists = ...,
 ) -> Awaitable[list[EnqueuedJob]]: ...
 def enqueue_many(
-    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    conn: BlockingConnection | AwaitableConnection,
     jobs: Iterable[Job],
     *,
     max_attempts: int = 5,
@@ -263,7 +259,7 @@ def enqueue_many(
     Raises as `enqueue` does. The message of an InvalidValue begins with the job, `jobs[3] (send_mail): `, if the job
     can be found. `unique_for`, `unique_by` and `if_exists` hold for each job, also among the jobs of one call.
     """
-    require_connection(conn)
+    over = callers_connection(conn)
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     if not is_iterable(jobs):
         raise InvalidValue(f"jobs is of type {type(jobs).__name__}; write a list, such as [{EXAMPLE}]")
@@ -272,49 +268,18 @@ def enqueue_many(
     values = (*columns, max_attempts, timeout_s)
     unique = _unique_values(unique_for, unique_by, if_exists)
     span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
-    if isinstance(conn, psycopg.AsyncConnection):
-        return _all_async(conn, jobs, values, unique, span, parents)
-    with naming_job(jobs, parents, unique=unique is not None), span or nullcontext(), translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span, parents))
-        return list(map(EnqueuedJob._make, cursor.fetchall()))
+    statement = _enqueue_many_statement(values, unique, span, parents)
+    naming = naming_job(jobs, parents, unique=unique is not None)
+    return over.call(*statement, lambda rows: list(map(EnqueuedJob._make, rows)), naming, span or nullcontext())
 
 
-async def was_replaced(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
+async def was_replaced(conn: AwaitableConnection, run: Enqueued) -> bool:
     """Whether an `enqueue` with `if_exists="replace"` in the same transaction has replaced this earlier run.
 
     That is so if it is queued or failed and waits for no other run.
     """
-    with translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(_STATUS, (run.id, run.uuid))
-        row = await cursor.fetchone()
-        return row is not None and row[0] in {"queued", "failed"} and bool(row[1] < WAITS_FOR_RUNS_UNTIL)
-
-
-async def _first_async(
-    conn: psycopg.AsyncConnection[Any],
-    values: tuple[Any, ...],
-    unique: _UniqueValues | None,
-    span: EnqueueSpan | None,
-    parents: list[int] | None,
-) -> Enqueued:
-    with span or nullcontext(), translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span, parents))
-        return _enqueued(await cursor.fetchall(), span)
-
-
-async def _all_async(
-    conn: psycopg.AsyncConnection[Any],
-    jobs: list[Job],
-    values: tuple[Any, ...],
-    unique: _UniqueValues | None,
-    span: EnqueueSpan | None,
-    parents: str | None,
-) -> list[EnqueuedJob]:
-    with naming_job(jobs, parents, unique=unique is not None), span or nullcontext(), translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(
-            *_enqueue_many_statement(values, unique, span, parents)
-        )
-        return list(map(EnqueuedJob._make, await cursor.fetchall()))
+    rows = await callers_connection(conn).call(_STATUS, (run.id, run.uuid), list)
+    return any(status in {"queued", "failed"} and run_at < WAITS_FOR_RUNS_UNTIL for status, run_at in rows)
 
 
 def _enqueue_statement(
@@ -343,7 +308,8 @@ def _later_values(unique: _UniqueValues | None, span: EnqueueSpan | None) -> tup
 
 
 def _enqueued(rows: Sequence[tuple[Any, ...]], span: EnqueueSpan | None) -> Enqueued:
-    run = Enqueued(*rows[0])
+    run_id, uuid, created, status = rows[0]
+    run = Enqueued(run_id, None if uuid is None else UUID(uuid), created, status)
     if span is not None:
         span.created(run.id)
     return run

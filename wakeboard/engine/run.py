@@ -224,7 +224,7 @@ class Run(ABC):
         return self._wait_for(results) if self.in_thread else results
 
     def once(self, conn: Any, key: str) -> Any:
-        """Guard an effect that happens in the transaction of `conn`, a psycopg connection; await it for an async one.
+        """Guard an effect that happens in the transaction of `conn`, a connection as for `enqueue`; await an async one.
 
         Returns True if this transaction has to perform the effect, False if an earlier attempt committed it. Raises
         LeaseLost (roll back), and EffectRepeated if this attempt has had an effect of this key already. The key may be

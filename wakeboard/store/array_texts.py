@@ -15,10 +15,10 @@ def number_array(values: Sequence[int]) -> str:
     return "{" + str(list(values))[1:-1] + "}"
 
 
-def text_array(values: Iterable[str]) -> str:
-    """An array of texts as Postgres reads it."""
-    quoted = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
-    return "{" + ",".join(f'"{value}"' for value in quoted) + "}"
+def text_array(values: Iterable[str | None]) -> str:
+    """An array of texts as Postgres reads it; None becomes null."""
+    quoted = (None if value is None else value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return "{" + ",".join(["null" if value is None else f'"{value}"' for value in quoted]) + "}"
 
 
 def moment_array(moments: Iterable[datetime | None]) -> str:

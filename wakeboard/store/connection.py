@@ -21,7 +21,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard import __version__
-from wakeboard.errors import DatabaseUnavailable, InvalidSettings, InvalidValue, LoginRefused, SchemaMismatch
+from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, SchemaMismatch
 from wakeboard.store.database_errors import translated, without_quotes
 from wakeboard.store.infinite_times import bound_times
 from wakeboard.store.reply_limit import CANCEL_S, LimitedBlockingConnection, LimitedConnection
@@ -167,26 +167,9 @@ def cancel_and_abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any
     return thread
 
 
-def require_connection(conn: object) -> None:
-    """Raise InvalidValue if an application passes something else than a connection of psycopg 3."""
-    if not isinstance(conn, psycopg.Connection | psycopg.AsyncConnection):
-        kind = type(conn)
-        raise InvalidValue(
-            f"conn is of type {kind.__module__}.{kind.__qualname__}; pass a psycopg Connection or AsyncConnection (of a"
-            " cursor: cursor.connection; of a SQLAlchemy session: session.connection().connection.driver_connection)"
-        )
-
-
 def is_in_transaction(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Whether a connection is open and has a transaction or a statement that has not ended."""
     return not conn.closed and conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
-
-
-def is_connection_loss(
-    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any] | None, error: BaseException
-) -> bool:
-    """Whether `error` was caused by the loss of this connection."""
-    return conn is not None and isinstance(error, psycopg.OperationalError) and conn.closed
 
 
 def is_broken(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

@@ -7,7 +7,7 @@ retry it. All other errors are final, also those for values that psycopg refuses
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 
@@ -74,17 +74,49 @@ _WHO_MAY: Final = {  # by the kind of object in the server's message
 }
 
 
-def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:  # noqa: PLR0911 - one line for each meaning
+class ErrorReport(NamedTuple):
+    """What a database client says of an error; `code` is the SQLSTATE, or None if the server did not report it."""
+
+    code: str | None
+    message: str
+    context: str = ""
+    constraint: str | None = None
+    column: str | None = None
+    is_stale_plan: bool = False
+    """A prepared statement is older than a migration: a new connection prepares it again."""
+    is_connection_lost: bool = False
+
+
+def report_of(exc: psycopg.Error) -> ErrorReport:
+    """What psycopg says of an error."""
+    diag = exc.diag
+    return ErrorReport(
+        exc.sqlstate,
+        diag.message_primary or " ".join(str(exc).split()),
+        diag.context or "",
+        diag.constraint_name,
+        diag.column_name,
+        is_stale_plan=exc.sqlstate == "0A000" and diag.source_function == "RevalidateCachedQuery",
+        is_connection_lost=isinstance(exc, psycopg.OperationalError),
+    )
+
+
+def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
     """The wakeboard error for a database error: DatabaseUnavailable if a retry may succeed, else a final one.
 
     `role`: the database role of the connection, for the message about a missing right.
     """
-    code, message = exc.sqlstate, exc.diag.message_primary or " ".join(str(exc).split())
+    return translated_report(report_of(exc), role)
+
+
+def translated_report(report: ErrorReport, role: str = "") -> WakeboardError:  # noqa: PLR0911 - one line for each meaning
+    """As `translated`, for an error of any client."""
+    code, message = report.code, report.message
     if code is None:
-        return _of_the_client(exc, message)
+        return _of_the_client(report)
     if code == NO_RIGHT:
         return _no_right(message, role)
-    if code in FORMER_BODY and (function := _function_of(exc.diag.context or "")):
+    if code in FORMER_BODY and (function := _function_of(report.context)):
         name, ours = function
         if ours:
             return DatabaseUnavailable(f"{_UPGRADED}: {message}")
@@ -95,9 +127,9 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:  # noqa: P
         return _MEANINGS[code](message)
     if code.startswith(CONNECTION_LOST):
         return DatabaseUnavailable(f"the connection to the database was lost: {message}")
-    if code.startswith(TEMPORARY) or _is_stale_plan(exc) or _CHANGED_MEANWHILE.match(message):
+    if code.startswith(TEMPORARY) or report.is_stale_plan or _CHANGED_MEANWHILE.match(message):
         return DatabaseUnavailable(f"the database cannot do this now: {message}")
-    return _final(code, exc, message)
+    return _final(code, report)
 
 
 def _no_right(message: str, role: str) -> MissingRight:
@@ -107,22 +139,24 @@ def _no_right(message: str, role: str) -> MissingRight:
     return MissingRight(f"the database role {f'{role} ' if role else ''}may not do this: {message}{hint}.")
 
 
-def _final(code: str, exc: psycopg.Error, message: str) -> WakeboardError:
+def _final(code: str, report: ErrorReport) -> WakeboardError:
+    message = report.message
     if code in NO_SUCH_STATEMENT:
         return WakeboardError(f"{message}: behind a pooler in transaction mode set WAKEBOARD_PREPARED_STATEMENTS=false")
     if code in {"23514", "22023"}:
-        name = exc.diag.constraint_name  # its name is the message; refuse_value and the like raise without one
+        name = report.constraint  # its name is the message; refuse_value and the like raise without one
         return InvalidValue(name.replace("_", " ") if name else message)
     if code == NOT_NULL_VIOLATION:
-        return InvalidValue(f"{exc.diag.column_name} is missing")
+        return InvalidValue(f"{report.column} is missing")
     if code == NUL_IN_JSON:
         return InvalidValue("a text holds the character NUL (\\x00), which Postgres cannot store: remove it")
     return WakeboardError(message)
 
 
-def _of_the_client(exc: psycopg.Error, message: str) -> WakeboardError:
-    """An error without an SQLSTATE: the connection broke, or psycopg cannot send or read a value."""
-    if isinstance(exc, psycopg.OperationalError):
+def _of_the_client(report: ErrorReport) -> WakeboardError:
+    """An error without an SQLSTATE: the connection broke, or the client cannot send or read a value."""
+    message = report.message
+    if report.is_connection_lost:
         return DatabaseUnavailable(f"the connection to the database was lost: {_LIBPQ_ADDS.sub('', message)}")
     if "(0x00)" in message:
         return InvalidValue("a text holds the character NUL (\\x00), which Postgres cannot store: remove it")
@@ -144,11 +178,6 @@ def _function_of(context: str) -> tuple[str, bool] | None:
         if found["signature"]:
             return found["signature"], False
     return None
-
-
-def _is_stale_plan(exc: psycopg.Error) -> bool:
-    """Whether a prepared statement is older than a migration: a new connection prepares it again."""
-    return exc.sqlstate == "0A000" and exc.diag.source_function == "RevalidateCachedQuery"
 
 
 def not_encodable(exc: UnicodeError) -> InvalidValue:

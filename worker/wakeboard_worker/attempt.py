@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.engine.run import Run
 from wakeboard.errors import DatabaseUnavailable, Locked
-from wakeboard.store.connection import is_in_transaction, require_connection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -98,7 +97,7 @@ class Attempt(Run):
     def has_open_effect(self) -> bool:
         """Whether a connection that the handler passed to `once` is still in a transaction."""
         conns = [self.effect_conn, *(self._effects or {}).values()]
-        return any(conn is not None and is_in_transaction(conn) for conn in conns)
+        return any(conn is not None and conn.is_in_transaction() for conn in conns)
 
     def log_fields(self) -> dict[str, Any]:
         """The fields that each log record of this attempt carries."""
@@ -112,7 +111,9 @@ class Attempt(Run):
 
     def once(self, conn: Any, key: str) -> Any:
         """As `Run.once`. Raise InvalidValue if `conn` is no connection: an attempt keeps connections only."""
-        require_connection(conn)
+        from wakeboard.store.callers_connection import callers_connection
+
+        conn = callers_connection(conn)
         spans = self.context.spans
         return Run.once(self, conn, key) if spans is None else spans.once(self, conn, key)
 
@@ -139,8 +140,7 @@ class Attempt(Run):
     def _record_once(self, conn: Any, key: str) -> Any:
         from wakeboard.engine.effects import Lease, once
 
-        guard: Any = once  # sync or async, as the connection is
-        return guard(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key)
+        return once(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key)
 
     async def _repeated(self, operation: Callable[[WorkerStore], Awaitable[Any]]) -> Any:
         """Repeat an idempotent operation until the database answers. Raises LeaseLost.

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Times
 from wakeboard.errors import DatabaseUnavailable, Locked, MissingRight, WakeboardError
-from wakeboard.store.connection import cancel_and_abort
 from wakeboard.text.humanize import counted, named_runs
 from wakeboard_worker.in_flight import lease_of
 from wakeboard_worker.logs import log, outages
@@ -210,7 +209,7 @@ class Completer:
                 if is_blocked and attempt.effect_conn is not None:
                     conn, attempt.effect_conn = attempt.effect_conn, None
                     log.warning("closed the connection of a handler that does not stop", extra=attempt.log_fields())
-                    cancel_and_abort(conn)
+                    conn.abort()
 
     def _check_blocked_too_long(self) -> None:
         """Drop outcomes that were blocked until their lease expired.

@@ -26,7 +26,6 @@ from wakeboard.errors import (
     Snooze,
     TimedOut,
 )
-from wakeboard.store.connection import is_connection_loss
 from wakeboard.text.redact import redact
 
 if TYPE_CHECKING:
@@ -121,8 +120,8 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
         return Release(attempt.id, attempt.epoch, _clamped_delay(error.seconds, MIN_SNOOZE_S), SNOOZED)
     # Raised by a step, an effect, or in the transaction of run.once. An outage is not the handler's failure, nor is its
     # connection to a server that does not know the lease, such as a former primary. A lost lease refuses the release.
-    is_outage = isinstance(error, DatabaseUnavailable | LeaseLost) or is_connection_loss(attempt.effect_conn, error)
-    if is_outage:
+    conn = attempt.effect_conn
+    if isinstance(error, DatabaseUnavailable | LeaseLost) or (conn is not None and conn.was_lost_in(error)):
         return Release(attempt.id, attempt.epoch, DISCONNECTED_DELAY_S, DISCONNECTED)
     delay_s = error.seconds if isinstance(error, RetryAfter) else None
     return Failure(
