@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]"  # noqa: PLE2502, RUF100
@@ -26,9 +29,9 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON text with unsafe characters escaped; values without a JSON type are written as strings."""
-    return escaped(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+def json_text(value: Any, indent: int | None = None, default: Callable[[Any], Any] = str) -> str:
+    """A value as JSON text with unsafe characters escaped; `default` makes what has no JSON type into what has one."""
+    return escaped(json.dumps(value, ensure_ascii=False, indent=indent, default=default))
 
 
 def escaped(text: str) -> str:

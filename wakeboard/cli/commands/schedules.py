@@ -95,7 +95,7 @@ async def _pages(
         more, rows = len(rows) > size, rows[:size]
         blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])
         if rows:
-            yield [replace(row, blocked=blocked.get(row.id)) for row in rows], more
+            yield [replace(row, blocked=blocked[row.id]) if row.id in blocked else row for row in rows], more
             last, limit = rows[-1], limit - size
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
-from textwrap import indent
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -20,6 +19,8 @@ from wakeboard.text.sanitize import json_text, one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from _typeshed import DataclassInstance
+
 
 def print_json(value: Any) -> None:
     """Prints rows, lists and plain values as JSON."""
@@ -27,15 +28,16 @@ def print_json(value: Any) -> None:
 
 
 class JsonList:
-    """Prints a list as `print_json` does, a part at a time, so that it need not be in memory."""
+    """Prints a list of rows as JSON, a row a line, so that it need not be in memory and takes little time."""
 
     def __init__(self) -> None:
         self._begun = False
 
-    def add(self, values: Sequence[Any]) -> None:
-        """Prints the next values."""
-        for value in values:
-            text = indent(json_text(to_json_types(value), indent=2), "  ")
+    def add(self, rows: Sequence[DataclassInstance]) -> None:
+        """Prints the next rows, whose fields are scalars or lists of texts."""
+        names = [field.name for field in fields(rows[0])] if rows else []
+        for row in rows:
+            text = json_text({name: getattr(row, name) for name in names}, default=_scalar)
             sys.stdout.write(f",\n{text}" if self._begun else f"[\n{text}")
             self._begun = True
 
