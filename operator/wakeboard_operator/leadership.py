@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.process.clock import boottime
-from wakeboard.process.outages import Outages
+from wakeboard.process.failure_log import Outages
 from wakeboard.schedules.leader_api import OperatorStore
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.text.sanitize import one_line

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from wakeboard.errors import DatabaseUnavailable
-from wakeboard.process.outages import Outages
+from wakeboard.process.failure_log import Outages
 
 GONE = DatabaseUnavailable("Connection refused.")
 

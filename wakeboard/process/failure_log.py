@@ -1,39 +1,85 @@
-"""Log lines for a task that fails repeatedly: one at the first failure, one a minute while it fails, one at the end.
-
-A failure that begins and ends within a minute of the last line has no line.
-"""
+"""Log lines for what fails again and again: one at the first failure, one a minute while it lasts, one at the end."""
 
 from __future__ import annotations
 
+import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping
 
-REPEAT_S: Final = 60.0  # the least time between two lines about failures of one task
+REPEAT_S: Final = 60.0
+SAME_OUTAGE_S: Final = 5.0  # an outage that begins so soon after another one continues it
 
 
-@dataclass(slots=True)
-class _Failing:
-    """Since when a task fails, and whether this failure has been logged."""
+class Outages:
+    """Combines the outages of the database that the parts of a process see into one. Thread-safe.
 
-    since: float
-    logged_at: float = float("-inf")
-    announced: bool = False
-    ended: bool = False
+    `clock`: any monotonic seconds. FailureLog has other words, and another time within which a failure continues.
+    """
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        failing: tuple[str, str] = ("waiting", " for the database (%s)"),
+        again: str = "the database answers again",
+        same_s: float = SAME_OUTAGE_S,
+    ) -> None:
+        self._log, self._clock = log, clock
+        self._failing, self._again, self._same_s = failing, again, same_s
+        self._lock = threading.Lock()
+        self._parts: set[str] = set()  # parts that wait for the database
+        self._since = self._logged_at = self._back_at = float("-inf")
+        self._announced = False
+
+    def lost(self, part: str, error: Exception) -> None:
+        """Records that this part cannot reach the database, or got a temporary error."""
+        with self._lock:
+            now = self._clock()
+            if not self._parts and now - self._back_at > self._same_s:
+                self._since, self._logged_at, self._announced = now, float("-inf"), False
+            self._parts.add(part)
+            if now - self._logged_at >= REPEAT_S:
+                lasting = f" for {now - self._since:.0f} s" if self._announced else ""
+                begin, end = self._failing
+                why = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+                self._log.warning("%s%s%s: %s", begin, lasting, end.replace("%s", part), why)
+                self._logged_at, self._announced = now, True
+
+    def recovered(self, part: str) -> None:
+        """Records that the database has answered this part."""
+        if part not in self._parts:
+            return
+        with self._lock:
+            self._parts.discard(part)
+            if self._parts:
+                return
+            self._back_at = self._clock()
+            if self._announced:
+                self._log.info("%s, after %.1f s", self._again, self._back_at - self._since)
+            self._announced = False
+
+    def remove(self, part: str) -> None:
+        """Removes a part that has stopped waiting without an answer."""
+        with self._lock:
+            self._parts.discard(part)
 
 
 class FailureLog:
-    """Logs the failures of tasks. `what`: the noun before their names. `clock`: any monotonic seconds."""
+    """Logs the failures of tasks, each like an outage of its own. `what`: the noun before their names.
+
+    A failure that begins and ends within a minute of the last line has no line. `clock`: any monotonic seconds.
+    """
 
     def __init__(
         self, log: logging.Logger, *, what: str = "the task", clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._log, self._what, self._clock = log, what, clock
-        self._tasks: dict[str, _Failing] = {}
+        self._tasks: dict[str, Outages] = {}
 
     def update(self, failing: Mapping[str, Exception]) -> None:
         """Records all tasks whose last run failed. The others have succeeded."""
@@ -44,20 +90,13 @@ class FailureLog:
 
     def failed(self, name: str, error: Exception) -> None:
         """Records that a task failed."""
-        now = self._clock()
-        task = self._tasks.setdefault(name, _Failing(now))
-        if task.ended:
-            task.since, task.announced, task.ended = now, False, False
-        if now - task.logged_at >= REPEAT_S:
-            lasting = f" for {now - task.since:.0f} s" if task.announced else ""
-            self._log.warning("%s %s fails%s: %s", self._what, name, lasting, str(error) or type(error).__name__)
-            task.logged_at, task.announced = now, True
+        if name not in self._tasks:
+            task = f"{self._what} {name}"
+            words, again = (f"{task} fails", ""), f"{task} succeeds again"
+            self._tasks[name] = Outages(self._log, self._clock, failing=words, again=again, same_s=REPEAT_S)
+        self._tasks[name].lost(name, error)
 
     def succeeded(self, name: str) -> None:
         """Records that a task succeeded."""
-        task = self._tasks.get(name)
-        if task is None or task.ended:
-            return
-        if task.announced:
-            self._log.info("%s %s succeeds again, after %.1f s", self._what, name, self._clock() - task.since)
-        task.announced, task.ended = False, True
+        if name in self._tasks:
+            self._tasks[name].recovered(name)

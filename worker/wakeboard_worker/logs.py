@@ -7,9 +7,8 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from wakeboard.process.failure_log import FailureLog
+from wakeboard.process.failure_log import FailureLog, Outages
 from wakeboard.process.logging_setup import configure_logging, for_console
-from wakeboard.process.outages import Outages
 from wakeboard.text.humanize import counted
 from wakeboard_worker.attempt import current_attempt
 
