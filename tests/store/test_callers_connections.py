@@ -188,6 +188,8 @@ async def use_everything(conn: Any, lease: Lease) -> list[Any]:
     second = await value_of(wakeboard.enqueue(conn, "ping", {"a": 1}, priority=5, after=[first], **options))
     jobs = [Job("ping", {"b": 1}, "q", 4, None, None, "l", [first]), Job("ping", run_at=LATER, idempotency_key='"{')]
     many = await value_of(wakeboard.enqueue_many(conn, jobs))
+    assert (await value_of(wakeboard.schedule(conn, "a/b", "ping", {"a": 1}, cron="0 8 * * MON", jitter_s=9))).id
+    assert [one.name for one in await value_of(wakeboard.list_schedules(conn, "a/*"))] == ["a/b"]
     assert isinstance(first.uuid, UUID)
     assert [run.created for run in (first, second, *many)] == [True] * 4
     assert [await value_of(once(conn, lease, "charge")) for _ in range(2)] == [True, False]
@@ -207,10 +209,10 @@ def test_what_it_commits_exists_and_what_it_rolls_back_does_not(
             await use_everything(conn, lease)
             assert callers_connection(conn).is_in_transaction()
         assert not callers_connection(conn).is_in_transaction()
-        assert admin.value(*rows) is None
+        assert (admin.value(*rows), admin.value("select count(*) from job_definitions")) == (None, 0)
         async with door(database, commit=True) as conn:
             ids = await use_everything(conn, lease)
-        assert admin.value(*rows) == ids
+        assert (admin.value(*rows), admin.value("select count(*) from job_definitions")) == (ids, 1)
 
     anyio.run(story)
     columns = admin.sql("select run_at, priority, queue from job_runs where id <> %s order by id", claimed.id)

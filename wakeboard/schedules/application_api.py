@@ -1,6 +1,6 @@
 """Schedules that an application creates, in the application's own transaction.
 
-`conn` is a psycopg 3 connection, sync or async; with an async one the call is awaited. The schedule exists, is edited
+`conn` is a connection as for `enqueue`; over an async one the call is awaited. The schedule exists, is edited
 or is removed when the transaction commits, and not if it rolls back. SQL functions check it, so that plain SQL is
 refused with the same sentences.
 """
@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, Ty
 from wakeboard.engine.enqueue import check_texts, payload_json
 from wakeboard.engine.refused_job import is_iterable, shown
 from wakeboard.errors import InvalidValue
-from wakeboard.store.connection import require_connection
-from wakeboard.store.statements import call_in_transaction, checked_call
+from wakeboard.store.callers_connection import callers_connection
+from wakeboard.store.statements import checked_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
     from datetime import datetime
 
-    import psycopg
-
     from wakeboard.engine.enqueue import BackoffStrategy
+    from wakeboard.store.callers_connection import AwaitableConnection, BlockingConnection
     from wakeboard.ticks.catch_up import CatchUpPolicy
     from wakeboard.ticks.dst_ticks import Gap, Overlap
 
 ConcurrencyPolicy: TypeAlias = Literal["Allow", "Forbid", "Replace", "Queue"]
-_Connection: TypeAlias = "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]"
+_Connection: TypeAlias = "BlockingConnection | AwaitableConnection"
 
 _SCHEDULE: Final = checked_call("""
 select id, answer
@@ -136,11 +135,11 @@ class StoredSchedule(NamedTuple):
 
 @overload
 def schedule(
-    conn: psycopg.Connection[Any], name: str, job_type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
+    conn: BlockingConnection, name: str, job_type: str, payload: Any = None, **options: Unpack[ScheduleOptions]
 ) -> Scheduled: ...
 @overload
 def schedule(
-    conn: psycopg.AsyncConnection[Any],
+    conn: AwaitableConnection,
     name: str,
     job_type: str,
     payload: Any = None,
@@ -155,24 +154,24 @@ def schedule(
     callers with one name, the second waits for the first, at most 2 seconds.
     Raises InvalidValue for what `kubectl apply` refuses, and for a name that a cluster or a folder declares.
     """
-    require_connection(conn)
+    over = callers_connection(conn)
     one = Schedule(name, job_type, payload, **options)
     _check(one)
     _, _, _, *values = _read_fields(one)
     text = payload_json({} if payload is None else payload)
-    return call_in_transaction(conn, _SCHEDULE, (name, job_type, text, *values), lambda rows: Scheduled(*rows[0]))
+    return over.call(_SCHEDULE, (name, job_type, text, *values), lambda rows: Scheduled(*rows[0]))
 
 
 @overload
-def schedule_many(conn: psycopg.Connection[Any], schedules: Iterable[Schedule]) -> list[Scheduled]: ...
+def schedule_many(conn: BlockingConnection, schedules: Iterable[Schedule]) -> list[Scheduled]: ...
 @overload
-def schedule_many(conn: psycopg.AsyncConnection[Any], schedules: Iterable[Schedule]) -> Awaitable[list[Scheduled]]: ...
+def schedule_many(conn: AwaitableConnection, schedules: Iterable[Schedule]) -> Awaitable[list[Scheduled]]: ...
 def schedule_many(conn: _Connection, schedules: Iterable[Schedule]) -> list[Scheduled] | Awaitable[list[Scheduled]]:
     """Creates or edits many schedules in one statement, all or none. Returns what happened to each, in order.
 
     Raises as `schedule` does. The message begins with the place of the schedule: `schedules[3] (customers/42): `.
     """
-    require_connection(conn)
+    over = callers_connection(conn)
     if not is_iterable(schedules):
         raise InvalidValue(f"schedules is {shown(schedules)}; write a list of wakeboard.Schedule")
     rows = list[dict[str, Any]]()
@@ -185,13 +184,13 @@ def schedule_many(conn: _Connection, schedules: Iterable[Schedule]) -> list[Sche
         except InvalidValue as problem:
             raise InvalidValue(f"schedules[{place}] ({one.name}): {problem}") from None
     text = payload_json(rows, each=True)
-    return call_in_transaction(conn, _SCHEDULE_MANY, (text,), lambda made: list(map(Scheduled._make, made)))
+    return over.call(_SCHEDULE_MANY, (text,), lambda made: list(map(Scheduled._make, made)))
 
 
 @overload
-def unschedule(conn: psycopg.Connection[Any], name: str) -> bool: ...
+def unschedule(conn: BlockingConnection, name: str) -> bool: ...
 @overload
-def unschedule(conn: psycopg.AsyncConnection[Any], name: str) -> Awaitable[bool]: ...
+def unschedule(conn: AwaitableConnection, name: str) -> Awaitable[bool]: ...
 def unschedule(conn: _Connection, name: str) -> bool | Awaitable[bool]:
     """Removes the schedule `name` that an application created. False if there is none.
 
@@ -201,18 +200,18 @@ def unschedule(conn: _Connection, name: str) -> bool | Awaitable[bool]:
 
 
 @overload
-def unschedule_all(conn: psycopg.Connection[Any], pattern: str) -> int: ...
+def unschedule_all(conn: BlockingConnection, pattern: str) -> int: ...
 @overload
-def unschedule_all(conn: psycopg.AsyncConnection[Any], pattern: str) -> Awaitable[int]: ...
+def unschedule_all(conn: AwaitableConnection, pattern: str) -> Awaitable[int]: ...
 def unschedule_all(conn: _Connection, pattern: str) -> int | Awaitable[int]:
     """Removes the schedules of applications that match, such as "customers/42-*", and returns how many."""
     return _call_by_name(conn, _UNSCHEDULE_ALL, pattern)
 
 
 @overload
-def pause_schedules(conn: psycopg.Connection[Any], pattern: str, reason: str = "") -> int: ...
+def pause_schedules(conn: BlockingConnection, pattern: str, reason: str = "") -> int: ...
 @overload
-def pause_schedules(conn: psycopg.AsyncConnection[Any], pattern: str, reason: str = "") -> Awaitable[int]: ...
+def pause_schedules(conn: AwaitableConnection, pattern: str, reason: str = "") -> Awaitable[int]: ...
 def pause_schedules(conn: _Connection, pattern: str, reason: str = "") -> int | Awaitable[int]:
     """Pauses the schedules of applications that match, a name or "customers/42-*". Returns how many it paused.
 
@@ -222,9 +221,9 @@ def pause_schedules(conn: _Connection, pattern: str, reason: str = "") -> int | 
 
 
 @overload
-def resume_schedules(conn: psycopg.Connection[Any], pattern: str) -> int: ...
+def resume_schedules(conn: BlockingConnection, pattern: str) -> int: ...
 @overload
-def resume_schedules(conn: psycopg.AsyncConnection[Any], pattern: str) -> Awaitable[int]: ...
+def resume_schedules(conn: AwaitableConnection, pattern: str) -> Awaitable[int]: ...
 def resume_schedules(conn: _Connection, pattern: str) -> int | Awaitable[int]:
     """Ends the pauses of the schedules of applications that match. Returns how many it resumed."""
     return _call_by_name(conn, _RESUME, pattern)
@@ -232,11 +231,11 @@ def resume_schedules(conn: _Connection, pattern: str) -> int | Awaitable[int]:
 
 @overload
 def list_schedules(
-    conn: psycopg.Connection[Any], pattern: str, *, after: str = "", count: int = 100
+    conn: BlockingConnection, pattern: str, *, after: str = "", count: int = 100
 ) -> list[StoredSchedule]: ...
 @overload
 def list_schedules(
-    conn: psycopg.AsyncConnection[Any], pattern: str, *, after: str = "", count: int = 100
+    conn: AwaitableConnection, pattern: str, *, after: str = "", count: int = 100
 ) -> Awaitable[list[StoredSchedule]]: ...
 def list_schedules(
     conn: _Connection, pattern: str, *, after: str = "", count: int = 100
@@ -245,15 +244,15 @@ def list_schedules(
 
     At most `count` after the name `after`: pass the last name of a page to get the next one.
     """
-    require_connection(conn)
+    over = callers_connection(conn)
     check_texts(pattern=pattern, after=after)
-    return call_in_transaction(conn, _LIST, (pattern, after, count), lambda rows: list(map(StoredSchedule._make, rows)))
+    return over.call(_LIST, (pattern, after, count), lambda rows: list(map(StoredSchedule._make, rows)))
 
 
 def _call_by_name(conn: _Connection, query: bytes, name: str, *more: str) -> Any:
-    require_connection(conn)
+    over = callers_connection(conn)
     check_texts(name=name, reason=more[0] if more else None)
-    return call_in_transaction(conn, query, (name, *more), lambda rows: rows[0][0])
+    return over.call(query, (name, *more), lambda rows: rows[0][0])
 
 
 def _check(one: Schedule) -> None:

@@ -22,17 +22,15 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import tuple_row
 
 from wakeboard.store.database_errors import not_encodable, translated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 
     from psycopg.rows import AsyncRowFactory
 
 _Row = TypeVar("_Row")
-_Answer = TypeVar("_Answer")
 
 # The session settings that these statements depend on. psycopg reads times and intervals in these styles only.
 ISOLATION: Final = ("default_transaction_isolation", "read committed")
@@ -270,30 +268,3 @@ def translating(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any] | N
         raise translated(exc, role_of(conn)) from exc
     except UnicodeError as exc:
         raise not_encodable(exc) from exc
-
-
-def call_in_transaction(
-    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
-    query: bytes,
-    values: tuple[Any, ...],
-    answer: Callable[[list[tuple[Any, ...]]], _Answer],
-) -> _Answer | Awaitable[_Answer]:
-    """Sends a `checked_call` on an application's connection, in its transaction. Returns `answer` of the rows.
-
-    With an async connection, it returns an awaitable of that.
-    """
-    if isinstance(conn, psycopg.AsyncConnection):
-        return _call_in_transaction(conn, query, values, answer)
-    with translating(conn):
-        return answer(conn.cursor(row_factory=tuple_row).execute(query, values).fetchall())
-
-
-async def _call_in_transaction(
-    conn: psycopg.AsyncConnection[Any],
-    query: bytes,
-    values: tuple[Any, ...],
-    answer: Callable[[list[tuple[Any, ...]]], _Answer],
-) -> _Answer:
-    with translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(query, values)
-        return answer(await cursor.fetchall())
