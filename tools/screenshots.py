@@ -26,8 +26,8 @@ from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import LocalAccess, RoleViewer
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
+from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.cron_parser import parse_cron
-from wakeboard.ticks.dst_ticks import dst_ticks_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -227,7 +227,7 @@ def _declare(conn: psycopg.Connection[Any], schedules: int) -> None:
         namespace, name, cron, zone, job_type = SCHEDULES[number % len(SCHEDULES)]
         suffix = f"-{number // len(SCHEDULES) + 1}" if number >= len(SCHEDULES) else ""
         fields = parse_cron(cron, name=name).to_text()
-        due = dst_ticks_for(fields, zone, "RunAfter", "First").next_tick(now)
+        due = ticks_for(fields, zone, "RunAfter", "First").next_tick(now)
         row = {"id": number + 1, "namespace": namespace, "name": name + suffix, "cron": cron}
         rows.append({**row, "fields": fields, "zone": zone, "type": job_type, "due": due})
     with conn.cursor() as cursor:

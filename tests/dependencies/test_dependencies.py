@@ -25,8 +25,8 @@ from wakeboard.dependencies import dependents
 from wakeboard.dependencies.dependents import JOINS_PER_CALL, enqueue_dependents
 from wakeboard.dependencies.rules.joined_ticks import tick_before, ticks_between
 from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.cron_parser import parse_cron
-from wakeboard.ticks.dst_ticks import dst_ticks_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,8 +202,8 @@ async def test_the_cadence_of_a_join_comes_from_the_beginning_of_the_pipeline(st
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-28", 24), ("2026-03-30", 23), ("2026-10-26", 25)])
 def test_a_day_has_the_hours_that_its_clock_shows(day: str, hours: int) -> None:
-    daily = dst_ticks_for(parse_cron("0 0 * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")
-    hourly = dst_ticks_for(parse_cron("0 * * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")
+    daily = ticks_for(parse_cron("0 0 * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")
+    hourly = ticks_for(parse_cron("0 * * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")
     tick = daily.next_tick(datetime.fromisoformat(f"{day}T00:00+00:00") - timedelta(hours=2))
     assert tick is not None
     since = tick_before(daily, tick)

@@ -25,8 +25,8 @@ def test_listing_or_importing_it_loads_nothing_more():
 
 TICKS = """
 from datetime import UTC, datetime
-from wakeboard.ticks.dst_ticks import dst_ticks_for
-ticks = dst_ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Europe/Lisbon", "RunAfter", "First")
+from wakeboard.ticks.compiled_ticks import ticks_for
+ticks = ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Europe/Lisbon", "RunAfter", "First")
 assert ticks.next_tick(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2026, 1, 5, 8, tzinfo=UTC)
 """
 HEAVY = {"aiohttp", "croniter", "dateutil", "importlib.resources", "psycopg", "pydantic", "rich", "tzdata", "yaml"}

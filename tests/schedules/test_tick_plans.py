@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from wakeboard.engine.maintenance_api import DueDefinition, Skipped
 from wakeboard.schedules.scheduler import plan_skip, plan_ticks
 from wakeboard.ticks.catch_up import CatchUpPolicy, due_ticks_to_run
+from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.cron_parser import parse_cron
-from wakeboard.ticks.dst_ticks import dst_ticks_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,7 +219,7 @@ def test_no_due_tick_is_lost_and_none_is_counted_twice(
     line: str, zone: str, behind: int, catch_up: str, limit: int, deadline: int | None, misfire_grace: int
 ):
     now = datetime(2026, 4, 10, 12, 34, 56, 789, tzinfo=UTC)
-    tick_schedule = dst_ticks_for(parse_cron(line, name="").to_text(), zone, "RunAfter", "First")
+    tick_schedule = ticks_for(parse_cron(line, name="").to_text(), zone, "RunAfter", "First")
     cursor = tick_schedule.next_tick(now - timedelta(seconds=behind))
     assert cursor is not None
     if cursor > now:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.ticks.cron_expressions import cron_lines, daily_lines
 from tests.ticks.moments import at, moments, on_the_wall, utc, zone_info, zones
 from wakeboard.errors import InvalidSchedule
+from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.cron_parser import parse_cron
-from wakeboard.ticks.dst_ticks import DstTicks, dst_ticks_for
+from wakeboard.ticks.dst_ticks import DstTicks
 from wakeboard.ticks.zones import periods_from
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def test_ticks_end_with_the_year_9998():
 
 def test_a_zone_that_the_pinned_data_does_not_have_is_refused():
     with pytest.raises(InvalidSchedule, match="Mars/Olympus"):
-        dst_ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Mars/Olympus", "Skip", "First").next_tick(utc("2026-01-01"))
+        ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Mars/Olympus", "Skip", "First").next_tick(utc("2026-01-01"))
 
 
 @settings(max_examples=300)

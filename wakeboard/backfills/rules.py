@@ -20,7 +20,7 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wakeboard.ticks.dst_ticks import DstTicks
+    from wakeboard.ticks.ticks import Ticks
 
 MOST_TICKS: Final = 100_000  # of one backfill
 CONFIRM_ABOVE: Final = 1000  # runs of one backfill
@@ -94,9 +94,9 @@ def backfill_range(rules: TickRules, first: str, last: str, now: datetime) -> Ba
             f" after, or create a run with `wakeboard run-now {rules.name}`"
         )
     try:
-        from wakeboard.ticks.dst_ticks import dst_ticks_for  # late: it reads time zones
+        from wakeboard.ticks.compiled_ticks import ticks_for  # late: it reads time zones
 
-        tick_schedule = dst_ticks_for(rules.cron_fields, rules.time_zone, rules.dst_gap, rules.dst_overlap)  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
+        tick_schedule = ticks_for(rules.cron_fields, rules.time_zone, rules.dst_gap, rules.dst_overlap)  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
     except InvalidSchedule as error:
         raise InvalidValue(f"the ticks of {rules.name} cannot be computed: {error}") from None
     begin, end = _moment(first, tick_schedule.zone), _moment(last, tick_schedule.zone)
@@ -144,7 +144,7 @@ def parse_annotation(text: str) -> BackfillWords:
     return BackfillWords(first, last, at_once, again, confirmed)
 
 
-def _ticks_between(tick_schedule: DstTicks, begin: datetime, end: datetime) -> list[datetime]:
+def _ticks_between(tick_schedule: Ticks, begin: datetime, end: datetime) -> list[datetime]:
     """The ticks from `begin` on that are before `end`. Raises InvalidValue if there are too many."""
     after, until = begin - _JUST_BEFORE, end - _JUST_BEFORE
     count = tick_schedule.missed(after, until, 0).skipped
@@ -173,7 +173,7 @@ def _of_zone(local: datetime, zone: str) -> datetime:
     """The first instant at which clocks in the zone show `local`, or have passed it."""
     since = local - _NAIVE_EPOCH
     seconds = since.days * 86_400 + since.seconds
-    from wakeboard.ticks.dst_ticks import moment_of
+    from wakeboard.ticks.ticks import moment_of
     from wakeboard.ticks.zones import periods_from
 
     for period in periods_from(zone, seconds - _LONGEST_OFFSET):

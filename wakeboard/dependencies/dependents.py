@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.engine.maintenance_api import JoinToCheck, MaintenanceStore
-    from wakeboard.ticks.dst_ticks import DstTicks
+    from wakeboard.ticks.ticks import Ticks
 
 BATCH: Final = 250  # ends, and runs that they create; workers execute those of one batch while the next one is created
 JOINS_PER_CALL: Final = 100
@@ -94,7 +94,7 @@ def _joined(definition_id: int, tick: datetime, parents: Sequence[JoinToCheck]) 
     return JoinedTick(definition_id, tick, since, needs)
 
 
-def _ticks(cadence: tuple[str, str, str, str]) -> DstTicks:
-    from wakeboard.ticks.dst_ticks import dst_ticks_for
+def _ticks(cadence: tuple[str, str, str, str]) -> Ticks:
+    from wakeboard.ticks.compiled_ticks import ticks_for
 
-    return dst_ticks_for(*cast("Any", cadence))
+    return ticks_for(*cast("Any", cadence))

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.engine.maintenance_api import DueDefinition, MaintenanceStore
-    from wakeboard.ticks.dst_ticks import DstTicks, Missed
+    from wakeboard.ticks.ticks import Missed, Ticks
 
 TOO_LATE: Final = "TooLate"
 SUSPENDED: Final = "Suspended"
@@ -80,18 +80,18 @@ def plan_ticks(due: DueDefinition, misfire_grace: timedelta) -> TickPlan:
 def plan_skip(due: DueDefinition, reason: str) -> TickPlan:
     """Plans to skip every due tick of one schedule, as one range."""
 
-    def plan(due: DueDefinition, tick_schedule: DstTicks) -> TickPlan:
+    def plan(due: DueDefinition, tick_schedule: Ticks) -> TickPlan:
         return _plan_ranges(due, tick_schedule, _first_tick(due, tick_schedule), [(due.now, 0, reason)])
 
     return _planned(due, plan)
 
 
-def _planned(due: DueDefinition, plan: Callable[[DueDefinition, DstTicks], TickPlan]) -> TickPlan:
-    from wakeboard.ticks.dst_ticks import dst_ticks_for  # imported late: most wakes have no due tick
+def _planned(due: DueDefinition, plan: Callable[[DueDefinition, Ticks], TickPlan]) -> TickPlan:
+    from wakeboard.ticks.compiled_ticks import ticks_for  # imported late: most wakes have no due tick
 
     try:
         cron_fields = due.cron_fields or _compiled(due)
-        tick_schedule = dst_ticks_for(cron_fields, due.time_zone, due.dst_gap, due.dst_overlap)  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
+        tick_schedule = ticks_for(cron_fields, due.time_zone, due.dst_gap, due.dst_overlap)  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
         return plan(due, tick_schedule) if due.cron_fields else _plan_compiled(due, cron_fields, tick_schedule, plan)
     except Exception as error:  # noqa: BLE001 - it must not stop the other schedules
         return TickPlan(due.id, due.generation, due.next_run_at, due.next_run_at, None, error=error_text(error))
@@ -105,7 +105,7 @@ def _compiled(due: DueDefinition) -> str:
 
 
 def _plan_compiled(
-    due: DueDefinition, cron_fields: str, tick_schedule: DstTicks, plan: Callable[[DueDefinition, DstTicks], TickPlan]
+    due: DueDefinition, cron_fields: str, tick_schedule: Ticks, plan: Callable[[DueDefinition, Ticks], TickPlan]
 ) -> TickPlan:
     """Plans the due ticks of a schedule that has just been compiled: its cursor is a moment before them, not a tick."""
     first = tick_schedule.next_tick(max(due.next_run_at, due.last_tick_at))
@@ -121,7 +121,7 @@ def error_text(error: Exception) -> str:
     return text[:_MAX_ERROR_LENGTH]
 
 
-def _plan(due: DueDefinition, tick_schedule: DstTicks, misfire_grace: timedelta) -> TickPlan:
+def _plan(due: DueDefinition, tick_schedule: Ticks, misfire_grace: timedelta) -> TickPlan:
     now, cursor = due.now, due.next_run_at
     late = now - cursor
     in_time = late <= misfire_grace and (
@@ -136,13 +136,13 @@ def _plan(due: DueDefinition, tick_schedule: DstTicks, misfire_grace: timedelta)
 
 
 @lru_cache(maxsize=4096)
-def _following(tick_schedule: DstTicks, cursor: datetime) -> datetime | None:
+def _following(tick_schedule: Ticks, cursor: datetime) -> datetime | None:
     """Returns the tick after `cursor`. Cached, because many schedules share an expression, a zone and a cursor."""
     return tick_schedule.next_tick(cursor)
 
 
 def _ranges(
-    due: DueDefinition, tick_schedule: DstTicks, first: datetime | None, misfire_grace: timedelta
+    due: DueDefinition, tick_schedule: Ticks, first: datetime | None, misfire_grace: timedelta
 ) -> Iterator[tuple[datetime, int, str]]:
     """The ranges up to now, oldest first: the last moment, how many of the newest ticks run, why the others do not."""
     if due.starting_deadline_s is not None:
@@ -155,7 +155,7 @@ def _ranges(
         yield due.now, newest, skip_reason(due.catch_up)
 
 
-def _newest_is_on_time(now: datetime, tick_schedule: DstTicks, misfire_grace: timedelta) -> bool:
+def _newest_is_on_time(now: datetime, tick_schedule: Ticks, misfire_grace: timedelta) -> bool:
     """Whether the newest tick is within the grace, and is not one of many: the next one comes later than the grace."""
     tick = tick_schedule.next_tick(now - misfire_grace - _JUST_BEFORE)
     if tick is None or tick > now:
@@ -166,7 +166,7 @@ def _newest_is_on_time(now: datetime, tick_schedule: DstTicks, misfire_grace: ti
 
 def _plan_ranges(
     due: DueDefinition,
-    tick_schedule: DstTicks,
+    tick_schedule: Ticks,
     position: datetime | None,
     ranges: Sequence[tuple[datetime, int, str]],
 ) -> TickPlan:
@@ -185,14 +185,14 @@ def _plan_ranges(
     return TickPlan(due.id, due.generation, due.next_run_at, position, up_to, ticks, skipped)
 
 
-def _first_tick(due: DueDefinition, tick_schedule: DstTicks) -> datetime | None:
+def _first_tick(due: DueDefinition, tick_schedule: Ticks) -> datetime | None:
     """The cursor, or the tick after the last one if an administrator has moved the cursor back."""
     if due.next_run_at > due.last_tick_at:
         return due.next_run_at
     return tick_schedule.next_tick(due.last_tick_at)
 
 
-def _ticks_from(tick_schedule: DstTicks, first: datetime, until: datetime, newest: int) -> Missed:
+def _ticks_from(tick_schedule: Ticks, first: datetime, until: datetime, newest: int) -> Missed:
     """The ticks from `first` up to `until`. `first` counts even if newer zone data disagree: users have seen it."""
     later = tick_schedule.missed(first, until, newest)
     if later.skipped or len(later.ticks) >= newest:

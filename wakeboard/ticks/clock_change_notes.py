@@ -6,20 +6,23 @@ from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.ticks.dst_ticks import second_after
+from wakeboard.ticks.dst_ticks import DstTicks
+from wakeboard.ticks.ticks import second_after
 from wakeboard.ticks.zones import periods_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wakeboard.ticks.dst_ticks import DstTicks
+    from wakeboard.ticks.ticks import Ticks
     from wakeboard.ticks.zones import Period
 
 _EVERY_HOUR: Final = 24
 
 
-def explain(ticks: DstTicks, tick: datetime) -> str | None:
+def explain(ticks: Ticks, tick: datetime) -> str | None:
     """How a clock change affects this tick; None: it does not."""
+    if not isinstance(ticks, DstTicks):
+        return None
     instant = second_after(tick) - 1
     period, *later = islice(periods_from(ticks.zone, instant), 3)
     local = instant + period.offset
@@ -34,12 +37,12 @@ def explain(ticks: DstTicks, tick: datetime) -> str | None:
     return None
 
 
-def skipped_between(ticks: DstTicks, after: datetime, until: datetime) -> tuple[str, ...]:
+def skipped_between(ticks: Ticks, after: datetime, until: datetime) -> tuple[str, ...]:
     """A sentence for each gap after `after`, up to and including `until`, that skips ticks.
 
     An expression that matches every hour skips nothing, because no real hour is lost in a gap.
     """
-    if ticks.gap != "Skip" or ticks.fields.hours.bit_count() == _EVERY_HOUR:
+    if not isinstance(ticks, DstTicks) or ticks.gap != "Skip" or ticks.fields.hours.bit_count() == _EVERY_HOUR:
         return ()
     gaps = _gaps_between(ticks, second_after(after), second_after(until))
     return tuple(

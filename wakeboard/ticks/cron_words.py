@@ -1,4 +1,4 @@
-"""Describes a compiled cron expression in plain words, for example "Monday to Friday at 08:00".
+"""Describes when a schedule is due in plain words, for example "Monday to Friday at 08:00" or "every 90 minutes".
 
 The words name local times. Two expressions with the same words match the same local times; a test checks this. They do
 not say what a clock change does: `wakeboard.ticks.clock_change_notes` does.
@@ -6,14 +6,18 @@ not say what a clock change does: `wakeboard.ticks.clock_change_notes` does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from wakeboard.ticks.compiled_cron import ALL_WEEKDAYS, LAST
+from wakeboard.ticks.compiled_ticks import ticks_for
+from wakeboard.ticks.interval_ticks import IntervalTicks, SingleTick
+from wakeboard.ticks.ticks import UNBOUNDED, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.ticks.compiled_cron import CronFields
+    from wakeboard.ticks.dst_ticks import DstTicks
 
 _ALL_MINUTES: Final = (1 << 60) - 1
 _ALL_HOURS: Final = (1 << 24) - 1
@@ -26,7 +30,32 @@ _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
+_UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _ORDINALS: Final = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", LAST: "last"}
+
+
+def schedule_in_words(compiled: str) -> str:
+    """When a schedule is due (`compile_ticks`), as a phrase. Raises InvalidSchedule."""
+    ticks = ticks_for(compiled, "Etc/UTC", "RunAfter", "First")
+    match ticks:
+        case IntervalTicks():
+            phrase = f"every {_span(ticks.every)}"
+        case SingleTick():
+            return f"once, at {_moment(ticks.at)}"
+        case _:
+            phrase = cron_in_words(cast("DstTicks", ticks).fields)
+    first, last = ticks.bounds
+    starts = f", from {_moment(first)}" if first > UNBOUNDED.first else ""
+    return phrase + starts + (f", until {_moment(last)}" if last < UNBOUNDED.last else "")
+
+
+def _span(seconds: int) -> str:
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
+    return f"{seconds // size} {unit}s" if seconds > size else unit
+
+
+def _moment(instant: int) -> str:
+    return f"{moment_of(instant):%Y-%m-%d %H:%M UTC}"
 
 
 def cron_in_words(fields: CronFields) -> str:

@@ -13,13 +13,16 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.ticks.dst_ticks import dst_ticks_for, moment_of
+from wakeboard.ticks.compiled_ticks import ticks_for
+from wakeboard.ticks.dst_ticks import DstTicks
+from wakeboard.ticks.ticks import moment_of
 from wakeboard.ticks.zones import periods_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wakeboard.ticks.dst_ticks import DstTicks, Gap, Overlap
+    from wakeboard.ticks.dst_ticks import Gap, Overlap
+    from wakeboard.ticks.ticks import Ticks
     from wakeboard.ticks.zones import Period
 
 MIN_PILE_UP: Final = 10  # ticks in one minute
@@ -35,9 +38,9 @@ class TickRule(NamedTuple):
     dst_gap: Gap
     dst_overlap: Overlap
 
-    def ticks(self) -> DstTicks:
+    def ticks(self) -> Ticks:
         """The ticks. Raises InvalidSchedule if the stored text is not readable or the zone is not known."""
-        return dst_ticks_for(*self)
+        return ticks_for(*self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,8 @@ def _clock_change(zone: str, period: Period, rules: Mapping[TickRule, int]) -> C
         try:
             ticks = rule.ticks()
         except InvalidSchedule:
+            continue
+        if not isinstance(ticks, DstTicks):
             continue
         if ticks.fields.hours.bit_count() < _EVERY_HOUR and ticks.local_ticks.first(first, last) is not None:
             counts[_effect(ticks, is_gap=is_gap)] += schedules

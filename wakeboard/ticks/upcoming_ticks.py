@@ -13,7 +13,7 @@ from wakeboard.ticks.clock_change_notes import explain, skipped_between
 from wakeboard.ticks.zones import periods_from
 
 if TYPE_CHECKING:
-    from wakeboard.ticks.dst_ticks import DstTicks
+    from wakeboard.ticks.ticks import Ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class UpcomingTicks:
     skipped: tuple[str, ...]
 
 
-def upcoming_ticks(ticks: DstTicks, after: datetime, count: int) -> UpcomingTicks:
+def upcoming_ticks(ticks: Ticks, after: datetime, count: int) -> UpcomingTicks:
     """The next `count` ticks strictly after `after`; fewer only before the year 9999."""
     found = ticks.upcoming(after, count)
     skipped = skipped_between(ticks, after, found[-1]) if found else ()

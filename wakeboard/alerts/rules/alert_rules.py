@@ -21,12 +21,13 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from wakeboard.alerts.rules.conditions import CONDITIONS, Condition
-from wakeboard.alerts.rules.fields import Duration, QuietHours, Where, duration_text, shown
+from wakeboard.alerts.rules.fields import Duration, QuietHours, Where, shown
 from wakeboard.alerts.rules.receivers import HeartbeatSpec, Receiver  # noqa: TC001 - pydantic reads it when it builds the class
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import Place, problems_of, refusal
 from wakeboard.errors import InvalidSchedule
 from wakeboard.schedules.rules.job_schedule import QueueName  # noqa: TC001 - the same
+from wakeboard.text.durations import duration_text
 from wakeboard.text.name_patterns import SUBDOMAIN
 
 API_VERSION: Final = "wakeboard.dev/v1alpha1"

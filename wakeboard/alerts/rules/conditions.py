@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field
 from pydantic.alias_generators import to_snake
 
-from wakeboard.alerts.rules.fields import Duration, Times, duration_text
+from wakeboard.alerts.rules.fields import Duration, Times
 from wakeboard.alerts.rules.links import figures, runs, schedule_or, schedules
+from wakeboard.text.durations import duration_text
 from wakeboard.text.humanize import counted, lasted
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from wakeboard.alerts.rules.conditions import FAST_S, Reading, condition_in
-from wakeboard.alerts.rules.fields import duration_text
+from wakeboard.text.durations import duration_text
 from wakeboard.text.humanize import lasted
 from wakeboard.ticks.zones import zone_info
 

@@ -12,10 +12,9 @@ from pydantic.alias_generators import to_camel
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import refusal
 from wakeboard.schedules.rules.job_schedule import ZoneName  # noqa: TC001 - pydantic reads it when it builds the class
+from wakeboard.text.durations import parse_duration
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_LONGEST: Final = timedelta(days=31)
-_DURATION: Final = re.compile(r"([1-9][0-9]{0,6})(s|m|h|d)")
+_LONGEST: Final = 31 * 86_400  # seconds
 _TIMES: Final = re.compile(r"([1-9][0-9]{0,2}(?:\.[0-9]{1,2})?) ?[x×] ?p(50|90|95|99)")  # noqa: RUF001 - both signs
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _PATTERN: Final = r"^[A-Za-z0-9*][A-Za-z0-9*._/-]*$"
@@ -23,14 +22,13 @@ _SCHEDULE: Final = re.compile(r"[^/]+/[^/]+|[^/]*\*[^/]*")  # namespace/name; a 
 
 
 def _duration(written: object, info: ValidationInfo) -> object:
-    found = _DURATION.fullmatch(written) if isinstance(written, str) else None
-    span = timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else None
-    if span is None or span > _LONGEST:
+    seconds = parse_duration(written) if isinstance(written, str) else None
+    if seconds is None or seconds > _LONGEST:
         raise refusal(
             f"{to_camel(info.field_name or '')} is {shown(written)}; write a duration of at most 31d, for example 90s,"
             " 5m, 26h or 7d"
         )
-    return span
+    return timedelta(seconds=seconds)
 
 
 def _times_usual(written: object) -> object:
@@ -113,16 +111,3 @@ class QuietHours(Declared):
         if self.start == self.until:
             raise refusal(f"quietHours begin and end at {self.start:%H:%M}; write for example until: 07:00")
         return self
-
-
-def seconds_of(written: str) -> int:
-    """The seconds of a duration as a file has it."""
-    found = _DURATION.fullmatch(written)
-    return int(found[1]) * _UNITS[found[2]] if found else 0
-
-
-def duration_text(span: timedelta) -> str:
-    """A duration as a file has it, in the largest unit that divides it: "26h", "90s"."""
-    seconds = int(span.total_seconds())
-    unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _UNITS[unit] == 0)
-    return f"{seconds // _UNITS[unit]}{unit}"

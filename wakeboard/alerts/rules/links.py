@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from wakeboard.alerts.rules.fields import seconds_of
+from wakeboard.text.durations import parse_duration
 from wakeboard.views.rules.run_search import quoted
 
 Link: TypeAlias = tuple[str, dict[str, str]]
@@ -29,7 +29,7 @@ def runs(status: str = "") -> LinkTo:
             if field in where
         ]
         if "within" in rule:
-            since = opened_at.astimezone(UTC) - timedelta(seconds=seconds_of(rule["within"]))
+            since = opened_at.astimezone(UTC) - timedelta(seconds=parse_duration(rule["within"]) or 0)
             terms.append(f"since:{since:%Y-%m-%dT%H:%M}")
         return "/runs", {"q": " ".join(terms)}
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.alerts.rules.conditions import CONDITIONS, condition_in, page_behind
 from wakeboard.alerts.rules.evaluation import is_evaluated, silence_in_words, unmeasured_after
-from wakeboard.alerts.rules.fields import seconds_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
+from wakeboard.text.durations import parse_duration
 from wakeboard.text.object_ids import parse_id
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.listings import Listings
@@ -144,7 +144,7 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_duration(value: object) -> bool:
-    return isinstance(value, str) and 0 < seconds_of(value) <= LONGEST_WITHIN_S
+    return isinstance(value, str) and (parse_duration(value) or LONGEST_WITHIN_S + 1) <= LONGEST_WITHIN_S
 
 
 def _is_anything(_: object) -> bool:

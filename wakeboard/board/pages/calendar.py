@@ -22,9 +22,11 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.text.object_ids import is_id
 from wakeboard.text.sanitize import one_line
-from wakeboard.ticks.compiled_cron import CronFields
-from wakeboard.ticks.dst_ticks import moment_of
+from wakeboard.ticks.compiled_ticks import ticks_for
+from wakeboard.ticks.dst_ticks import DstTicks
+from wakeboard.ticks.interval_ticks import IntervalTicks
 from wakeboard.ticks.tick_load import ClockChange, TickRule, pile_ups, rules_with_ticks
+from wakeboard.ticks.ticks import moment_of
 from wakeboard.ticks.upcoming_ticks import UpcomingTick, local_time, upcoming_ticks
 from wakeboard.ticks.zones import known_zones
 from wakeboard.views.queries.listings import Listings
@@ -247,10 +249,12 @@ def rare_rules(rules: Mapping[TickRule, int]) -> dict[TickRule, int]:
 @lru_cache(maxsize=4096)
 def _ticks_a_day(cron_fields: str) -> int:
     try:
-        fields = CronFields.from_text(cron_fields)
+        ticks = ticks_for(cron_fields, "Etc/UTC", "RunAfter", "First")
     except InvalidSchedule:
         return 0
-    return fields.minutes.bit_count() * fields.hours.bit_count()
+    if isinstance(ticks, DstTicks):
+        return ticks.fields.minutes.bit_count() * ticks.fields.hours.bit_count()
+    return 86_400 // ticks.every if isinstance(ticks, IntervalTicks) else 1
 
 
 async def _named(

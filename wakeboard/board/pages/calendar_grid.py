@@ -8,8 +8,8 @@ from math import log
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.text.humanize import counted
-from wakeboard.ticks.dst_ticks import moment_of
 from wakeboard.ticks.tick_load import ClockChange, TickRule, clock_changes, minute_counts
+from wakeboard.ticks.ticks import moment_of
 from wakeboard.ticks.upcoming_ticks import local_time
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from wakeboard.schedules.rules.spec_document import document_text, spec_document
 from wakeboard.text.mask_json import mask_json
 from wakeboard.text.object_ids import is_id
 from wakeboard.text.sanitize import one_line
-from wakeboard.ticks.dst_ticks import dst_ticks_for
+from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.upcoming_ticks import UpcomingTicks, upcoming_ticks
 from wakeboard.ticks.zones import zone_info
 from wakeboard.views.queries.index_order import prefer_index_order
@@ -271,7 +271,7 @@ def _ticks(row: dict[str, Any], starts: datetime) -> tuple[UpcomingTicks | None,
     if row["cron_fields"] is None:
         return None, ""
     try:
-        ticks = dst_ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
+        ticks = ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
         return upcoming_ticks(ticks, starts, TICKS_SHOWN), ""
     except InvalidSchedule as error:
         return None, str(error)

@@ -16,8 +16,7 @@ from wakeboard.dependencies.queries import read_blocking_reasons
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.text.humanize import runs_after_words
 from wakeboard.text.object_ids import is_id
-from wakeboard.ticks.compiled_cron import CronFields
-from wakeboard.ticks.cron_words import cron_in_words
+from wakeboard.ticks.cron_words import schedule_in_words
 from wakeboard.ticks.upcoming_ticks import local_time
 from wakeboard.views.queries.index_order import prefer_index_order
 from wakeboard.views.queries.listings import Listings
@@ -180,7 +179,7 @@ def words_of(cron_fields: str | None, runs_after: tuple[str, ...] = ()) -> str:
     if cron_fields is None:
         return "only on demand"
     try:
-        return cron_in_words(CronFields.from_text(cron_fields))
+        return schedule_in_words(cron_fields)
     except InvalidSchedule:
         return ""
 

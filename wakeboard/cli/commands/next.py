@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.ticks.dst_ticks import DstTicks
+    from wakeboard.ticks.ticks import Ticks
 
 Gap = Literal["RunAfter", "Skip"]
 Overlap = Literal["First", "Both"]
@@ -100,12 +100,11 @@ def command(
 
 
 def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Overlap) -> tuple[NextTicks, datetime]:
-    from wakeboard.ticks.cron_parser import parse_cron
-    from wakeboard.ticks.dst_ticks import DstTicks
+    from wakeboard.ticks.compiled_ticks import compile_ticks, ticks_for
 
     now = datetime.now(UTC)  # there may be no database
     try:
-        ticks, skipped = next_ticks(DstTicks(parse_cron(cron, name=name), zone, gap, overlap), now, count)
+        ticks, skipped = next_ticks(ticks_for(compile_ticks(cron, name=name), zone, gap, overlap), now, count)
     except InvalidSchedule as error:
         raise InvalidValue(str(error)) from None
     return NextTicks(schedule=None, cron=cron, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
@@ -129,21 +128,25 @@ async def _of_schedule(session: CommandSession, name: str, count: int) -> NextTi
 
 def stored_ticks(row: dict[str, Any], after: datetime, count: int) -> tuple[list[Tick], list[str]]:
     """The next ticks of a stored schedule, as `next_ticks` gives them; none if it has no cron expression."""
-    from wakeboard.ticks.dst_ticks import dst_ticks_for
+    from wakeboard.ticks.compiled_ticks import ticks_for
 
     if row["cron_fields"] is None:
         return [], []
-    ticks = dst_ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
+    ticks = ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
     return next_ticks(ticks, after, count)
 
 
-def next_ticks(tick_schedule: DstTicks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
+def next_ticks(tick_schedule: Ticks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
     """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
     from wakeboard.ticks.upcoming_ticks import upcoming_ticks
 
     found = upcoming_ticks(tick_schedule, after, count)
-    ticks = [Tick(at=tick.at, local=tick.local.isoformat(timespec="minutes"), note=tick.note) for tick in found.ticks]
+    ticks = [Tick(at=tick.at, local=_iso(tick.local), note=tick.note) for tick in found.ticks]
     return ticks, list(found.skipped)
+
+
+def _iso(local: datetime) -> str:
+    return local.isoformat(timespec="seconds" if local.second else "minutes")
 
 
 def _print(found: NextTicks, now: datetime) -> None:

@@ -10,19 +10,19 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from wakeboard.ticks.dst_ticks import DstTicks
+    from wakeboard.ticks.ticks import Ticks
 
 MOST_TICKS: Final = 10_000  # of one parent; a week of minutes
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def tick_before(own: DstTicks, tick: datetime) -> datetime | None:
+def tick_before(own: Ticks, tick: datetime) -> datetime | None:
     """The tick of a schedule before this one; None: there is none since 1970."""
     found = own.missed(_EPOCH, tick - timedelta(seconds=1), 1).ticks
     return found[-1] if found else None
 
 
-def ticks_between(parent: DstTicks, since: datetime, tick: datetime) -> tuple[datetime, ...] | None:
+def ticks_between(parent: Ticks, since: datetime, tick: datetime) -> tuple[datetime, ...] | None:
     """The parent's ticks after `since`, up to and including `tick`; None: there are more than `MOST_TICKS`."""
     found = parent.missed(since, tick, MOST_TICKS)
     return None if found.skipped else found.ticks

@@ -1,0 +1,63 @@
+"""The ticks of an interval, and the one tick of a single moment."""
+
+from __future__ import annotations
+
+from wakeboard.ticks.ticks import LAST_INSTANT, UNBOUNDED, Bounds, Ticks
+
+_MINUTE = 60  # seconds
+
+
+class IntervalTicks(Ticks):
+    """A tick each `every` seconds, counted from `anchor` in both directions: clock changes and delays move none."""
+
+    __slots__ = ("anchor", "every")
+
+    def __init__(self, every: int, anchor: int, zone: str, bounds: Bounds = UNBOUNDED) -> None:
+        super().__init__(zone, bounds)
+        self.every = every
+        self.anchor = anchor
+
+    def _first_from(self, begin: int) -> int | None:
+        tick = self.anchor + self._number(begin) * self.every
+        return tick if tick <= LAST_INSTANT else None
+
+    def _count(self, begin: int, end: int) -> int:
+        return self._number(end) - self._number(begin)
+
+    def _minutes(self, begin: int, end: int) -> int:
+        numbers = range(self._number(begin), self._number(end))
+        if not numbers:
+            return 0
+        first, last = (self._minute(numbers[place], begin) for place in (0, -1))
+        if self.every <= _MINUTE:
+            return (1 << last + 1) - (1 << first)
+        if self.every % _MINUTE:
+            return sum(1 << self._minute(number, begin) for number in numbers)
+        step = self.every // _MINUTE
+        return ((1 << len(numbers) * step) - 1) // ((1 << step) - 1) << first
+
+    def _minute(self, number: int, begin: int) -> int:
+        return (self.anchor + number * self.every - begin) // _MINUTE
+
+    def _number(self, instant: int) -> int:
+        """The number of the first tick from `instant` on; that of the anchor is 0."""
+        return -((self.anchor - instant) // self.every)
+
+
+class SingleTick(Ticks):
+    """One tick, `at` an instant."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int, zone: str, bounds: Bounds = UNBOUNDED) -> None:
+        super().__init__(zone, bounds)
+        self.at = at
+
+    def _first_from(self, begin: int) -> int | None:
+        return self.at if self.at >= begin else None
+
+    def _count(self, begin: int, end: int) -> int:
+        return int(begin <= self.at < end)
+
+    def _minutes(self, begin: int, end: int) -> int:
+        return 1 << (self.at - begin) // _MINUTE if begin <= self.at < end else 0
