@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from wakeboard.declared.validation_messages import part_of, wanted
 from wakeboard.schedules.rules import admission_rules as rules
 from wakeboard.schedules.rules.job_schedule import JobSchedule
+from wakeboard.text.durations import PATTERN as DURATION
+from wakeboard.ticks.compiled_ticks import LONGEST_INTERVAL
 from wakeboard.ticks.zones import known_zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+MOMENT: Final = "^at [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
+NO_MOMENT: Final = "write a time in UTC; write for example at 2026-12-01T08:00:00Z"
 LINE: Final = 132
 PART: Final = 60
 
@@ -47,7 +51,8 @@ declare
 begin
   if def.schedule !~ {simple} then
     declare
-      cron constant text collate "C" := upper(def.schedule collate "C");
+      cron constant text collate "C" := upper(def.schedule collate "C")
+        where def.schedule !~ '^(every|at) ';
       fields constant text[] := regexp_split_to_array(btrim(cron, E' \\t\\n'), '[ \\t]+');
     begin
       problem := case
@@ -103,6 +108,15 @@ def _bounds(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cron() -> Iterator[tuple[str, str]]:
+    interval = "def.schedule like 'every %'"
+    unit = "when 's' then 1 when 'm' then 60 when 'h' then 3600 else 86400 end"
+    number = "substr(def.schedule, 7, length(def.schedule) - 7)::bigint\n          "
+    is_wrong = (
+        f"case when substr(def.schedule, 7) !~ {_quoted(f'^{DURATION}$')} then true\n"
+        f"        else {number} * case right(def.schedule, 1) {unit}\n        > {LONGEST_INTERVAL} end"
+    )
+    yield f"{interval} and {is_wrong}", _about("schedule", rules.INTERVAL["message"])
+    yield f"def.schedule like 'at %' and def.schedule !~ {_quoted(MOMENT)}", _about("schedule", NO_MOMENT)
     five = "cardinality(fields) = 5 and"
     yield "char_length(def.schedule) not between 1 and 100", _about("schedule", "write text of 1 to 100 characters")
     yield "strpos(cron, 'TZ=') > 0", _about("schedule", rules.NO_TIME_ZONE["message"])
@@ -138,6 +152,11 @@ def _others() -> Iterator[tuple[str, str]]:
         "def.jitter_s >= def.starting_deadline_s",
         _quoted(_in_columns(rules.JITTER_IS_BELOW_STARTING_DEADLINE["message"])),
     )
+    yield "def.starts_at > def.ends_at", _quoted(_in_columns(rules.IT_ENDS_AFTER_IT_STARTS["message"]))
+    yield (
+        "num_nonnulls(def.starts_at, def.ends_at) > 0 and (def.schedule is null or def.schedule like 'at %')",
+        _quoted(_in_columns(rules.BOUNDS_ARE_OF_TICKS["message"])),
+    )
     yield (
         "def.suspend_after_dead is not null and def.schedule is null",
         _quoted(_in_columns(rules.DEAD_RUNS_ARE_OF_ITS_OWN_TICKS["message"])),
@@ -159,6 +178,8 @@ def _in_columns(sentence: str) -> str:
         sentence.replace("startingDeadlineSeconds", "starting_deadline_s")
         .replace("jitterSeconds", "jitter_s")
         .replace("suspendAfterDead", "suspend_after_dead")
+        .replace("startsAt", "starts_at")
+        .replace("endsAt", "ends_at")
     )
 
 

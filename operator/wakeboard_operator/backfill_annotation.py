@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from wakeboard.backfills.rules import CONFIRM_ABOVE, TickRules, backfill_range, parse_annotation
 from wakeboard.errors import InvalidValue
 from wakeboard.text.humanize import counted
-from wakeboard.ticks.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 def wanted_backfill(desired: DesiredSchedule, token: str, now: datetime) -> tuple[BackfillWords, BackfillRange]:
     """What the value means. Raises InvalidValue, also for so many ticks that the value must confirm them."""
     spec = desired.spec
-    fields = parse_cron(spec.schedule, name=desired.full_name).to_text() if spec.schedule else None
+    compiled = spec.compiled_ticks(desired.full_name)
     words = parse_annotation(token)
-    rules = TickRules(desired.full_name, fields, spec.time_zone, spec.dst.gap, spec.dst.overlap)
+    rules = TickRules(desired.full_name, compiled, spec.time_zone, spec.dst.gap, spec.dst.overlap)
     wanted = backfill_range(rules, words.first, words.last, now)
     if len(wanted.ticks) > CONFIRM_ABOVE and not words.confirmed:
         raise InvalidValue(

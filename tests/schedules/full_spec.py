@@ -7,6 +7,8 @@ from typing import Any, Final
 FULL_SPEC: Final[dict[str, Any]] = {
     "jobType": "send_mail",
     "schedule": "0 8 * * MON",
+    "startsAt": "2026-12-01T00:00:00Z",
+    "endsAt": "2027-12-01T00:00:00Z",
     "timeZone": "Europe/Lisbon",
     "payload": {"segment": "active", "on": "1e3", "nested": {"list": [1, 2.5, None, True, "0x10"], "empty": {}}},
     "queue": "mail",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -229,6 +229,36 @@ async def test_an_outage_or_a_pause_of_frequent_schedules_starts_no_burst(store:
         await AdminStore(store.conn).resume("all")
     await make_ticks(store)
     assert Counter(await runs(store, columns="schedule")) == {"team/latest": 1, "team/ten": 10, "team/two-minutes": 1}
+
+
+async def test_an_interval_and_a_moment_have_each_tick_once_within_their_bounds(store: MaintenanceStore):
+    now = await store.now()
+    began, soon, over = (f"{now + delay:%Y-%m-%dT%H:%M:%SZ}" for delay in (-10 * MINUTE, HOUR, -MINUTE))
+    await put(
+        store,
+        declared("every", schedule=None, every="7s", startsAt=began),
+        declared("ended", schedule=None, every="7s", startsAt=began, endsAt=over),
+        declared("once", schedule=None, at=soon),
+        declared("past", schedule=None, at=over),
+    )
+    assert await definition(store, "once", "schedule, next_run_at") == (
+        f"at {soon}",
+        datetime.fromisoformat(soon),
+    )
+    assert await definition(store, "ended", "next_run_at") is None
+    assert await definition(store, "past", "next_run_at") is None
+    await rows(store, "update job_definitions set next_run_at = starts_at, last_tick_at = 'epoch' where name = 'ended'")
+    await rows(store, "update job_definitions set next_run_at = starts_at + interval '7 min' where name = 'every'")
+    await rows(store, "update job_definitions set catch_up = 'All' where name = 'ended'")
+    await make_ticks(store)
+    await make_ticks(store)
+    made = await runs(store, columns="schedule, extract(epoch from scheduled_for)::bigint")
+    due = [second for name, second in made if name == "team/every"]
+    assert due == list(range(int(datetime.fromisoformat(began).timestamp()) + 420, due[-1] + 7, 7))
+    assert await definition(store, "every", "next_run_at > now() and next_run_at <= now() + interval '7 s'")
+    assert len(made) - len(due) == 540 // 7 + 1
+    assert await definition(store, "ended", "next_run_at") is None
+    assert not (await put(store, declared("once", schedule=None, at=soon), prune=False)).changed
 
 
 async def test_jitter_moves_the_start_and_not_the_tick(store: MaintenanceStore):

@@ -60,6 +60,13 @@ async def test_a_spec_becomes_a_row(store: MaintenanceStore):
     assert await is_ahead(store, "weekly")
     local = "to_char(next_run_at at time zone 'Europe/Lisbon', 'DY HH24:MI:SS')"
     assert await definition(store, "weekly", local) == "MON 08:00:00"
+    assert await definition(
+        store, "weekly", "starts_at = '2026-12-01T00:00Z', next_run_at >= starts_at, ends_at > starts_at"
+    ) == (
+        True,
+        True,
+        True,
+    )
 
 
 async def test_a_schedule_without_a_cron_expression_runs_only_on_demand(store: MaintenanceStore):

@@ -56,6 +56,8 @@ def due(
         deadline,
         False,
         line,
+        None,
+        None,
         "team/due",
         now,
     )

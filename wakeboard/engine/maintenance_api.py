@@ -51,7 +51,7 @@ class Reaped(NamedTuple):
 class DueDefinition(NamedTuple):
     """A schedule whose next tick is due. `now`: the database's clock. Times are in UTC.
 
-    `cron_fields` None: `schedule`, the expression, must be compiled, and its ticks are those after `next_run_at`.
+    `cron_fields` None: `schedule` must be compiled (`compile_ticks`), and its ticks are those after `next_run_at`.
     `name`: namespace/name.
     """
 
@@ -68,6 +68,8 @@ class DueDefinition(NamedTuple):
     starting_deadline_s: int | None
     paused: bool
     schedule: str | None
+    starts_at: datetime | None
+    ends_at: datetime | None
     name: str
     now: datetime
 

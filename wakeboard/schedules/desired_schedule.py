@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.schedules.rules.job_schedule import spec_hash
 from wakeboard.schedules.rules.schedule_origin import origin_of, shown_labels
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT
-from wakeboard.ticks.cron_parser import parse_cron
-from wakeboard.ticks.dst_ticks import DstTicks
+from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.zones import tzdata_version
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from wakeboard.engine.maintenance_api import KnownDefinition
     from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec
-    from wakeboard.ticks.compiled_cron import CronFields
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
     InvalidSchedule when its ticks cannot be computed.
     """
     spec = desired.spec
-    fields = parse_cron(spec.schedule, name=desired.full_name) if spec.schedule else None
+    compiled = spec.compiled_ticks(desired.full_name)
     return {
         "namespace": desired.namespace,
         "name": desired.name,
@@ -117,9 +115,11 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
         "payload": spec.payload,
         "queue": spec.queue,
         "priority": spec.priority,
-        "schedule": spec.schedule,
+        "schedule": spec.timing,
+        "starts_at": spec.starts_at,
+        "ends_at": spec.ends_at,
         "after": [entry.model_dump(by_alias=True) for entry in spec.after or ()],
-        "cron_fields": fields.to_text() if fields else None,
+        "cron_fields": compiled,
         "time_zone": spec.time_zone,
         "dst_gap": spec.dst.gap,
         "dst_overlap": spec.dst.overlap,
@@ -136,14 +136,14 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
         "timeout_s": spec.timeout_seconds,
         "suspended": spec.suspend,
         "suspend_after_dead": spec.suspend_after_dead,
-        "next_run_at": _first_tick(spec, fields, max(now, known.last_tick_at) if known else now),
+        "next_run_at": _first_tick(spec, compiled, max(now, known.last_tick_at) if known else now),
         "tzdata_version": tzdata_version(),
         "origin": desired.origin,
         "labels": dict(desired.labels),
     }
 
 
-def _first_tick(spec: JobScheduleSpec, fields: CronFields | None, after: datetime) -> datetime | None:
-    if fields is None or spec.suspend:
+def _first_tick(spec: JobScheduleSpec, compiled: str | None, after: datetime) -> datetime | None:
+    if compiled is None or spec.suspend:
         return None
-    return DstTicks(fields, spec.time_zone, spec.dst.gap, spec.dst.overlap).next_tick(after)
+    return ticks_for(compiled, spec.time_zone, spec.dst.gap, spec.dst.overlap).next_tick(after)

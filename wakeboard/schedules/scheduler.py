@@ -99,9 +99,9 @@ def _planned(due: DueDefinition, plan: Callable[[DueDefinition, Ticks], TickPlan
 
 def _compiled(due: DueDefinition) -> str:
     """The compiled expression of a schedule that SQL stored: a parser is not imported before there is one."""
-    from wakeboard.ticks.cron_parser import parse_cron
+    from wakeboard.ticks.compiled_ticks import compile_ticks
 
-    return parse_cron(due.schedule or "", name=due.name).to_text()
+    return compile_ticks(due.schedule or "", name=due.name, starts_at=due.starts_at, ends_at=due.ends_at)
 
 
 def _plan_compiled(

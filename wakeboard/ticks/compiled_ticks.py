@@ -45,8 +45,13 @@ def every_text(interval: timedelta) -> str:
 
 
 def at_text(moment: datetime) -> str:
-    """A moment as `schedule` has it: "at 2026-12-01T08:00:00Z". Parts of a second are dropped."""
-    return f"{AT}{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    """A moment as `schedule` has it: "at 2026-12-01T08:00:00Z"."""
+    return AT + utc_text(moment)
+
+
+def utc_text(moment: datetime) -> str:
+    """A moment in UTC: "2026-12-01T08:00:00Z". Parts of a second are dropped."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def compile_ticks(

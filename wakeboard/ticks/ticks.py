@@ -77,8 +77,12 @@ class Ticks(ABC):
 
         Takes microseconds for a week, however many ticks it has. `begin` is a whole minute.
         """
-        start, stop = max(begin, self.bounds.first // 60 * 60), min(end, self.bounds.last + 1)
-        return self._minutes(start, stop) << (start - begin) // 60 if start < stop else 0
+        first, stop = max(begin, self.bounds.first), min(end, self.bounds.last + 1)
+        start = first // 60 * 60
+        bits = self._minutes(start, stop) if first < stop else 0
+        if start < first and not self._count(first, min(start + 60, stop)):
+            bits &= ~1  # the ticks of its first minute come before the bound
+        return bits << (start - begin) // 60
 
     def _first_within(self, begin: int) -> int | None:
         tick = self._first_from(max(begin, self.bounds.first))

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from wakeboard.text.durations import PATTERN as DURATION
 from wakeboard.text.name_patterns import RESERVED, RESERVED_IN_WORDS
+from wakeboard.ticks.compiled_ticks import LONGEST_INTERVAL
 from wakeboard.ticks.zones import unknown_zone
 
 Rule: TypeAlias = dict[str, str]
@@ -108,6 +110,17 @@ NOT_ONLY_31ST_OF_SHORT_MONTHS: Rule = {
     "message": 'none of these months has a day 31, so it would never run; write for example "0 0 L 4 *"',
 }
 
+# ------------------------------------------------------------------------------------------------ every
+
+_SECONDS: Final = (
+    "int(self.substring(0, self.size() - 1)) *\n"
+    "  (self.endsWith('s') ? 1 : self.endsWith('m') ? 60 : self.endsWith('h') ? 3600 : 86400)"
+)
+INTERVAL: Rule = {
+    "rule": f"!self.matches('^{DURATION}$') || {_SECONDS} <= {LONGEST_INTERVAL}",
+    "message": "an interval is a whole number with s, m, h or d, at most 366d; write for example 90m",
+}
+
 # ------------------------------------------------------------------------------------------------ timeZone
 
 # Excludes what `getHours` also accepts: offsets (+05:00), "Local", files that are not zones (posixrules).
@@ -145,10 +158,18 @@ _NOT_AFTER_ITSELF: Rule = {
     "message": "after names this schedule itself; write the name of another one",
     "fieldPath": ".spec.after",
 }
-_AFTER_IS_INSTEAD_OF_SCHEDULE: Rule = {
-    "rule": "!has(self.after) || !has(self.schedule)",
-    "message": "after and schedule exclude each other, since its ticks come from one; write only one of them",
-    "fieldPath": ".after",
+_TICKS_COME_FROM_ONE_FIELD: Rule = {
+    "rule": "[has(self.schedule), has(self.every), has(self.at), has(self.after)].filter(given, given).size() <= 1",
+    "message": "schedule, every, at and after exclude each other, since its ticks come from one; write only one",
+}
+BOUNDS_ARE_OF_TICKS: Rule = {
+    "rule": "!has(self.startsAt) && !has(self.endsAt) || has(self.schedule) || has(self.every)",
+    "message": "startsAt and endsAt bound the ticks of schedule or every, which are absent; write one of them",
+}
+IT_ENDS_AFTER_IT_STARTS: Rule = {
+    "rule": "!has(self.startsAt) || !has(self.endsAt) || self.startsAt <= self.endsAt",
+    "message": "endsAt is before startsAt; write a later endsAt",
+    "fieldPath": ".endsAt",
 }
 _AFTER_SAYS_WHEN: Rule = {
     "rule": "!has(self.after) || self.after.exists(entry, !has(entry.ticks) || entry.ticks != 'All')",
@@ -156,7 +177,7 @@ _AFTER_SAYS_WHEN: Rule = {
     "fieldPath": ".after",
 }
 DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
-    "rule": "!has(self.suspendAfterDead) || has(self.schedule) || has(self.after)",
+    "rule": "!has(self.suspendAfterDead) || has(self.schedule) || has(self.every) || has(self.at) || has(self.after)",
     "message": "suspendAfterDead stops the ticks of schedule or after, which are absent; write one of them, or leave "
     "it out",
     "fieldPath": ".suspendAfterDead",
@@ -173,7 +194,9 @@ RULES: Final[dict[str, list[Rule]]] = {
     "": [_NOT_AFTER_ITSELF],
     "spec": [
         JITTER_IS_BELOW_STARTING_DEADLINE,
-        _AFTER_IS_INSTEAD_OF_SCHEDULE,
+        _TICKS_COME_FROM_ONE_FIELD,
+        BOUNDS_ARE_OF_TICKS,
+        IT_ENDS_AFTER_IT_STARTS,
         _AFTER_SAYS_WHEN,
         DEAD_RUNS_ARE_OF_ITS_OWN_TICKS,
     ],
@@ -187,6 +210,7 @@ RULES: Final[dict[str, list[Rule]]] = {
         NOT_ONLY_FEBRUARY_30_OR_31,
         NOT_ONLY_31ST_OF_SHORT_MONTHS,
     ],
+    "spec.every": [INTERVAL],
     "spec.timeZone": [KNOWN_ZONE],
     "spec.catchUp": [_ONLY_ALL_HAS_A_LIMIT],
     "spec.backoff": [_MAXIMUM_IS_NOT_BELOW_BASE],

@@ -9,18 +9,31 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import Place, problems_of, refusal
 from wakeboard.errors import InvalidSchedule
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
 from wakeboard.text.canonical_json import canonical_json, canonical_payload
+from wakeboard.text.durations import PATTERN as DURATION
+from wakeboard.text.durations import parse_duration
 from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN, WORD
 from wakeboard.text.similar_names import closest
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT, CatchUpPolicy
+from wakeboard.ticks.compiled_ticks import LONGEST_INTERVAL, compile_ticks, utc_text
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.zones import known_zones, unknown_zone
 
@@ -65,8 +78,28 @@ def _canonical(payload: object) -> object:
         raise refusal(str(error)) from None
 
 
+def _check_interval(interval: str) -> str:
+    seconds = parse_duration(interval)
+    if seconds is None or seconds > LONGEST_INTERVAL:
+        raise refusal(f'every is "{interval}"; write a whole number with s, m, h or d, at most 366d, for example 90m')
+    return interval
+
+
+def _check_moment(moment: str, info: ValidationInfo) -> str:
+    try:
+        written = datetime.fromisoformat(moment)
+    except ValueError:
+        written = None
+    if written is not None and written.tzinfo is not None:
+        return utc_text(written)
+    name = to_camel(info.field_name or "")
+    raise refusal(f'{name} is "{moment}"; write a time with an offset, for example "2026-12-01T08:00:00Z"')
+
+
 CronExpression = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_zone)]
+Interval = Annotated[str, Field(max_length=9, pattern=f"^{DURATION}$"), AfterValidator(_check_interval)]
+Moment = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"}), AfterValidator(_check_moment)]
 Payload = Annotated[dict[str, Any], BeforeValidator(_canonical)]
 QueueName = Annotated[str, Field(max_length=63, pattern=WORD)]
 JobType = Annotated[str, Field(max_length=128, pattern=WORD)]
@@ -181,6 +214,27 @@ class JobScheduleSpec(Declared):
         "of the week are restricted, either is enough. Absent: only on demand.",
         examples=["0 8 * * MON"],
     )
+    every: Interval | None = Field(
+        default=None,
+        description="Instead of schedule: it is due at this interval of real time, 1s to 366d. Its ticks are counted"
+        " from startsAt, or from the beginning of 1970 (UTC): no restart, edit or clock change moves them.",
+        examples=["90m"],
+    )
+    at: Moment | None = Field(
+        default=None,
+        description="Instead of schedule: it is due once, at this time.",
+        examples=["2026-12-01T08:00:00Z"],
+    )
+    starts_at: Moment | None = Field(
+        default=None,
+        description="It has no ticks before this time. It needs schedule or every.",
+        examples=["2026-12-01T00:00:00Z"],
+    )
+    ends_at: Moment | None = Field(
+        default=None,
+        description="It has no ticks after this time. It needs schedule or every.",
+        examples=["2027-12-01T00:00:00Z"],
+    )
     after: Annotated[list[Dependency], Field(max_length=20)] | None = Field(
         default=None,
         description="Instead of schedule: it runs after these schedules of its namespace. When their runs of a tick "
@@ -252,14 +306,44 @@ class JobScheduleSpec(Declared):
         examples=[3],
     )
 
+    @property
+    def timing(self) -> str | None:
+        """What decides its ticks as `compile_ticks` reads it: a cron expression, "every 90m", "at …"; None without."""
+        if self.every is not None:
+            return f"every {self.every}"
+        return self.schedule if self.at is None else f"at {self.at}"
+
+    def compiled_ticks(self, name: str) -> str | None:
+        """What decides its ticks, compiled; None when it has none of its own. `name`: namespace/name, for `H`."""
+        if self.timing is None:
+            return None
+        first, last = (datetime.fromisoformat(each) if each else None for each in (self.starts_at, self.ends_at))
+        return compile_ticks(self.timing, name=name, starts_at=first, ends_at=last)
+
     @model_validator(mode="after")
-    def _after_is_instead_of_schedule(self) -> Self:
+    def _its_ticks_come_from_one_field(self) -> Self:
+        given = [name for name in ("schedule", "every", "at", "after") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise refusal(
+                f"spec.{given[-1]} and spec.{given[0]} exclude each other, since its ticks come from one; write only"
+                " one of them"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _bounds_are_of_ticks(self) -> Self:
+        first, last = self.starts_at, self.ends_at
+        if (first or last) and self.schedule is None and self.every is None:
+            bound = "startsAt" if first else "endsAt"
+            raise refusal(f"spec.{bound} bounds the ticks of schedule or every, which are absent; write one of them")
+        if first and last and datetime.fromisoformat(last) < datetime.fromisoformat(first):
+            raise refusal(f"spec.endsAt {last} is before startsAt {first}; write a later endsAt")
+        return self
+
+    @model_validator(mode="after")
+    def _after_says_when(self) -> Self:
         if self.after is None:
             return self
-        if self.schedule is not None:
-            raise refusal(
-                "spec.after and spec.schedule exclude each other, since its ticks come from one; write only one of them"
-            )
         if not self.after:
             raise refusal("spec.after is empty; write for example after: [{schedule: extract}], or leave it out")
         if all(entry.ticks == "All" for entry in self.after):
@@ -274,7 +358,7 @@ class JobScheduleSpec(Declared):
 
     @model_validator(mode="after")
     def _dead_runs_are_of_its_own_ticks(self) -> Self:
-        if self.suspend_after_dead is not None and self.schedule is None and self.after is None:
+        if self.suspend_after_dead is not None and self.timing is None and self.after is None:
             raise refusal(
                 "spec.suspendAfterDead stops the ticks of spec.schedule or spec.after, which are absent; write one of "
                 "them, or leave suspendAfterDead out"
@@ -354,7 +438,7 @@ class JobSchedule(Declared):
     def _comes_with_this_name(self) -> Self:
         """`H` may pick a day that never comes for one name and not for another."""
         try:
-            _ = self.cron_fields
+            self.spec.compiled_ticks(self.full_name)
         except InvalidSchedule as error:
             raise refusal(f"spec.{error}") from None
         return self

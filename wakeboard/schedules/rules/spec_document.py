@@ -8,6 +8,7 @@ is quoted, and characters that reorder or hide text are escaped.
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -15,6 +16,7 @@ import yaml
 from wakeboard.schedules.rules.job_schedule import API_VERSION, JobScheduleSpec
 from wakeboard.text.sanitize import escaped
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT
+from wakeboard.ticks.compiled_ticks import AT, EVERY, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +62,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     limited = row["catch_up"] == "All" and row["catch_up_limit"] != DEFAULT_LIMIT
     return {
         "jobType": row["job_type"],
-        "schedule": row["schedule"],
+        **_timing(row),
         "after": row.get("after") or None,
         "timeZone": row["time_zone"],
         "payload": row["payload"],
@@ -81,6 +83,17 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
             "maxSeconds": row["backoff_cap_s"],
         },
         "timeoutSeconds": row["timeout_s"],
+    }
+
+
+def _timing(row: Mapping[str, Any]) -> dict[str, Any]:
+    timing = row["schedule"] or ""
+    kind = "every" if timing.startswith(EVERY) else "at" if timing.startswith(AT) else "schedule"
+    bounds = {name: row[column] for name, column in (("startsAt", "starts_at"), ("endsAt", "ends_at"))}
+    return {
+        **dict.fromkeys(("schedule", "every", "at")),
+        kind: row["schedule"] if kind == "schedule" else timing.partition(" ")[2],
+        **{name: utc_text(moment) if isinstance(moment, datetime) else moment for name, moment in bounds.items()},
     }
 
 

@@ -46,11 +46,13 @@ begin
     return new;
   end if;
   if old.removed_at is null
-     and (old.job_type, old.payload, old.queue, old.priority, old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.jitter_s,
+     and (old.job_type, old.payload, old.queue, old.priority, old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.starts_at,
+          old.ends_at, old.jitter_s,
           old.concurrency_policy, old.limit_key, old.catch_up, old.catch_up_limit, old.starting_deadline_s, old.suspend_after_dead,
           old.max_attempts, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.timeout_s, old.suspended)
          is not distinct from
-         (new.job_type, new.payload, new.queue, new.priority, new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.jitter_s,
+         (new.job_type, new.payload, new.queue, new.priority, new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.starts_at,
+          new.ends_at, new.jitter_s,
           new.concurrency_policy, new.limit_key, new.catch_up, new.catch_up_limit, new.starting_deadline_s, new.suspend_after_dead,
           new.max_attempts, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.timeout_s, new.suspended) then
     return new;
@@ -68,8 +70,8 @@ begin
     perform refuse_locked();
   end if;
   if old.removed_at is not null or old.suspended or old.schedule_error is not null
-     or (old.schedule, old.time_zone, old.dst_gap, old.dst_overlap)
-        is distinct from (new.schedule, new.time_zone, new.dst_gap, new.dst_overlap) then
+     or (old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.starts_at, old.ends_at)
+        is distinct from (new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.starts_at, new.ends_at) then
     new.cron_fields := null;
     new.next_run_at := present;
   elsif is_due then
@@ -95,7 +97,8 @@ begin
 end
 $$;
 create or replace trigger job_definitions_of_applications before insert or update of
-    job_type, payload, queue, priority, schedule, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up,
+    job_type, payload, queue, priority, schedule, time_zone, dst_gap, dst_overlap, starts_at, ends_at, jitter_s, concurrency_policy,
+    limit_key, catch_up,
     catch_up_limit, starting_deadline_s, suspend_after_dead, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s,
     suspended on wakeboard.job_definitions
   for each row when (new.source = 'app') execute function wakeboard.application_schedule_written();

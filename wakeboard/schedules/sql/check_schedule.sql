@@ -12,10 +12,20 @@ begin
   if def.schedule !~ '^[0-5]?[0-9] ([01]?[0-9]|2[0-3]) [*] [*] ([*]|[0-6]|SUN|MON|'
         'TUE|WED|THU|FRI|SAT)$' then
     declare
-      cron constant text collate "C" := upper(def.schedule collate "C");
+      cron constant text collate "C" := upper(def.schedule collate "C")
+        where def.schedule !~ '^(every|at) ';
       fields constant text[] := regexp_split_to_array(btrim(cron, E' \t\n'), '[ \t]+');
     begin
       problem := case
+      when def.schedule like 'every %' and case when substr(def.schedule, 7) !~ '^[1-9][0-9]{0,7}[smhd]$' then true
+        else substr(def.schedule, 7, length(def.schedule) - 7)::bigint
+           * case right(def.schedule, 1) when 's' then 1 when 'm' then 60 when 'h' then 3600 else 86400 end
+        > 31622400 end
+        then format('schedule %s: an interval is a whole number with s, m, h or d'
+        ', at most 366d; write for example 90m', to_json(left(def.schedule, 100)))
+      when def.schedule like 'at %' and def.schedule !~ '^at [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'
+        then format('schedule %s: write a time in UTC; write for example at 2026-'
+        '12-01T08:00:00Z', to_json(left(def.schedule, 100)))
       when char_length(def.schedule) not between 1 and 100
         then format('schedule %s: write text of 1 to 100 characters', to_json(left(def.schedule, 100)))
       when strpos(cron, 'TZ=') > 0
@@ -192,6 +202,11 @@ begin
         then 'jitter_s must be below starting_deadline_s, or runs would be'
         ' skipped before they may start; write for example jitter_s: '
         '0'
+      when def.starts_at > def.ends_at
+        then 'ends_at is before starts_at; write a later ends_at'
+      when num_nonnulls(def.starts_at, def.ends_at) > 0 and (def.schedule is null or def.schedule like 'at %')
+        then 'starts_at and ends_at bound the ticks of schedule or every, '
+        'which are absent; write one of them'
       when def.suspend_after_dead is not null and def.schedule is null
         then 'suspend_after_dead stops the ticks of schedule or after, whi'
         'ch are absent; write one of them, or leave it out'

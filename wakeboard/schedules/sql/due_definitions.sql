@@ -2,7 +2,7 @@
 -- Returns schedules whose next tick is due, with all that is needed to compute their ticks: up to `count` after the scan position
 -- (after_run_at, after_id), most overdue first. Takes no lock. Paused schedules are left out. `now` is the database's clock: compute ticks
 -- against it and no other clock. One whose `cron_fields` are null must be compiled
--- from `schedule` and `name` (namespace/name); its ticks are those after `next_run_at`.
+-- from `schedule`, `starts_at`, `ends_at` and `name` (namespace/name); its ticks are those after `next_run_at`.
 -- Example:
 --   select id, next_run_at from wakeboard.due_definitions();
 
@@ -10,13 +10,13 @@ create or replace function wakeboard.due_definitions(
   count wakeboard.row_count default 10000, after_run_at wakeboard.scan_time default '-infinity', after_id wakeboard.scan_id default 0)
 returns table (
   id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
-  dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, schedule text, name text,
-  now timestamptz)
+  dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, schedule text, starts_at timestamptz,
+  ends_at timestamptz, name text, now timestamptz)
 language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set max_parallel_workers_per_gather = 0 set jit = off set lock_timeout = '2s'
 as $$
   select id, generation, next_run_at, last_tick_at, cron_fields, time_zone, dst_gap, dst_overlap, catch_up, catch_up_limit,
-         starting_deadline_s, false, schedule, namespace || '/' || name, statement_timestamp()
+         starting_deadline_s, false, schedule, starts_at, ends_at, namespace || '/' || name, statement_timestamp()
     from job_definitions
    where removed_at is null and not suspended and schedule_error is null
      and next_run_at <= statement_timestamp() and (next_run_at, id) > (after_run_at, after_id)

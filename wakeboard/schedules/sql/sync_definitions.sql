@@ -56,6 +56,7 @@ begin
     select wanted.* from jsonb_to_recordset(rows) as wanted (
       namespace text, name text, uid text, generation bigint, spec_hash text, job_type text, payload jsonb, queue text,
       priority smallint, schedule text, cron_fields text, time_zone text, dst_gap text, dst_overlap text, jitter_s integer,
+      starts_at timestamptz, ends_at timestamptz,
       concurrency_policy text, limit_key text, catch_up text, catch_up_limit integer, starting_deadline_s integer,
       max_attempts integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer, timeout_s integer,
       suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb, suspend_after_dead integer, after jsonb)
@@ -96,7 +97,8 @@ begin
        set uid = wanted.uid, generation = wanted.generation, spec_hash = wanted.spec_hash, job_type = wanted.job_type,
            payload = wanted.payload, queue = wanted.queue, priority = wanted.priority, schedule = wanted.schedule,
            cron_fields = wanted.cron_fields, time_zone = wanted.time_zone, dst_gap = wanted.dst_gap,
-           dst_overlap = wanted.dst_overlap, jitter_s = wanted.jitter_s, concurrency_policy = wanted.concurrency_policy,
+           dst_overlap = wanted.dst_overlap, jitter_s = wanted.jitter_s, starts_at = wanted.starts_at, ends_at = wanted.ends_at,
+           concurrency_policy = wanted.concurrency_policy,
            limit_key = wanted.limit_key, catch_up = wanted.catch_up, catch_up_limit = wanted.catch_up_limit,
            starting_deadline_s = wanted.starting_deadline_s, max_attempts = wanted.max_attempts,
            backoff_strategy = wanted.backoff_strategy, backoff_base_s = wanted.backoff_base_s,
@@ -121,11 +123,13 @@ begin
   ), created as (
     insert into job_definitions (
       source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule, cron_fields, time_zone,
-      dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit, starting_deadline_s, max_attempts,
+      dst_gap, dst_overlap, jitter_s, starts_at, ends_at,
+      concurrency_policy, limit_key, catch_up, catch_up_limit, starting_deadline_s, max_attempts,
       backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at, tzdata_version, origin, labels,
       suspend_after_dead)
     select sync_definitions.source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule,
-           cron_fields, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit,
+           cron_fields, time_zone, dst_gap, dst_overlap, jitter_s, starts_at, ends_at,
+           concurrency_policy, limit_key, catch_up, catch_up_limit,
            starting_deadline_s, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at,
            tzdata_version, coalesce(origin, ''), coalesce(labels, '{}'), suspend_after_dead
       from wanted

@@ -48,6 +48,7 @@ class LimitUse:
 _ROW: LiteralString = """
 select id, source, namespace, name, uid, generation, spec_hash, job_type::text, payload, queue::text,
        priority::integer, schedule, cron_fields, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy,
+       starts_at, ends_at,
        origin, labels, limit_key::text, catch_up, catch_up_limit, starting_deadline_s, max_attempts::integer,
        backoff_strategy::text, backoff_base_s::integer, backoff_cap_s::integer, timeout_s::integer, suspended,
        next_run_at, nullif(last_tick_at, 'epoch') as last_tick_at, schedule_error, tzdata_version, last_synced_at,
