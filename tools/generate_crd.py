@@ -38,7 +38,7 @@ DROPPED: Final = {"$defs", "title"}
 SELECTABLE: Final = ("queue", "jobType", "suspend")
 SHORT, WIDE = 0, 1  # priorities: WIDE is shown with -o wide only, so that the others fit into 80 characters
 COLUMNS: Final = (  # name, type, priority, path; kubectl prints a date as an age, and one in the future as <invalid>
-    ("Schedule", "string", SHORT, ".spec.schedule"),
+    ("Schedule", "string", SHORT, ".spec['schedule','every','at']"),
     ("Zone", "string", WIDE, ".spec.timeZone"),
     ("Suspend", "boolean", SHORT, ".spec.suspend"),
     ("Ready", "string", SHORT, '.status.conditions[?(@.type=="Ready")].status'),

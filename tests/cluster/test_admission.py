@@ -47,7 +47,7 @@ def test_the_loader_of_files_agrees_with_each_example(example: dict[str, Any]):
     with pytest.raises(InvalidSchedule) as refused:
         load_job_schedule(job_schedule(**example["refused"]), "jobs.yaml")
     (sentence,) = refused.value.problems
-    assert sentence.startswith(f"jobs.yaml: {example['field']} ")
+    assert sentence.startswith(f"jobs.yaml: {example['field']}")
     assert "write" in sentence
 
 

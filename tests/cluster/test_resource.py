@@ -97,6 +97,7 @@ def test_everything_can_be_edited(control_plane: Cluster, namespace: str):
     name = FULL["metadata"]["name"]
     edited = {
         "schedule": "@daily", "timeZone": "Asia/Tokyo", "jobType": "http", "payload": {"url": "x"}, "queue": "other",
+        "startsAt": "2026-01-01T00:00:00Z", "endsAt": "2026-01-02T00:00:00Z",
         "priority": 1, "suspend": True, "suspendAfterDead": 1, "concurrencyPolicy": "Queue", "limitKey": "x",
         "catchUp": {"policy": "All", "limit": 1}, "dst": {"gap": "Skip", "overlap": "Both"},
         "startingDeadlineSeconds": 9, "jitterSeconds": 8, "maxAttempts": 1, "timeoutSeconds": 1,
@@ -165,7 +166,7 @@ def test_kubectl_get_shows_the_state_of_each_schedule(
 ):
     weekly = {"schedule": "0 8 * * MON", "timeZone": "Europe/Lisbon", "jobType": "send_weekly_report"}
     create(control_plane, namespace, job_schedule("weekly-report", **weekly))
-    create(control_plane, namespace, job_schedule("working-hours", suspend=True))
+    create(control_plane, namespace, job_schedule("working-hours", every="90m", suspend=True))
     status = STATUS.model_dump(mode="json", by_alias=True)
     status["conditions"].append({**status["conditions"][0], "type": "Healthy", "status": "False", "reason": "DeadRuns"})
     status["lastRun"]["finishedAt"] = f"{datetime.now(UTC) - timedelta(days=12, hours=1):%Y-%m-%dT%H:%M:%SZ}"

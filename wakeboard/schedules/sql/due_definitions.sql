@@ -10,8 +10,8 @@ create or replace function wakeboard.due_definitions(
   count wakeboard.row_count default 10000, after_run_at wakeboard.scan_time default '-infinity', after_id wakeboard.scan_id default 0)
 returns table (
   id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
-  dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, schedule text, starts_at timestamptz,
-  ends_at timestamptz, name text, now timestamptz)
+  dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, schedule text,
+  starts_at timestamptz, ends_at timestamptz, name text, now timestamptz)
 language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set max_parallel_workers_per_gather = 0 set jit = off set lock_timeout = '2s'
 as $$

@@ -7,8 +7,8 @@
 create or replace function wakeboard.filter_due_definitions(ids wakeboard.id_array)
 returns table (
   id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
-  dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, schedule text, starts_at timestamptz,
-  ends_at timestamptz, name text, now timestamptz)
+  dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, schedule text,
+  starts_at timestamptz, ends_at timestamptz, name text, now timestamptz)
 language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set jit = off set lock_timeout = '2s'
 as $$

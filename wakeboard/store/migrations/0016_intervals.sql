@@ -6,7 +6,8 @@ alter table job_definitions
   add column ends_at timestamptz,
   add constraint a_schedule_ends_after_it_starts check (starts_at <= ends_at) not valid;
 
-comment on column job_definitions.schedule is 'what decides its ticks: a cron expression, every 90m, or at 2026-12-01T08:00:00Z; null: on demand';
+comment on column job_definitions.schedule is
+  'what decides its ticks: a cron expression, every 90m, or at 2026-12-01T08:00:00Z; null: on demand';
 comment on column job_definitions.starts_at is 'it has no ticks before; an interval is counted from here';
 comment on column job_definitions.ends_at is 'it has no ticks after';
 comment on column job_definitions.cron_fields is
