@@ -323,7 +323,7 @@ def queues_without_a_worker(health: Health) -> Iterator[Problem]:
     elif waiting := [due for due in health.due if not due.paused]:
         oldest, verb = min(due.oldest for due in waiting), "waits" if sum(due.runs for due in waiting) == 1 else "wait"
         text = f"{_runs(waiting, 'due run')} {verb} for a worker; the oldest was due {relative(oldest, health.now)}."
-        yield Problem(text, since=oldest, path="/runs", parameters={"q": "status:queued", "sort": "due"})
+        yield Problem(text, "Start one.", oldest, path="/runs", parameters={"q": "status:queued", "sort": "due"})
 
 
 @Condition("job types", "warn", after=MINUTE, bad_after=10 * MINUTE)
