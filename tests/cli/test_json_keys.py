@@ -41,6 +41,7 @@ ARGUMENTS = {
     "cancel": ["cancel", "1"],
     "replay": ["replay", "2"],
     "discard": ["discard", "1"],
+    "release": ["release", "1"],
     "pause": ["pause", "all"],
     "resume": ["resume", "all"],
     "limit": ["limit", "smtp", "--at-once", "2"],
