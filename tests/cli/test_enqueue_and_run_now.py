@@ -55,6 +55,17 @@ def test_the_enqueued_run_has_the_values_of_the_options(cli: Cli, sample: Sample
     assert sample.sql(f"{row} from wakeboard.job_runs") == [("mail", {"to": "ada"}, "post", 5, "k1", "smtp", True)]
 
 
+def test_a_run_that_no_worker_would_claim_is_enqueued_with_a_note(cli: Cli, sample: SampleStore):
+    assert cli("enqueue", "mail").err == "wakeboard: No worker has served the queue default in the last 10 minutes.\n"
+
+    sample.sql("insert into wakeboard.worker_types (job_type, queue, pool) values ('mail', 'default', 'one')")
+
+    assert cli("enqueue", "mail").err == ""
+    misspelled = cli("enqueue", "mial")
+    assert misspelled.code == 0
+    assert "has had a handler for mial in the last 10 minutes. Did you mean mail?" in misspelled.err
+
+
 def test_the_same_idempotency_key_enqueues_one_run(cli: Cli, sample: SampleStore):
     first = cli("enqueue", "mail", "{}", "--key", "k1", "--json").json
     again = cli("enqueue", "mail", "{}", "--key", "k1", "--json").json

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.payload_arg import read_payload
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_queue
 from wakeboard.cli.support.time_args import parse_duration, parse_time, time_after
-from wakeboard.errors import InvalidValue
+from wakeboard.errors import InvalidValue, MissingRight
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.support.session import CommandSession
     from wakeboard.engine.enqueue import Enqueued
+    from wakeboard.text.facts import Fact
 
 LONGEST_S = 31 * 86_400
 
@@ -111,7 +112,7 @@ def command(
     timeout_s = _whole_seconds(timeout, "--timeout")
     value = read_payload(payload)
 
-    async def send(session: CommandSession) -> tuple[Enqueued, datetime | None, bool]:
+    async def send(session: CommandSession) -> tuple[Enqueued, datetime | None, bool, Fact | None]:
         from wakeboard.engine.enqueue import enqueue as enqueue_run
         from wakeboard.engine.enqueue import was_replaced
 
@@ -137,9 +138,10 @@ def command(
             replaced = (
                 if_exists is IfExists.REPLACE and not enqueued.created and await was_replaced(session.conn, enqueued)
             )
-        return enqueued, due, replaced
+        unserved = await _unserved(session, queue, job_type) if enqueued.created else None
+        return enqueued, due, replaced, unserved
 
-    (enqueued, due, replaced), now = query_store(send)
+    (enqueued, due, replaced, unserved), now = query_store(send)
     if as_json:
         print_json(enqueued)
         return
@@ -156,6 +158,18 @@ def command(
         print_message(f"run {enqueued.id} already has this key; no run was enqueued.")
     else:
         print_message(f"run {enqueued.id} was enqueued within {unique_for}; no run was enqueued.")
+    if unserved is not None:
+        print_error(unserved.text(str))
+
+
+async def _unserved(session: CommandSession, queue: str, job_type: str) -> Fact | None:
+    """That no worker would claim the run. A role that may enqueue need not be one that may read what workers serve."""
+    from wakeboard.views.queries.job_types import read_unserved
+
+    try:
+        return await read_unserved(session.conn, queue, job_type)
+    except MissingRight:
+        return None
 
 
 def _whole_seconds(text: str, option: str) -> int:
