@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
 
@@ -94,6 +96,17 @@ def test_a_test_message_that_failed_leaves_no_dead_run(cli: Cli, sample: SampleS
     assert result.code == 1
     assert result.out == "Run 1 delivers it. Waiting for at most 90 s.\n"
     assert "team did not get the notification (run 1): no receiver 'team'" in result.err
+    assert sample.value("select count(*) from wakeboard.job_runs") == 0
+
+
+def test_a_test_message_to_an_unknown_receiver_is_refused_at_once(
+    cli: Cli, sample: SampleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = tmp_path / "alerts.yaml"
+    file.write_text(f"{RULES}  receivers: [{{name: team, slack: {{url: 'https://example.com/hook'}}}}]\n")
+    monkeypatch.setenv("WAKEBOARD_ALERTS_FILE", str(file))
+    result = cli("alerts", "test", "taem")
+    assert result.err == f"wakeboard: {file} has no receiver 'taem'; its receivers: team.\n"
     assert sample.value("select count(*) from wakeboard.job_runs") == 0
 
 

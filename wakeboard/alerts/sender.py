@@ -37,10 +37,11 @@ from wakeboard.alerts.rules.messages import (
     webhook_body,
 )
 from wakeboard.alerts.rules.receivers import Email, HeartbeatSpec, Opsgenie, PagerDuty, Slack, Webhook
-from wakeboard.errors import Discard, InvalidSchedule, LeaseLost, RetryAfter, Snooze
+from wakeboard.errors import Discard, InvalidSchedule, InvalidValue, LeaseLost, RetryAfter, Snooze
 from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.secrets import Secrets
 from wakeboard.text.retry_after import retry_after_s
+from wakeboard.text.unreachable_host import unreachable_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,13 +126,12 @@ class AlertSender:
             raise DeliveryFailed(str(error)) from None
 
     def _receiver(self, alerts: AlertSpec, name: str) -> Receiver | HeartbeatSpec:
-        receivers = [*alerts.receivers, *alerts.heartbeats]
-        found = next((receiver for receiver in receivers if receiver.name == name), None)
-        if found is None:
-            known = ", ".join(receiver.name for receiver in receivers) or "none"
-            # The file of another worker, or a newer one of this worker, may have it.
-            raise DeliveryFailed(f"{self._settings.alerts_file} has no receiver {name!r}; its receivers: {known}")
-        return found
+        from wakeboard.alerts.file import receiver_named
+
+        try:
+            return receiver_named(name, alerts, self._settings.alerts_file)
+        except InvalidValue as error:  # the file of another worker, or a newer one of this worker, may have it
+            raise DeliveryFailed(str(error)) from None
 
     def _message(self, found: RecordedDelivery, notification: Notification, alerts: AlertSpec) -> AlertMessage:
         if found.opened_at is None:  # a test
@@ -206,8 +206,7 @@ async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key
 
 
 def _in_words(error: Exception) -> str:
-    """The error of a connection without the words that a library adds for a url that is not https."""
-    return f"{type(error).__name__}: {error}".replace(" ssl:default", "")
+    return unreachable_host(error) or f"{type(error).__name__}: {error}"
 
 
 def _url(written: Any, secrets: Secrets) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,8 +33,13 @@ def command(
     """Send a test notification to a receiver.
 
     It is a run of the job type wakeboard.alert, which a worker with the alerts file delivers, as it does for alerts;
-    the leading operator, if no such worker has registered for four minutes. There is one attempt.
+    the leading operator, if no such worker has registered for four minutes. There is one attempt. If
+    WAKEBOARD_ALERTS_FILE is set here, too, a name that is not in the file is refused at once.
     """
+    if file := os.environ.get("WAKEBOARD_ALERTS_FILE"):
+        from wakeboard.alerts.file import load_alert_file, receiver_named
+
+        receiver_named(receiver, load_alert_file(Path(file)), file)
 
     def say(run_id: int) -> None:
         if not as_json:
