@@ -89,6 +89,7 @@ async def test_a_run_is_retried_if_the_server_is_missing(call: Call, receiver: R
         outcome = await call({"method": "POST", "url": url})
         assert outcome.status == "failed"
         assert str(outcome.error).startswith("no answer: ")
+    assert str(outcome.error) == "no answer: 127.0.0.1:1 cannot be reached: Connection refused"
 
 
 async def test_a_cancelled_run_does_not_wait_for_the_response(call: Call, receiver: Receiver) -> None:

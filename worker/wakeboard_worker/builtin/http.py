@@ -21,6 +21,7 @@ from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
 from wakeboard.secrets import Secrets
 from wakeboard.text.output_text import decode_output
+from wakeboard.text.unreachable_host import unreachable_host
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.http_outcome import HttpError, outcome_of
 
@@ -104,7 +105,8 @@ class Http:
             check = _address_check.get()
             if check.refused and not check.allowed:
                 raise Discard(check.refused) from None
-            message = _error_without_hosts(error) if check.secret else str(error) or type(error).__name__
+            words = unreachable_host(error) or str(error) or type(error).__name__
+            message = _error_without_hosts(error) if check.secret else words
             raise HttpError(secrets.redact(f"no answer: {message}")) from None
 
     async def close(self) -> None:
