@@ -72,6 +72,13 @@ def test_a_killed_up_leaves_no_process_and_can_be_started_again(postgres_folder:
         up.wait_for("run 2     default/greeting succeeded")
 
 
+def test_a_companion_that_fails_is_a_problem(up: Up) -> None:
+    up.write("wakeboard.env", "WAKEBOARD_UP_COMPANION=python -c 'raise SystemExit(\"port 1 is taken\")'")
+    with up:
+        up.wait_for("The companion process ended with code 1.")
+        assert "port 1 is taken" in up.output
+
+
 def test_a_run_on_up_schedule_runs_at_the_start(postgres_folder: Path, database: str) -> None:
     up = Up(postgres_folder, dsn=database)
     up.declare("greeting", "greet", run_on_up=True)
@@ -175,7 +182,7 @@ def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Pat
 
 
 def test_a_run_without_a_handler_spawns_only_one_worker(postgres_folder: Path, database: str) -> None:
-    with Up(postgres_folder, dsn=database) as up:
+    with Up(postgres_folder, dsn=database, WAKEBOARD_LOG_LEVEL="debug") as up:
         up.wait_for("worker finished")
         up.enqueue("unknown")
         up.wait_for("1 run of job type unknown cannot start: no worker of queue default has a handler for it")
@@ -184,7 +191,7 @@ def test_a_run_without_a_handler_spawns_only_one_worker(postgres_folder: Path, d
 
 
 def test_a_worker_is_spawned_at_each_wake(postgres_folder: Path, database: str) -> None:
-    with Up(postgres_folder, dsn=database, wake_interval_s=1.5, WAKEBOARD_LISTEN="false") as up:
+    with Up(postgres_folder, dsn=database, wake_interval_s=1.5, WAKEBOARD_LISTEN="false", WAKEBOARD_LOG_LEVEL="debug") as up:
         up.wait_until(lambda: up.output.count("worker finished") >= 3, "three wakes")
 
 
@@ -219,7 +226,7 @@ def test_the_run_of_a_killed_worker_runs_again(postgres_folder: Path, database: 
 
 
 def test_a_postgres_that_exits_is_restarted(postgres_folder: Path) -> None:
-    with Up(postgres_folder) as up:
+    with Up(postgres_folder, WAKEBOARD_LOG_LEVEL="debug") as up:
         up.wait_for("worker finished")
         server = up.query("select pg_read_file('postmaster.pid')").split()[0]
         os.kill(int(server), signal.SIGKILL)

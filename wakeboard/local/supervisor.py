@@ -8,6 +8,7 @@ It starts the companion process, syncs the folder, then runs these loops side by
     notifications        wakes the spawner when the store notifies of due runs
     database check       restarts the embedded Postgres if it has exited
     event poller         prints events of runs
+    companion watch      reports a companion process that has failed
 
 A failure of one part is reported as a problem and retried. At the end the workers stop first, then the companion
 process, then the connections.
@@ -129,6 +130,7 @@ class Supervisor:
             await run_until_stopped(
                 stop,
                 self._spawner.run(),
+                self._watch_companion(),
                 self._run_maintenance(),
                 self._watch_files(),
                 self._listen(),
@@ -353,6 +355,14 @@ class Supervisor:
         except OSError as error:
             raise InvalidSettings(f"{COMPANION}={command[0]!r} cannot be run: {error.strerror}.") from error
         self._log(f"The companion process {name} runs (pid {self._companion.pid}).")
+
+    async def _watch_companion(self) -> None:
+        """A companion that failed stays a problem: `up` does not start it again, and handlers may need it."""
+        if self._companion is not None and (code := await self._companion.wait()):
+            how = f"with code {code}" if code > 0 else f"by signal {-code}"
+            self._problems.update(
+                "companion", [f"The companion process ended {how}. Mend what it said and start `wakeboard up` again."]
+            )
 
     async def _stop_companion(self) -> None:
         if self._companion is not None:
