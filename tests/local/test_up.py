@@ -191,7 +191,9 @@ def test_a_run_without_a_handler_spawns_only_one_worker(postgres_folder: Path, d
 
 
 def test_a_worker_is_spawned_at_each_wake(postgres_folder: Path, database: str) -> None:
-    with Up(postgres_folder, dsn=database, wake_interval_s=1.5, WAKEBOARD_LISTEN="false", WAKEBOARD_LOG_LEVEL="debug") as up:
+    with Up(
+        postgres_folder, dsn=database, wake_interval_s=1.5, WAKEBOARD_LISTEN="false", WAKEBOARD_LOG_LEVEL="debug"
+    ) as up:
         up.wait_until(lambda: up.output.count("worker finished") >= 3, "three wakes")
 
 

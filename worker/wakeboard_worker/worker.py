@@ -9,6 +9,7 @@ heartbeats (in a thread), and the steps and effects of handlers. Each is opened 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import socket
@@ -309,7 +310,8 @@ class _WorkerTasks:
             await self._coroutines.stop()
         run_lines.count_omitted()
         seconds, counts = time.monotonic() - began, str(self._in_flight.counts)
-        log.info("worker finished after %.1f s: %s", seconds, counts, extra={"counts": counts})
+        level = logging.INFO if self._in_flight.counts.claimed else logging.DEBUG  # a wake that found nothing is usual
+        log.log(level, "worker finished after %.1f s: %s", seconds, counts, extra={"counts": counts})
         if self._exhausted:
             log.error("handlers that do not stop occupy half of the slots: this worker exits")
         return int(self._exhausted or self._in_flight.blocked_too_long)
