@@ -39,9 +39,9 @@ from wakeboard.alerts.rules.messages import (
 from wakeboard.alerts.rules.receivers import Email, HeartbeatSpec, Opsgenie, PagerDuty, Slack, Webhook
 from wakeboard.errors import Discard, InvalidSchedule, InvalidValue, LeaseLost, RetryAfter, Snooze
 from wakeboard.process.egress_proxy import environment_proxy
+from wakeboard.process.unreachable_host import unreachable_host
 from wakeboard.secrets import Secrets
 from wakeboard.text.retry_after import retry_after_s
-from wakeboard.text.unreachable_host import unreachable_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
+from wakeboard.process.unreachable_host import unreachable_host
 from wakeboard.secrets import Secrets
 from wakeboard.text.output_text import decode_output
-from wakeboard.text.unreachable_host import unreachable_host
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.http_outcome import HttpError, outcome_of
 
