@@ -35,6 +35,7 @@ class Plan:
     singles: int = 1_000  # runs enqueued one by one
     feed_s: float = 6.0  # of 50 runs a second
     definitions: int = 100_000  # due in the same minute
+    many: int = 1_000_000  # schedules, for pages and commands
     resources: int = 10_000  # JobSchedules in a cluster
     jobs: int = 1_000  # Kubernetes Jobs that run at the same time
     lags: int = 40  # edits and transitions, one after another
@@ -56,6 +57,7 @@ QUICK: Final = Plan(
     singles=300,
     feed_s=4.0,
     definitions=20_000,
+    many=100_000,
     resources=500,
     jobs=100,
     lags=10,
