@@ -14,7 +14,7 @@ from tests.board.asgi import VIEW, Client, GrantedViewer
 from wakeboard.board.pages import ROUTES
 from wakeboard.cli import main
 from wakeboard.health.queries import facts
-from wakeboard.views.queries import rollups, run_counts, run_list, schedule_selection
+from wakeboard.views.queries import rollups, run_counts, run_list, schedule_list, schedule_selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def rows_of(node: dict[str, Any]) -> int:
 async def test_no_page_or_command_reads_more_schedules_when_there_are_more(
     database: str, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    for module in (schedule_selection, run_list, rollups):
+    for module in (schedule_selection, schedule_list, run_list, rollups):
         monkeypatch.setattr(module, "EXAMINED", EXAMINED)
     monkeypatch.setattr(schedule_selection, "_SAMPLED_PAGES", 10)
     monkeypatch.setattr(facts, "SCAN_LIMIT", EXAMINED)

@@ -432,7 +432,7 @@ async def read_schedules(
     """
     visible = None if namespaces is None else frozenset(namespaces)
     wanted = ScheduleFilter(namespaces=visible, words=(containing,) if containing else ())
-    ids = (await select_schedules(conn, wanted, "name", EXAMINED, None)).ids
+    ids = (await select_schedules(conn, wanted, "name", None, EXAMINED)).ids
     values = {"ids": ids, "namespaces": wanted.within, "containing": containing}
     return [row["id"] for row in await read(conn, dict_row, _SCHEDULES_OF, values)]
 

@@ -17,6 +17,7 @@ from wakeboard.store.statements import read
 from wakeboard.ticks.cron_parser import compiled_text
 from wakeboard.views.queries.listings import PAUSED_BY
 from wakeboard.views.queries.schedule_selection import (
+    EXAMINED,
     ScheduleFilter,
     Selection,
     Sort,
@@ -362,16 +363,15 @@ async def list_schedules(
     `after`: where the part before has ended. With the sort `name` the key is a list of namespace and name, otherwise
     the text that `sort_key` had.
     """
-    selection = await select_schedules(conn, wanted, sort, count, after)
     after_key, after_id = after or (None, None)
-    values = wanted.values() | {
-        "ids": selection.ids,
-        "is_whole": selection.is_whole,
-        "after_key": after_key,
-        "after_id": after_id,
-        "count": count + 1,
-    }
-    found = await read(conn, class_row(ListedSchedule), _QUERIES[sort, wanted.health is not None], values)
+    values = wanted.values() | {"after_key": after_key, "after_id": after_id, "count": count + 1}
+    query = _QUERIES[sort, wanted.health is not None]
+    for most in (2 * count + 100, EXAMINED):  # often most of them match
+        selection = await select_schedules(conn, wanted, sort, after, most)
+        examined = {"ids": selection.ids, "is_whole": selection.is_whole}
+        found = await read(conn, class_row(ListedSchedule), query, values | examined)
+        if len(found) > count or selection.stopped_at is None:
+            break
     shown = [
         replace(row, cron_fields=compiled_text(None, row.schedule, f"{row.namespace}/{row.name}"), next_run_at=None)
         if row.schedule and not row.cron_fields  # the scheduler has not seen it yet

@@ -217,39 +217,32 @@ select pg_relation_size('wakeboard.job_definitions') / current_setting('block_si
 """
 _MORE: Final = f"There are more than {EXAMINED:,} schedules"
 _BEGINNINGS: Final = f"{_MORE}: a search finds the beginnings of names, as NAME or NAMESPACE/NAME."
-_BY_NAME: Final = f"{_MORE}: this page has those that match among {EXAMINED:,} of them, and a next page goes on."
+_BY_NAME: Final = f"{_MORE}: this page has those that match among some of them, and a next page goes on."
 _ONLY_NEXT: Final = f"{_MORE}: this order lists those with a next tick."
 _ONLY_LAST: Final = f"{_MORE}: this order lists those of the newest {EXAMINED:,} runs."
 _ONLY_FAILURES: Final = f"{_MORE}: this order lists those with failed or dead runs."
 
 
 async def select_schedules(
-    conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter, sort: Sort, count: int, after: tuple[Any, int] | None
+    conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter, sort: Sort, after: tuple[Any, int] | None, most: int
 ) -> Selection:
-    """The schedules that a list in this order examines behind `after`, its sort key and id, to show `count` of them."""
+    """The schedules that a list in this order examines behind `after`, its sort key and id; `most`: if it goes on."""
     found = await _few(conn, wanted)
     if found is not None:
         return found
     match sort:
         case "name":
-            fits_all = wanted == ScheduleFilter(namespaces=wanted.namespaces, namespace=wanted.namespace)
-            most = _few_more(count) if fits_all else EXAMINED
             ids, stopped_at = await schedules_from(conn, wanted.within, after, most)
+            fits_all = wanted == ScheduleFilter(namespaces=wanted.namespaces, namespace=wanted.namespace)
             note, matching = ("", EXAMINED) if fits_all else (_BY_NAME, 0)
             return Selection(ids=ids, is_whole=False, stopped_at=stopped_at, note=note, matching=matching)
         case "next":
-            fits_most = wanted == ScheduleFilter(state=wanted.state if wanted.state == "active" else None)
-            found = await _by_next(conn, *(after or ("-infinity", 0)), _few_more(count) if fits_most else EXAMINED)
-            return replace(found, matching=EXAMINED if fits_most else 0)
+            found = await _by_next(conn, *(after or ("-infinity", 0)), most)
+            return replace(found, matching=EXAMINED if wanted == ScheduleFilter() else 0)
         case "last":
             return await _of_runs(conn, _BY_LAST, _ONLY_LAST)
         case "failures":
             return await _of_runs(conn, _BY_FAILURES, _ONLY_FAILURES)
-
-
-def _few_more(count: int) -> int:
-    """How many schedules are examined if almost all fit: some are removed or paused."""
-    return min(2 * count + 100, EXAMINED)
 
 
 async def sample_schedules(conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter) -> Selection:
