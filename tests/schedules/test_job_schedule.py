@@ -202,3 +202,8 @@ def test_the_hash_of_a_schedule_never_changes():
     expected = "236b4114"
     spec = {name: value for name, value in FULL_SPEC.items() if name != "suspendAfterDead"}  # a newer field
     assert spec_hash(load_job_schedule({**FULL, "spec": spec}, "jobs.yaml").spec)[:8] == expected
+
+
+def test_a_time_needs_no_quotes_in_yaml() -> None:
+    spec = yaml.safe_load("{every: 1h, startsAt: 2026-12-01T08:00:00+01:00}")
+    assert load(**spec).starts_at == "2026-12-01T07:00:00Z"

@@ -24,6 +24,11 @@ class UpcomingTick:
     local: datetime
     note: str | None
 
+    @property
+    def shown(self) -> str:
+        """The local time for users."""
+        return tick_text(self.local)
+
 
 @dataclass(frozen=True, slots=True)
 class UpcomingTicks:
@@ -40,6 +45,11 @@ def upcoming_ticks(ticks: Ticks, after: datetime, count: int) -> UpcomingTicks:
     return UpcomingTicks(
         tuple(UpcomingTick(at, local_time(ticks.zone, at), explain(ticks, at)) for at in found), skipped
     )
+
+
+def tick_text(local: datetime) -> str:
+    """A tick for users: "Mon 2026-11-30 08:00", with seconds if an interval has them."""
+    return f"{local:%a %Y-%m-%d %H:%M}" + (f":{local:%S}" if local.second else "")
 
 
 def local_time(zone: str, moment: datetime) -> datetime:

@@ -175,7 +175,8 @@ def print_ticks(ticks: Sequence[Tick], time_zone: str, now: datetime) -> None:
 
 def _cells(tick: Tick, now: datetime, *, local: bool) -> list[str]:
     """One tick. `local`: show the local time and the time in the display zone, else only the time in UTC."""
+    from wakeboard.ticks.upcoming_ticks import tick_text
+
     at = datetime.fromisoformat(tick.local)
-    weekday_and_time = f"{at:%a %Y-%m-%d %H:%M}"
-    times = [f"{weekday_and_time} {tick.local[-6:]}", f"{in_zone(tick.at):%Y-%m-%d %H:%M}"]
-    return [*(times if local else [weekday_and_time]), relative(tick.at, now), tick.note or ""]
+    times = [f"{tick_text(at)} {tick.local[-6:]}", tick_text(in_zone(tick.at)).partition(" ")[2]]
+    return [*(times if local else [tick_text(at)]), relative(tick.at, now), tick.note or ""]

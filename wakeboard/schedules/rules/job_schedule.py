@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import (
@@ -85,6 +85,11 @@ def _check_interval(interval: str) -> str:
     return interval
 
 
+def _text_of_time(written: object) -> object:
+    """YAML makes a time of what is not in quotes; the API server keeps the text."""
+    return written.isoformat() if isinstance(written, date) else written
+
+
 def _check_moment(moment: str, info: ValidationInfo) -> str:
     try:
         written = datetime.fromisoformat(moment)
@@ -99,7 +104,12 @@ def _check_moment(moment: str, info: ValidationInfo) -> str:
 CronExpression = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_zone)]
 Interval = Annotated[str, Field(max_length=9, pattern=f"^{DURATION}$"), AfterValidator(_check_interval)]
-Moment = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"}), AfterValidator(_check_moment)]
+Moment = Annotated[
+    str,
+    Field(max_length=64, json_schema_extra={"format": "date-time"}),
+    BeforeValidator(_text_of_time),
+    AfterValidator(_check_moment),
+]
 Payload = Annotated[dict[str, Any], BeforeValidator(_canonical)]
 QueueName = Annotated[str, Field(max_length=63, pattern=WORD)]
 JobType = Annotated[str, Field(max_length=128, pattern=WORD)]
