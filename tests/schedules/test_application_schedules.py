@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -126,6 +126,13 @@ async def test_applications_and_declared_schedules_never_change_each_other(store
         ({"name": "a/b/c"}, 'name is "b/c"; write lower-case'),
         ({"jitter_s": -1}, "jitter_s is -1; write a whole number from 0 to 86400"),
         ({"catch_up": "Some"}, 'catch_up is "Some"; write Skip, Latest or All'),
+        (
+            {"cron": None, "every": timedelta(days=400)},
+            'every is "400 days"; write whole seconds, from 1 second to 366',
+        ),
+        ({"at": datetime(2031, 1, 1, tzinfo=UTC)}, "cron, every and at exclude each other"),
+        ({"cron": "every 5x"}, 'schedule "every 5x": '),
+        ({"cron": "at 27-02-30"}, 'schedule "at 27-02-30": '),
         ({"priority": 9}, "priority is 9; write a whole number from 1 to 5"),
         ({"backoff_cap_s": 1}, "backoff_cap_s is 1, below backoff_base_s 10"),
         ({"queue": "a b"}, 'queue is "a b"; write letters'),
@@ -225,3 +232,31 @@ async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: Maint
         await add(store, "team/b")
     await wakeboard.unschedule(store.conn, "team/a")
     await add(store, "team/b")
+
+
+async def test_intervals_bounds_and_single_moments_come_back_as_they_were_given(store: MaintenanceStore):
+    begin = datetime(2031, 1, 1, 8, tzinfo=UTC)
+    given: list[dict[str, Any]] = [
+        {"every": timedelta(minutes=90), "starts_at": begin},
+        {"every": timedelta(seconds=45), "ends_at": begin},
+        {"at": begin},
+        {"cron": "0 8 * * *", "starts_at": begin, "ends_at": begin + timedelta(days=1), "time_zone": "Asia/Tokyo"},
+    ]
+    many = [wakeboard.Schedule(f"team/{n}", "ping", **options) for n, options in enumerate(given)]
+    await wakeboard.schedule_many(store.conn, many)
+    for one, options in zip(many, given, strict=True):
+        assert (await wakeboard.schedule(store.conn, one.name, "ping", **options)).answer == "unchanged"
+    listed = await wakeboard.list_schedules(store.conn, "team/*")
+    assert [wakeboard.Schedule(**each.definition) for each in listed] == many
+    assert await make_ticks(store) == (4, 0, 0, 0)
+    assert [each.next_run_at for each in await wakeboard.list_schedules(store.conn, "team/2")] == [begin]
+
+
+async def test_after_its_last_tick_a_schedule_removes_itself(store: MaintenanceStore):
+    await wakeboard.schedule(store.conn, "team/once", "ping", at=datetime.now(UTC).replace(microsecond=0))
+    await rows(store, "update job_definitions set next_run_at = next_run_at - interval '2 s'")
+    assert await make_ticks(store) == (1, 1, 0, 0)
+    assert await wakeboard.list_schedules(store.conn, "team/*") == []
+    assert await wakeboard.unschedule(store.conn, "team/once")  # its run still waits
+    assert await rows(store, "select status::text, reason from job_run_history") == [("cancelled", "ScheduleRemoved")]
+    assert not await wakeboard.unschedule(store.conn, "team/once")

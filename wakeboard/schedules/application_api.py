@@ -7,7 +7,9 @@ refused with the same sentences.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, overload
 
@@ -16,10 +18,10 @@ from wakeboard.engine.refused_job import is_iterable, shown
 from wakeboard.errors import InvalidValue
 from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.statements import checked_call
+from wakeboard.text.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
-    from datetime import datetime
 
     from wakeboard.engine.enqueue import BackoffStrategy
     from wakeboard.store.callers_connection import AwaitableConnection, BlockingConnection
@@ -33,19 +35,24 @@ _SCHEDULE: Final = checked_call("""
 select id, answer
   from wakeboard.schedule(%s, %s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s::integer, %s, %s, %s,
     %s::integer, %s::integer, %s::integer, %s, %s, %s::boolean, %s::integer, %s::integer, %s::integer, %s, %s::integer,
-    %s::integer)""")
+    %s::integer, %s::pg_catalog.interval, %s::pg_catalog.timestamptz, %s::pg_catalog.timestamptz,
+    %s::pg_catalog.timestamptz)""")
 _SCHEDULE_MANY: Final = checked_call("select id, answer from wakeboard.schedule_many(%s::pg_catalog.jsonb)")
 _UNSCHEDULE: Final = checked_call("select wakeboard.unschedule(%s)")
 _UNSCHEDULE_ALL: Final = checked_call("select wakeboard.unschedule_all(%s)")
 _PAUSE: Final = checked_call("select wakeboard.pause_schedules(%s, %s)")
 _RESUME: Final = checked_call("select wakeboard.resume_schedules(%s)")
-_LIST: Final = checked_call("select * from wakeboard.list_schedules(%s, %s, %s::integer)")
+_LIST: Final = checked_call("""
+select id, name, definition::pg_catalog.text, generation, paused, next_run_at, last_tick_at, error
+  from wakeboard.list_schedules(%s, %s, %s::integer)""")
 
 
 class ScheduleOptions(TypedDict, total=False):
     """When a schedule is due, and what its runs are like: the fields of a JobSchedule, with its defaults and bounds.
 
-    Fields that end in _s are seconds. `cron` None: only on demand. `suspended`: it has no ticks.
+    Fields that end in _s are seconds. One of `cron`, `every` (1 second to 366 days of real time, counted from
+    `starts_at` or from 1970) and `at` (once) says when; none: only on demand. There are no ticks before `starts_at`
+    and none after `ends_at`. After its last tick it removes itself. `suspended`: it has no ticks.
     """
 
     cron: str | None
@@ -67,6 +74,10 @@ class ScheduleOptions(TypedDict, total=False):
     backoff: BackoffStrategy
     backoff_base_s: int
     backoff_cap_s: int
+    every: timedelta | None
+    at: datetime | None
+    starts_at: datetime | None
+    ends_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,10 @@ class Schedule:
     backoff: BackoffStrategy = "exponential"
     backoff_base_s: int = 10
     backoff_cap_s: int = 3600
+    every: timedelta | None = None
+    at: datetime | None = None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
 
 
 _FIELDS: Final = tuple(field.name for field in fields(Schedule))
@@ -106,6 +121,8 @@ _TEXTS: Final = (
     "limit_key",
     *(n for n, given in _OPTIONS.items() if isinstance(given, str)),
 )
+_TIMES: Final = {"every", "at", "starts_at", "ends_at"}
+_EXAMPLE: Final = "datetime(2031, 1, 1, 8, tzinfo=UTC)"
 _read_fields: Final = attrgetter(*_FIELDS)
 
 
@@ -246,7 +263,17 @@ def list_schedules(
     """
     over = callers_connection(conn)
     check_texts(pattern=pattern, after=after)
-    return over.call(_LIST, (pattern, after, count), lambda rows: list(map(StoredSchedule._make, rows)))
+    return over.call(_LIST, (pattern, after, count), lambda rows: [_stored(*row) for row in rows])
+
+
+def _stored(schedule_id: int, name: str, text: str, *facts: Any) -> StoredSchedule:
+    definition: dict[str, Any] = json.loads(text)
+    for key in _TIMES & set(definition):
+        given = definition[key]
+        definition[key] = (
+            timedelta(seconds=parse_duration(given) or 0) if key == "every" else datetime.fromisoformat(given)
+        )
+    return StoredSchedule(schedule_id, name, definition, *facts)
 
 
 def _call_by_name(conn: _Connection, query: bytes, name: str, *more: str) -> Any:
@@ -263,12 +290,26 @@ def _check(one: Schedule) -> None:
     check_texts(**{name: getattr(one, name) for name in _TEXTS})
     for name, default in _OPTIONS.items():
         value = getattr(one, name)
-        if name not in _TEXTS and value is not None and type(value) is not type(default if default is not None else 0):
+        if name in _TIMES and value is not None:
+            _check_time(name, value)
+        elif (
+            name not in _TEXTS and value is not None and type(value) is not type(default if default is not None else 0)
+        ):
             raise InvalidValue(
                 f"{name} is {shown(value)}; write {'True or False' if name == 'suspended' else 'a whole number'}"
             )
 
 
+def _check_time(name: str, value: object) -> None:
+    kind = timedelta if name == "every" else datetime
+    if not isinstance(value, kind):
+        raise InvalidValue(f"{name} is {shown(value)}; write a {kind.__name__}")
+    if isinstance(value, datetime) and value.utcoffset() is None:
+        raise InvalidValue(f"{name} is {value}, which has no time zone; write for example {_EXAMPLE}")
+
+
 def _row(one: Schedule) -> dict[str, Any]:
     given = {name: value for name, default in _OPTIONS.items() if (value := getattr(one, name)) != default}
+    for name in _TIMES & set(given):
+        given[name] = f"{given[name].total_seconds()} s" if name == "every" else given[name].isoformat()
     return {"name": one.name, "job_type": one.job_type, "payload": {} if one.payload is None else one.payload, **given}

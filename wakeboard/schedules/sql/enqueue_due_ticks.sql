@@ -1,10 +1,10 @@
 -- for: worker, operator
 -- Turns due ticks into runs and advances the schedules' cursors. For each schedule ids[i], the caller has read generations[i] and
 -- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled; null: none) and
--- errors[i] (null, or why ticks cannot be computed: then only that schedule stops; its cursor stays, and next_cursors[i] is ignored).
--- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip:
--- skip_definitions[k], skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. compiled[i]: the compiled expression of a schedule
--- that had none (null: it has one; {}: all have). A schedule that is not due, whose cursor or generation
+-- errors[i] (null, or why ticks cannot be computed: then only that schedule stops; its cursor stays, and next_cursors[i] is ignored). Ticks
+-- to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip: skip_definitions[k],
+-- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. compiled[i]: the compiled expression of a schedule that had none (null: it
+-- has one; {}: all have). One of an application that has no further tick is removed. A schedule that is not due, whose cursor or generation
 -- has changed, or whose row is locked, is left as it is. A Replace tick waits for the next call while another transaction has locked a run
 -- that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished runs are read in a snapshot from after the lock.
 -- While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except probes. Returns the numbers of
@@ -158,7 +158,8 @@ begin
     update job_definitions as def
        set next_run_at = case when plan.error is null then plan.next_cursor else def.next_run_at end,
            last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500),
-           cron_fields = coalesce(plan.compiled, def.cron_fields)
+           cron_fields = coalesce(plan.compiled, def.cron_fields),
+           removed_at = case when plan.next_cursor is null and plan.error is null and def.source = 'app' then statement_timestamp() end
       from unnest(ids, next_cursors, up_to, errors, compiled) as plan (id, next_cursor, up_to, error, compiled)
      where def.id = plan.id and (all_mine or def.id = any (mine))
   )

@@ -17,9 +17,14 @@ as $$
 begin
   return query
   select def.id, shown.full_name, (
-           select jsonb_object_agg(given.key, given.value) || jsonb_build_object('name', shown.full_name, 'job_type', def.job_type)
+           select coalesce(jsonb_object_agg(given.key, given.value), '{}')
+                  || jsonb_build_object('name', shown.full_name, 'job_type', def.job_type)
              from jsonb_each(jsonb_build_object(
-                    'payload', def.payload, 'cron', def.schedule, 'time_zone', def.time_zone, 'queue', def.queue,
+                    'payload', def.payload, 'every', substring(def.schedule from '^every (.*)'),
+                    'at', substring(def.schedule from '^at (.*)'),
+                    'starts_at', to_char(def.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+                    'ends_at', to_char(def.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+                    'cron', case when def.schedule !~ '^(every|at) ' then def.schedule end, 'time_zone', def.time_zone, 'queue', def.queue,
                     'priority', def.priority, 'limit_key', def.limit_key, 'concurrency_policy', def.concurrency_policy,
                     'catch_up', def.catch_up, 'catch_up_limit', def.catch_up_limit, 'starting_deadline_s', def.starting_deadline_s,
                     'jitter_s', def.jitter_s, 'dst_gap', def.dst_gap, 'dst_overlap', def.dst_overlap, 'suspended', def.suspended,

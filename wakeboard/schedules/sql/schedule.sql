@@ -1,11 +1,14 @@
 -- for: scheduler
 -- Creates a schedule in the caller's transaction, or edits the one of this name, and returns its id and 'created', 'updated' or
 -- 'unchanged'. It exists if, and only if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`. `cron`:
--- the expression (null: it runs only on demand). The other arguments are the fields of a JobSchedule, with its defaults and bounds. A null
--- in place of another argument than the name and the job type means its default. Raises 22023 for a value that `kubectl apply` refuses,
--- with its sentence, and for a name that a cluster or a folder declares. Of two callers with one name, the second waits for the first, at
--- most 2 seconds; then it raises 55P03. Another definition is the next generation. A repeat changes nothing and locks nothing.
+-- the expression. Instead of it, `every` is an interval of real time, counted from `starts_at` or from 1970, and `at` is one moment;
+-- without them it runs only on demand. It has no ticks before `starts_at` and none after `ends_at`. After its last tick it removes itself.
+-- The other arguments are the fields of a JobSchedule, with its defaults and bounds. A null in place of another argument than the name and
+-- the job type means its default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and for a name that a cluster
+-- or a folder declares. Of two callers with one name, the second waits for the first, at most 2 seconds; then it raises 55P03. Another
+-- definition is the next generation. A repeat changes nothing and locks nothing.
 -- Example:
+--   select * from wakeboard.schedule('customers/42-trial', 'trial_ends', '{"customer": 42}', at => '2027-01-04 08:00+00');
 --   select * from wakeboard.schedule('customers/42-report', 'send_report', '{"customer": 42}', '0 8 * * MON', 'America/New_York');
 
 create or replace function wakeboard.schedule(
@@ -14,7 +17,8 @@ create or replace function wakeboard.schedule(
   catch_up text default 'Latest', catch_up_limit integer default 100, starting_deadline_s integer default null,
   jitter_s integer default 0, dst_gap text default 'RunAfter', dst_overlap text default 'First', suspended boolean default false,
   suspend_after_dead integer default null, max_attempts integer default 5, timeout_s integer default 600,
-  backoff text default 'exponential', backoff_base_s integer default 10, backoff_cap_s integer default 3600)
+  backoff text default 'exponential', backoff_base_s integer default 10, backoff_cap_s integer default 3600,
+  every interval default null, at timestamptz default null, starts_at timestamptz default null, ends_at timestamptz default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set enable_seqscan = off set lock_timeout = '2s'
 as $$
@@ -22,6 +26,7 @@ as $$
 declare
   in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
   short constant text := substr(name, strpos(name, '/') + 1);
+  line constant text := case when num_nonnulls(every, at) = 0 then cron else schedule_line(cron, every, at) end;
   is_same boolean;
 begin
   if name is null or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
@@ -58,12 +63,13 @@ begin
     select def.id, def.removed_at is null and (
              def.job_type, def.payload, def.schedule, def.time_zone, def.queue, def.priority, def.limit_key, def.concurrency_policy,
              def.catch_up, def.catch_up_limit, def.starting_deadline_s, def.jitter_s, def.dst_gap, def.dst_overlap, def.suspended,
-             def.suspend_after_dead, def.max_attempts, def.timeout_s, def.backoff_strategy::text, def.backoff_base_s, def.backoff_cap_s)
+             def.suspend_after_dead, def.max_attempts, def.timeout_s, def.backoff_strategy::text, def.backoff_base_s, def.backoff_cap_s,
+             def.starts_at, def.ends_at)
              is not distinct from (
-             schedule.job_type, schedule.payload, cron, schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key,
+             schedule.job_type, schedule.payload, line, schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key,
              schedule.concurrency_policy, schedule.catch_up, schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s,
              schedule.dst_gap, schedule.dst_overlap, schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts,
-             schedule.timeout_s, schedule.backoff, schedule.backoff_base_s, schedule.backoff_cap_s)
+             schedule.timeout_s, schedule.backoff, schedule.backoff_base_s, schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at)
       into schedule.id, is_same
       from job_definitions as def
      where def.source = 'app' and def.namespace = in_namespace and def.name = short;
@@ -71,12 +77,13 @@ begin
     insert into job_definitions (
       namespace, name, job_type, payload, schedule, time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit,
       starting_deadline_s, jitter_s, dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy,
-      backoff_base_s, backoff_cap_s)
+      backoff_base_s, backoff_cap_s, starts_at, ends_at)
     values (
-      in_namespace, short, schedule.job_type, schedule.payload, cron, schedule.time_zone, schedule.queue, schedule.priority,
+      in_namespace, short, schedule.job_type, schedule.payload, line, schedule.time_zone, schedule.queue, schedule.priority,
       schedule.limit_key, schedule.concurrency_policy, schedule.catch_up, schedule.catch_up_limit, schedule.starting_deadline_s,
       schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts,
-      schedule.timeout_s, schedule.backoff::backoff_strategy, schedule.backoff_base_s, schedule.backoff_cap_s)
+      schedule.timeout_s, schedule.backoff::backoff_strategy, schedule.backoff_base_s, schedule.backoff_cap_s, schedule.starts_at,
+      schedule.ends_at)
     on conflict on constraint a_schedule_is_named_once_per_source do nothing
     returning job_definitions.id into schedule.id;
     if found then
@@ -91,13 +98,14 @@ begin
     return;
   end if;
   update job_definitions as def
-     set job_type = schedule.job_type, payload = schedule.payload, schedule = cron, time_zone = schedule.time_zone,
+     set job_type = schedule.job_type, payload = schedule.payload, schedule = line, time_zone = schedule.time_zone,
          queue = schedule.queue, priority = schedule.priority, limit_key = schedule.limit_key,
          concurrency_policy = schedule.concurrency_policy, catch_up = schedule.catch_up, catch_up_limit = schedule.catch_up_limit,
          starting_deadline_s = schedule.starting_deadline_s, jitter_s = schedule.jitter_s, dst_gap = schedule.dst_gap,
          dst_overlap = schedule.dst_overlap, suspended = schedule.suspended, suspend_after_dead = schedule.suspend_after_dead,
          max_attempts = schedule.max_attempts, timeout_s = schedule.timeout_s, backoff_strategy = schedule.backoff::backoff_strategy,
-         backoff_base_s = schedule.backoff_base_s, backoff_cap_s = schedule.backoff_cap_s, removed_at = null
+         backoff_base_s = schedule.backoff_base_s, backoff_cap_s = schedule.backoff_cap_s, starts_at = schedule.starts_at,
+         ends_at = schedule.ends_at, removed_at = null
    where def.id = schedule.id;
   answer := 'updated';
   return next;

@@ -12,14 +12,23 @@ as $$
 #variable_conflict use_column
 declare
   def job_definitions;
+  waiting bigint[];
 begin
   select * into def from job_definitions as known
-   where known.source = 'app' and known.removed_at is null
+   where known.source = 'app'
      and known.namespace = case when strpos(unschedule.name, '/') = 0 then 'default' else split_part(unschedule.name, '/', 1) end
      and known.name = substr(unschedule.name, strpos(unschedule.name, '/') + 1)
      for update;
-  if not found then
+  if def.removed_at is not null then         -- by itself, after its last tick, whose run may wait
+    waiting := array(select run.id from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'failed'));
+  end if;
+  if def.id is null or waiting = '{}' then
     return false;
+  end if;
+  if waiting is not null then
+    perform refuse_locked() where cardinality(lock_runs(waiting)) < cardinality(waiting);
+    perform finish_runs(waiting, 'cancelled', 'ScheduleRemoved');
+    return true;
   end if;
   if not def.suspended and def.schedule_error is null and def.next_run_at <= statement_timestamp() then
     if def.cron_fields is not null then
