@@ -26,8 +26,8 @@ from bench.handler_costs import measure_handling
 from bench.in_cluster import measure_pods
 from bench.lateness import measure_lateness
 from bench.machine import conditions, description
-from bench.many_schedules import measure_many_schedules
 from bench.operator_at_scale import measure_operator
+from bench.ordinary import measure_ordinary
 from bench.page import write_section
 from bench.pinned_snapshot import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 TITLES: Final = {"make bench": "wakeboard by itself", "make bench-large": "wakeboard with millions of rows"}
 LARGE_ONES: Final = ("drain", "claims", "pinned", "board")
 MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
+    "ordinary": measure_ordinary,
     "drain": measure_drains,
     "handlers": measure_handling,
     "claims": measure_claims,
@@ -65,7 +66,6 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "pods": measure_pods,
     "board": measure_board,
     "board_viewers": measure_viewers,
-    "many_schedules": measure_many_schedules,
 }
 
 

@@ -104,16 +104,16 @@ def _row(name: str, found: Sequence[Lateness]) -> list[str]:
 def _lateness(server: BenchmarkServer, variant: Variant, feed_s: float) -> Lateness:
     with server.database() as database, worker_group() as workers:
         worker = workers.start(database.dsn, "--forever", **variant.settings)
-        _feed(database, 0.2, variant.ahead_s)  # a warm worker
-        _wait_for_all(workers, int(0.2 * PER_SECOND))
+        feed(database, int(0.2 * PER_SECOND), PER_SECOND, variant.ahead_s)  # a warm worker
+        wait_for_all(workers, int(0.2 * PER_SECOND))
         time.sleep(SETTLE_S)
         workers.forget_lateness()
         worker_cpu, server_cpu, asked = worker.cpu_s(), server.cpu_s(), server.transactions(database)
         time.sleep(IDLE_S)
         worker_cpu, server_cpu = worker.cpu_s() - worker_cpu, server.cpu_s() - server_cpu
         asked = server.transactions(database) - asked
-        _feed(database, feed_s, variant.ahead_s)
-        _wait_for_all(workers, int(feed_s * PER_SECOND))
+        feed(database, int(feed_s * PER_SECOND), PER_SECOND, variant.ahead_s)
+        wait_for_all(workers, int(feed_s * PER_SECOND))
         late = workers.lateness_ms()
         return Lateness(
             p50_ms=percentile(late, 0.50),
@@ -124,15 +124,16 @@ def _lateness(server: BenchmarkServer, variant: Variant, feed_s: float) -> Laten
         )
 
 
-def _feed(database: Database, seconds: float, ahead_s: float) -> None:
+def feed(database: Database, runs: int, per_second: float, ahead_s: float = 0.0) -> None:
     """Enqueues at a steady pace, in an open loop: a slow call delays none of the next moments."""
     began = time.time()
-    for number in range(int(seconds * PER_SECOND)):
-        time.sleep(max(0.0, began + number / PER_SECOND - time.time()))
+    for number in range(runs):
+        time.sleep(max(0.0, began + number / per_second - time.time()))
         due = time.time() + ahead_s
         run_at = datetime.fromtimestamp(due, UTC) if ahead_s else None
         wakeboard.enqueue(database.conn, "noop", {"due": due}, run_at=run_at)
 
 
-def _wait_for_all(workers: WorkerGroup, runs: int) -> None:
+def wait_for_all(workers: WorkerGroup, runs: int) -> None:
+    """Waits until so many runs have begun."""
     workers.wait_until(lambda: len(workers.lateness_ms()) >= runs)
