@@ -38,7 +38,7 @@ SECTIONS: Final = {
     "Workers": "register_worker claim claim_oldest advance_scan due_limit_keys claim_limited quarantined_since"
     " claim_quarantined next_due trace_contexts alert_delivery renew complete fail release still_leased"
     " deregister_worker backoff run_states",
-    "Handlers, under a lease": "once effect step consume pause_limit run_results",
+    "Handlers, under a lease": "once effect effect_forever step consume pause_limit run_results",
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits create_partitions"
     " enqueue_dependents joins_to_check enqueue_joined_ticks"
     " drop_partitions delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert"

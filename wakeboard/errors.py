@@ -22,12 +22,14 @@ RequestedOutcome        what a handler raises to request an outcome
 ├── RetryAfter          failed; retry after this many seconds
 ├── TimedOut            failed, because it took too long
 └── Snooze              back to the queue; the attempt does not count
+    └── EffectHeld      another run is executing an effect that happens once for ever
 """
 
 import math
 from typing import Any, Final
 
 MIN_SNOOZE_S: Final = 0.1
+HELD_SNOOZE_S: Final = 5.0
 
 
 class _Picklable(Exception):
@@ -175,6 +177,18 @@ class Snooze(RequestedOutcome):
     def __init__(self, seconds: float) -> None:
         self.seconds = max(MIN_SNOOZE_S, _finite(seconds, "Snooze"))
         super().__init__(f"snooze for {self.seconds:g} s")
+
+
+class EffectHeld(Snooze):
+    """Another run is executing the effect `key`, which happens once for ever. The run is due again soon.
+
+    `run_id`: the other run. If its attempt ends without the effect, the next attempt finds the effect in doubt.
+    """
+
+    def __init__(self, key: str, run_id: int) -> None:
+        super().__init__(HELD_SNOOZE_S)
+        self.run_id = run_id
+        self.args = (f"run {run_id} is executing the effect {key!r}; {self}",)
 
 
 def _finite(seconds: float, name: str) -> float:

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID, uuid4
 
 from wakeboard.engine.handlers import Handler, checked, load_handlers
-from wakeboard.engine.run import CANCELLED, LEASE_LOST, ClaimedRow, Run
+from wakeboard.engine.run import CANCELLED, EVERY_RUN, LEASE_LOST, ClaimedRow, KnownEffect, Run
 from wakeboard.errors import BrokenHandlers, Discard, InvalidValue, LeaseLost, RetryAfter, Snooze, WakeboardError
 from wakeboard.store.pg_timestamp import to_pg_timestamp
 from wakeboard.text.canonical_json import MAX_BYTES, check_payload
 from wakeboard.text.name_patterns import check_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
 Status: TypeAlias = Literal["succeeded", "failed", "discarded", "snoozed", "cancelled", "lease lost"]
 
@@ -50,8 +50,9 @@ class FakeRun:
     """A run in memory, through all its attempts. Times are time zone aware.
 
     `steps` (name → result) and `effects` (key → 'begun' or 'done') hold what its attempts have recorded. A test may
-    start with some, and change them. What a worker could not have recorded raises InvalidValue, here or at the start of
-    the next attempt.
+    start with some, and change them. `forever_effects` holds those that happen once for ever: give several runs the
+    same dictionary. 'held' there: another run is executing the effect. What a worker could not have recorded raises
+    InvalidValue, here or at the start of the next attempt.
     """
 
     payload: Any = field(default_factory=dict[str, Any])
@@ -64,6 +65,9 @@ class FakeRun:
     run_at: datetime = A_MONDAY
     steps: dict[str, Any] = field(default_factory=dict[str, Any])
     effects: dict[str, Literal["begun", "done"]] = field(default_factory=dict[str, Literal["begun", "done"]])
+    forever_effects: dict[str, Literal["begun", "done", "held"]] = field(
+        default_factory=dict[str, Literal["begun", "done", "held"]]
+    )
     results: list[Any] = field(default_factory=list[Any])  # of the runs that it waited for
     id: int = field(default_factory=lambda: next(_ids))
     uuid: UUID = field(default_factory=uuid4)
@@ -79,10 +83,8 @@ class FakeRun:
         """Raise InvalidValue for a field that no run in the store has."""
         for name in self.steps:
             check_key(name, "step name")
-        for key, state in self.effects.items():
-            check_key(key, "effect key")
-            if state not in EFFECT_STATES:
-                raise InvalidValue(f"effects[{key!r}] is {state!r}; write 'begun' or 'done'.")
+        _check_effects("effects", self.effects, EFFECT_STATES)
+        _check_effects("forever_effects", self.forever_effects, (*EFFECT_STATES, "held"))
         for field_name in ("attempt", "max_attempts"):
             if getattr(self, field_name) < 1:
                 raise InvalidValue(f"{field_name} is {getattr(self, field_name)}; the first attempt is 1.")
@@ -264,32 +266,37 @@ class _FakeAttempt(Run):
             return False, None
         return True, _as_json(self._fake.steps[name])
 
-    async def _begin_effect(self, key: str) -> str:
+    def _effects_of(self, *, forever: bool) -> dict[str, Any]:
+        return self._fake.forever_effects if forever else self._fake.effects
+
+    async def _begin_effect(self, key: str, *, forever: bool) -> KnownEffect:
         self._raise_if_lost()
         check_key(key, "effect key")
-        known = self._fake.effects.get(key)
-        if known is None:
-            self._fake.effects[key] = "begun"
+        effects = self._effects_of(forever=forever)
+        state, first = effects.get(key, "new"), EVERY_RUN if forever else None
+        if state == "held":
+            return KnownEffect(state, first, self._fake.id + 1)
+        if state == "new":
+            effects[key] = "begun"
             self._begun.add(key)
-            return "new"
-        return "in doubt" if known == "begun" and key not in self._begun else known
+        return KnownEffect("in doubt" if state == "begun" and key not in self._begun else state, first)
 
-    async def _finish_effect(self, key: str) -> None:
+    async def _finish_effect(self, key: str, *, forever: bool) -> None:
         self._raise_if_lost()
-        self._fake.effects[key] = "done"
+        self._effects_of(forever=forever)[key] = "done"
         self._happened.append(key)
 
-    def _record_once(self, conn: Any, key: str) -> Any:
+    def _record_once(self, conn: Any, key: str, *, forever: bool) -> Any:
         execute = getattr(conn, "execute", None)
         is_async = not self.in_thread if execute is None else inspect.iscoroutinefunction(execute)
-        once = self._once(key)
+        once = self._once(key, forever=forever)
         return once if is_async else self._wait_for(once)
 
-    async def _once(self, key: str) -> bool:
+    async def _once(self, key: str, *, forever: bool) -> bool:
         check_key(key, "effect key")
-        new = key not in self._fake.effects
+        new = key not in self._effects_of(forever=forever)
         if new:
-            await self._finish_effect(key)
+            await self._finish_effect(key, forever=forever)
         return new
 
     def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -298,6 +305,13 @@ class _FakeAttempt(Run):
         except StopIteration as end:
             return end.value
         raise AssertionError("records in memory never wait")
+
+
+def _check_effects(name: str, effects: Mapping[str, str], states: tuple[str, ...]) -> None:
+    for key, state in effects.items():
+        check_key(key, "effect key")
+        if state not in states:
+            raise InvalidValue(f"{name}[{key!r}] is {state!r}; write {' or '.join(map(repr, states))}.")
 
 
 class _Messages(logging.Handler):

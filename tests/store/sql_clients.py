@@ -201,9 +201,16 @@ class SqlClient:
     def effect(self, lease: Lease, key: str, *, done: bool = False) -> str:
         return self.value("select effect(%s, %s, %s, %s, %s)", self.worker_id, *lease, key, done)
 
-    def once(self, lease: Lease, key: str) -> bool:
-        query = "select once(%s, %s, (select uuid from all_runs where id = %s), %s, %s)"
-        return self.value(query, self.worker_id, lease.id, lease.id, lease.epoch, key)
+    def effect_forever(self, lease: Lease, key: str, *, done: bool = False) -> str:
+        return self.value("select state from effect_forever(%s, %s, %s, %s, %s)", self.worker_id, *lease, key, done)
+
+    def once(self, lease: Lease, key: str, *, forever: bool = False) -> bool:
+        uuid = (
+            "'00000000-0000-0000-0000-000000000000'"
+            if forever
+            else f"(select uuid from all_runs where id = {lease.id})"
+        )
+        return self.value(f"select once(%s, %s, {uuid}, %s, %s)", self.worker_id, *lease, key)
 
     # -- maintenance
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import anyio
 import psycopg
@@ -53,6 +54,28 @@ def test_once_in_python_sync_and_async(worker: SqlClient, lease: Lease) -> None:
         effects.once(conn, named._replace(epoch=7), "c")
 
 
+# -- once for ever -----------------------------------------------------------------------------------------------------
+
+
+def test_an_effect_once_for_ever_belongs_to_one_running_attempt(admin: SqlClient, worker: SqlClient) -> None:
+    """Another run waits for it while it runs, takes it over in doubt when it has crashed, and never repeats it."""
+    for _ in range(2):
+        admin.enqueue()
+    first, second = worker.claim()
+    assert [worker.effect_forever(lease, "invoice:812") for lease in (first, second, first)] == ["new", "held", "begun"]
+    admin.sql("update job_runs set locked_until = now() - interval '1 day' where id = %s", first.id)
+    assert worker.effect_forever(second, "invoice:812") == "held"  # only the reaper says that a lease is lost
+    admin.reap()
+    assert worker.effect_forever(second, "invoice:812") == "in doubt"
+    again = worker.claims(first.id)
+    assert worker.effect_forever(again, "invoice:812") == "held"
+    assert worker.effect_forever(second, "invoice:812", done=True) == "done"
+    assert worker.effect_forever(again, "invoice:812") == "done"
+    assert worker.once(again, "invoice:812", forever=True) is False
+    keys = admin.column("select distinct first_run_uuid from job_forever_effects")
+    assert keys == [worker.run(first.id).uuid]
+
+
 # -- the effects table in another database -----------------------------------------------------------------------------
 
 
@@ -62,7 +85,10 @@ def test_an_application_database_gets_one_effect_per_run(empty_database: str, wo
         anyio.run(effects.install_effects_table, empty_database)
     with psycopg.connect(empty_database) as conn:
         answers = [effects.once(conn, named, "charge"), effects.once(conn, named._replace(epoch=9), "charge")]
-    assert answers == [True, False]
+        forever = [
+            effects.once(conn, each, "invoice", forever=True) for each in (named, named._replace(run_uuid=uuid4()))
+        ]
+    assert answers == forever == [True, False]
 
 
 def test_no_effects_table_is_made_beside_the_store(database: str) -> None:

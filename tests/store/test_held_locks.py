@@ -28,6 +28,7 @@ pytestmark = pytest.mark.every_postgres
 LOCKS: Final = {
     "job_runs": "select from job_runs where id <= {last_held} for update",
     "job_effects": "select from job_effects where run_id <= {last_held} for update",
+    "job_forever_effects": "select from job_forever_effects where run_id <= {last_held} for update",
     "job_definitions": "select from job_definitions where name like '% held' for update",
     "job_limits": "select from job_limits where key = 'held' or key = 'schedule:' || {schedule_held} for update",
     "declared_limits": "select from declared_limits where key = 'held' for update",
@@ -148,6 +149,10 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "effect(71, {leased_free}, 1, 'mail', true)",
         "select finished_at is not null from job_effects where run_id = {leased_free}",
     ),
+    "effect_forever": (
+        "effect_forever(71, {leased_free}, 1, 'invoice', true)",
+        "select finished_at is not null from job_forever_effects where key = 'invoice'",
+    ),
     "step": (
         "step(71, {leased_free}, 1, 'Send', '1')",
         "select finished_at is not null from job_steps where run_id = {leased_free}",
@@ -266,6 +271,7 @@ def make(admin: SqlClient, side: str) -> dict[str, int]:
     for kind in ("past", "ended", "parents tick"):
         assert admin.column("select complete(70, %s, '{1}')", [made[kind]]) == []
     admin.sql("select effect(71, %s, 1, 'mail'), step(71, %s, 1, 'Send')", made["leased"], made["leased"])
+    admin.sql("select effect_forever(71, %s, 1, %s)", made["leased"], f"mail {side}")
     return made
 
 
@@ -304,6 +310,7 @@ def test_the_matrix_has_every_public_function() -> None:
     [
         ("job_runs", "step(71, {leased_held}, 1, 'Send')"),
         ("job_effects", "effect(71, {leased_held}, 1, 'mail', true)"),
+        ("job_forever_effects", "effect_forever(71, {leased_free}, 1, 'mail held')"),
         ("job_limits", "consume(71, {using_held}, 1, 1)"),
         ("job_limits", "pause_limit(71, {using_held}, 1, 60)"),
     ],

@@ -313,6 +313,21 @@ async def test_once_is_once_for_async_handlers(conn: object) -> None:
     assert (second.result, second.happened) == ([True, False], ["charge"])
 
 
+async def test_runs_share_the_effects_that_happen_once_for_ever() -> None:
+    async def charges(run: wakeboard.Run) -> tuple[bool, bool, str]:
+        async with run.effect("invoice:812", once="forever") as charge:
+            return charge.done, charge.in_doubt, charge.provider_key
+
+    runs = [FakeRun() for _ in range(2)]
+    runs[1].forever_effects = shared = runs[0].forever_effects
+    first, second = [(await run_handler(charges, run)).result for run in runs]
+    assert (first[:2], second[:2], first[2]) == ([False, False], [True, False], second[2])
+    shared["invoice:812"] = "begun"
+    assert (await run_handler(charges, FakeRun(forever_effects=shared))).result[:2] == [False, True]
+    shared["invoice:812"] = "held"
+    assert (await run_handler(charges, FakeRun(forever_effects=shared))).status == "snoozed"
+
+
 @pytest.mark.parametrize("second", ["effect", "once"])
 @pytest.mark.parametrize("first", ["effect", "once"])
 async def test_an_effect_whose_key_is_used_twice_is_refused_in_each_attempt(first: str, second: str) -> None:

@@ -1,7 +1,8 @@
 """The effects table: one row for each effect, written in the transaction that has the effect.
 
 In the store's database, `once` also checks the lease. In another database it cannot: there, `install_effects_table`
-creates the same table and a function with the same signature.
+creates the same table and a function with the same signature. An effect once for ever has the nil UUID in place of its
+run's, so that an effects table which is installed already can guard it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from psycopg import sql
 from psycopg.rows import scalar_row
 
+from wakeboard.engine.run import EVERY_RUN
 from wakeboard.errors import Refused, SchemaMismatch
 from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.connection import connect, describe_connection
@@ -46,12 +48,15 @@ def _naming_table() -> Generator[None]:
         raise SchemaMismatch(_NO_TABLE) from error.__cause__
 
 
-def once(conn: Any, lease: Lease, key: str) -> Any:
+def once(conn: Any, lease: Lease, key: str, *, forever: bool = False) -> Any:
     """True: the caller's transaction has the effect. False: an earlier one had it. Awaitable if `conn` is async.
 
+    `forever`: an earlier one of any run, not only of this one.
     Raises LeaseLost (roll back), Refused in autocommit mode, and SchemaMismatch if there is no effects table.
     """
     over = callers_connection(conn)
+    if forever:
+        lease = lease._replace(run_uuid=EVERY_RUN)
     return over.call(_ONCE, (*lease, key), lambda rows: rows[0][0], _naming_table(), needs_transaction=True)
 
 

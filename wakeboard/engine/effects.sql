@@ -1,5 +1,6 @@
 -- The effects table in an application's own database. `run.once` works there as in the store, without checking the lease.
--- One effect per run and key; a worker that lost its lease and comes second gets false.
+-- One effect per run and key; a worker that lost its lease and comes second gets false. With the nil UUID as `run_uuid`, one effect per
+-- key for ever: `delete from wakeboard.job_effects where run_uuid = '00000000-0000-0000-0000-000000000000' and key = …` releases it.
 
 create schema if not exists wakeboard;
 

@@ -11,10 +11,11 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 from uuid import UUID, uuid5
 
-from wakeboard.errors import EffectRepeated, InvalidValue, LeaseLost, StepRepeated
+from wakeboard.errors import EffectHeld, EffectRepeated, InvalidValue, LeaseLost, StepRepeated
 from wakeboard.store.pg_timestamp import from_pg_timestamp
 from wakeboard.text.name_patterns import check_utf8
 
@@ -54,6 +55,20 @@ class ClaimedRow(NamedTuple):
     schedule: str | None
 
 
+class KnownEffect(NamedTuple):
+    """What was known of an effect: 'new', 'begun' (here), 'in doubt', 'done', or 'held' by a run that is executing it.
+
+    `first_run_uuid`: of an effect once for ever, the run that began it first.
+    """
+
+    state: str
+    first_run_uuid: UUID | None = None
+    held_by: int | None = None
+
+
+Once: TypeAlias = Literal["per_run", "forever"]
+"""How often an effect happens: once for each run, or once for its key, whatever run, schedule or job type has it."""
+EVERY_RUN: Final = UUID(int=0)  # of an effect once for ever, in place of the run's uuid
 MAX_UNITS: Final = 1_000_000  # of one call of `consume`
 _log: Final = logging.getLogger("wakeboard.run")
 _json: Final = json.JSONDecoder()
@@ -223,28 +238,34 @@ class Run(ABC):
         results = self._read_results()
         return self._wait_for(results) if self.in_thread else results
 
-    def once(self, conn: Any, key: str) -> Any:
+    def once(self, conn: Any, key: str, *, once: Once = "per_run") -> Any:
         """Guard an effect that happens in the transaction of `conn`, a connection as for `enqueue`; await an async one.
 
-        Returns True if this transaction has to perform the effect, False if an earlier attempt committed it. Raises
+        Returns True if this transaction has to perform the effect, False if an earlier attempt committed it: of this
+        run or, with `once="forever"`, of any run. It waits for another transaction that has the effect. Raises
         LeaseLost (roll back), and EffectRepeated if this attempt has had an effect of this key already. The key may be
         used again after a rollback, and after a commit whose connection was lost: the answer then says if it was done.
         """
         self._raise_if_lost()
         self.effect_conn = conn
-        answer = self._record_once(conn, key)
+        answer = self._record_once(conn, key, forever=_is_forever(once))
         if inspect.isawaitable(answer):
             return self._note_once_later(conn, key, answer)
         return self._note_once(conn, key, answer)
 
-    def effect(self, key: str) -> Effect:
+    def effect(self, key: str, *, once: Once = "per_run") -> Effect:
         """Record an effect outside the database: `async with run.effect("charge") as effect: …`.
 
-        A plain handler writes `with run.effect(…)`. Its start raises EffectRepeated if this attempt has had an effect
-        of this key already. A key whose block raised may be used again.
+        A plain handler writes `with run.effect(…)`. `once="forever"`: the key names what the effect stands for, such as
+        `invoice:812`, and no other run has the effect either. Its start raises EffectHeld, a Snooze, while another run
+        is executing it, and EffectRepeated if this attempt has had an effect of this key already. A key whose block
+        raised may be used again.
         """
         check_utf8(key)
-        return Effect(self, key, self._begin_effect, self._finish_effect, self._wait_for if self.in_thread else None)
+        forever = _is_forever(once)
+        begin = partial(self._begin_effect, key, forever=forever)
+        finish = partial(self._finish_effect, key, forever=forever)
+        return Effect(self, key, begin, finish, self._wait_for if self.in_thread else None)
 
     # -- records, defined by subclasses --------------------------------------------------------------------------------
 
@@ -261,15 +282,15 @@ class Run(ABC):
         """Read the results of the runs that this one waited for."""
 
     @abstractmethod
-    async def _begin_effect(self, key: str) -> str:
-        """Record an effect as begun. Returns what was known of it: 'new', 'begun' (here), 'in doubt' or 'done'."""
+    async def _begin_effect(self, key: str, *, forever: bool) -> KnownEffect:
+        """Record an effect as begun. Returns what was known of it."""
 
     @abstractmethod
-    async def _finish_effect(self, key: str) -> Any:
+    async def _finish_effect(self, key: str, *, forever: bool) -> Any:
         """Record an effect as done."""
 
     @abstractmethod
-    def _record_once(self, conn: Any, key: str) -> Any:
+    def _record_once(self, conn: Any, key: str, *, forever: bool) -> Any:
         """Record an effect in the transaction of `conn`; see `once`."""
 
     @abstractmethod
@@ -344,26 +365,34 @@ class Run(ABC):
             raise LeaseLost(f"the lease of run {self.id} is lost")
 
 
+def _is_forever(once: str) -> bool:
+    if once not in get_args(Once):
+        raise InvalidValue(f"once is {once!r}; write 'per_run' or 'forever'")
+    return once == "forever"
+
+
 class Effect:
     """An effect outside the database, within `with run.effect(key)`.
 
     It is recorded as begun on entry, and as done when the block ends without an error. Such effects are at-least-once:
     a worker may crash between the effect and its record. The next attempt then finds it `in_doubt`, and has to ask the
-    provider, or to repeat it under the same `provider_key`.
+    provider, or to repeat it under the same `provider_key`. So does another run, if the effect happens once for ever.
     """
 
     def __init__(
         self,
         run: Run,
         key: str,
-        begin: Callable[[str], Awaitable[str]],
-        finish: Callable[[str], Awaitable[Any]],
+        begin: Callable[[], Awaitable[KnownEffect]],
+        finish: Callable[[], Awaitable[Any]],
         wait_for: Callable[[Coroutine[Any, Any, Any]], Any] | None,
     ) -> None:
         self._attempt = run
         self.key = key
         self.provider_key = str(uuid5(run.uuid, key))
-        """The same in every attempt of the run: pass it as the provider's idempotency key."""
+        """Pass it as the provider's idempotency key: the same in every attempt of the run.
+
+        Of an effect once for ever it is known within the block, and the same for every run."""
         self.done = False
         """An earlier attempt completed the effect: skip it."""
         self.in_doubt = False
@@ -373,12 +402,18 @@ class Effect:
     async def __aenter__(self) -> Self:
         self._attempt.begin_key(self.key)
         try:
-            known = await self._begin(self.key)
+            self._note(await self._begin())
         except BaseException:
             self._attempt.free_key(self.key)
             raise
-        self.done, self.in_doubt = known == "done", known == "in doubt"
         return self
+
+    def _note(self, known: KnownEffect) -> None:
+        if known.held_by is not None:
+            raise EffectHeld(self.key, known.held_by)
+        self.done, self.in_doubt = known.state == "done", known.state == "in doubt"
+        if known.first_run_uuid is not None:
+            self.provider_key = str(uuid5(known.first_run_uuid, self.key))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -386,7 +421,7 @@ class Effect:
         if kind is not None:
             self._attempt.free_key(self.key)
         elif not self.done:
-            await self._finish(self.key)
+            await self._finish()
 
     def __enter__(self) -> Self:
         return self._run(self.__aenter__())

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
-from wakeboard.engine.run import ClaimedRow
+from wakeboard.engine.run import ClaimedRow, KnownEffect
 from wakeboard.engine.scan_positions import PRIORITIES
 from wakeboard.errors import LeaseLost, Locked
 from wakeboard.store.array_texts import number_array, text_array
@@ -403,11 +403,15 @@ class WorkerStore:
         """The results of the runs that this one waited for, in the order of `after`."""
         return await self._value("select wakeboard.run_results(%s, %s, %s)", self.worker.worker_id, run_id, epoch)
 
-    async def effect(self, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
-        """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""
-        return await self._value(
-            "select wakeboard.effect(%s, %s, %s, %s, %s)", self.worker.worker_id, run_id, epoch, key, done
-        )
+    async def effect(
+        self, run_id: int, epoch: int, key: str, *, done: bool = False, forever: bool = False
+    ) -> KnownEffect:
+        """Records an external effect, of this run or `forever` of its key."""
+        values = (self.worker.worker_id, run_id, epoch, key, done)
+        if forever:
+            query = "select state, first_run_uuid, held_by from wakeboard.effect_forever(%s, %s, %s, %s, %s)"
+            return KnownEffect(*(await self._rows(query, *values))[0])
+        return KnownEffect(await self._value("select wakeboard.effect(%s, %s, %s, %s, %s)", *values))
 
     # ------------------------------------------------------------------------------------------------------------------
 

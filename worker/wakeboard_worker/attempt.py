@@ -14,7 +14,7 @@ from wakeboard.errors import DatabaseUnavailable, Locked
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from wakeboard.engine.run import ClaimedRow, Effect
+    from wakeboard.engine.run import ClaimedRow, Effect, KnownEffect, Once
     from wakeboard.engine.worker_api import Worker, WorkerStore
 
 # The attempt whose handler runs in this context: log records of the code that it calls carry the attempt's fields.
@@ -31,10 +31,10 @@ class Spans(Protocol):
     def step(self, attempt: Attempt, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """As `Run.step`, in a span."""
 
-    def once(self, attempt: Attempt, conn: Any, key: str) -> Any:
+    def once(self, attempt: Attempt, conn: Any, key: str, *, once: Once) -> Any:
         """As `Run.once`, in a span."""
 
-    def effect(self, attempt: Attempt, key: str) -> Effect:
+    def effect(self, attempt: Attempt, key: str, *, once: Once) -> Effect:
         """As `Run.effect`, in a span."""
         ...
 
@@ -109,18 +109,18 @@ class Attempt(Run):
         spans = self.context.spans
         return Run.step(self, name, function, *args) if spans is None else spans.step(self, name, function, args)
 
-    def once(self, conn: Any, key: str) -> Any:
+    def once(self, conn: Any, key: str, *, once: Once = "per_run") -> Any:
         """As `Run.once`. Raise InvalidValue if `conn` is no connection: an attempt keeps connections only."""
         from wakeboard.store.callers_connection import callers_connection
 
         conn = callers_connection(conn)
         spans = self.context.spans
-        return Run.once(self, conn, key) if spans is None else spans.once(self, conn, key)
+        return Run.once(self, conn, key, once=once) if spans is None else spans.once(self, conn, key, once=once)
 
-    def effect(self, key: str) -> Effect:
+    def effect(self, key: str, *, once: Once = "per_run") -> Effect:
         """As `Run.effect`."""
         spans = self.context.spans
-        return Run.effect(self, key) if spans is None else spans.effect(self, key)
+        return Run.effect(self, key, once=once) if spans is None else spans.effect(self, key, once=once)
 
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         return await self._repeated(lambda store: store.step(self.id, self.epoch, name, result))
@@ -131,16 +131,16 @@ class Attempt(Run):
     async def _consume(self, units: int) -> None:
         await self._repeated(lambda store: store.consume(self.id, self.epoch, units))
 
-    async def _begin_effect(self, key: str) -> str:
-        return await self._repeated(lambda store: store.effect(self.id, self.epoch, key))
+    async def _begin_effect(self, key: str, *, forever: bool) -> KnownEffect:
+        return await self._repeated(lambda store: store.effect(self.id, self.epoch, key, forever=forever))
 
-    async def _finish_effect(self, key: str) -> str:
-        return await self._repeated(lambda store: store.effect(self.id, self.epoch, key, done=True))
+    async def _finish_effect(self, key: str, *, forever: bool) -> Any:
+        return await self._repeated(lambda store: store.effect(self.id, self.epoch, key, done=True, forever=forever))
 
-    def _record_once(self, conn: Any, key: str) -> Any:
+    def _record_once(self, conn: Any, key: str, *, forever: bool) -> Any:
         from wakeboard.engine.effects import Lease, once
 
-        return once(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key)
+        return once(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key, forever=forever)
 
     async def _repeated(self, operation: Callable[[WorkerStore], Awaitable[Any]]) -> Any:
         """Repeat an idempotent operation until the database answers. Raises LeaseLost.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from wakeboard.engine.handlers import Handler
-    from wakeboard.engine.run import ClaimedRow, Effect
+    from wakeboard.engine.run import ClaimedRow, Effect, Once
     from wakeboard.engine.worker_api import TraceContext, Worker, WorkerStore
     from wakeboard.process.telemetry import Telemetry
     from wakeboard_worker.attempt import Attempt
@@ -328,11 +328,11 @@ class Tracing:
 
         return in_span()
 
-    def once(self, attempt: Attempt, conn: Any, key: str) -> Any:
+    def once(self, attempt: Attempt, conn: Any, key: str, *, once: Once) -> Any:
         """As `Run.once`, in a span."""
         span = self._effect_span(key)
         with trace.use_span(span, end_on_exit=False):
-            answer = Run.once(attempt, conn, key)
+            answer = Run.once(attempt, conn, key, once=once)
         if not isinstance(answer, Awaitable):
             span.set_attribute("wakeboard.effect.state", "new" if answer else "done")
             span.end()
@@ -346,9 +346,9 @@ class Tracing:
 
         return in_span()
 
-    def effect(self, attempt: Attempt, key: str) -> Effect:
+    def effect(self, attempt: Attempt, key: str, *, once: Once) -> Effect:
         """As `Run.effect`, in a span."""
-        return cast("Effect", TracedEffect(Run.effect(attempt, key), lambda: self._effect_span(key)))
+        return cast("Effect", TracedEffect(Run.effect(attempt, key, once=once), lambda: self._effect_span(key)))
 
     def _effect_span(self, key: str) -> Span:
         return self._tracer.start_span("effect", attributes={"wakeboard.effect.key": key})

@@ -40,6 +40,7 @@ def _expected(model: StoreModel, ticks: TickModel) -> dict[str, Counter[Any]]:
         "past": Counter(_past(run) for run in model.runs.values() if not run.live),
         "attempts": Counter((*lease, *how) for lease, how in model.attempts.items()),
         "effects": Counter((*place, *state) for place, state in model.effects.items()),
+        "forever_effects": Counter((key, *state) for key, state in model.forever_effects.items()),
         "bank": Counter(model.bank),
         "steps": Counter((*place, *_row(list(state))) for place, state in model.steps.items()),
         "definitions": Counter(

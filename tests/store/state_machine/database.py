@@ -25,7 +25,8 @@ STATEMENT_TIMEOUT_S: Final = 20
 
 _CLEAR: Final = """
 delete from job_runs; delete from job_run_history; delete from job_attempts; delete from job_steps;
-delete from job_effects; delete from job_keys; delete from job_limits; delete from job_definitions;
+delete from job_effects; delete from job_forever_effects; delete from job_keys; delete from job_limits;
+delete from job_definitions;
 delete from definition_changes; delete from pauses; delete from workers; delete from worker_types; delete from bank;
 delete from backfills; delete from backfill_ticks; delete from job_unique_keys; delete from run_dependencies;
 delete from schedule_dependencies; delete from schedule_ticks; delete from ended_runs;
@@ -53,6 +54,8 @@ select json_build_object(
                from job_run_history where skipped_count is not null),
   'attempts', array(select json_build_array(run_id, lease_epoch, outcome, locked_by) from job_attempts),
   'effects', array(select json_build_array(run_id, key, lease_epoch, finished_at is not null) from job_effects),
+  'forever_effects', array(select json_build_array(key, run_id, lease_epoch, finished_at is not null)
+                           from job_forever_effects),
   'bank', array(select json_build_array(run, key) from bank),
   'steps', array(select json_build_array(run_id, name, lease_epoch, finished_at is not null, result) from job_steps),
   'definitions', array(select json_build_array(

@@ -48,7 +48,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.dependencies = DependencyModel(self.model, self.ticks, self.backfills)
         self.leases: list[tuple[int, Lease]] = []
         self.uuids: dict[int, str] = {}
-        self.open_transaction: tuple[int, Lease, str] | None = None  # of the handler
+        self.open_transaction: tuple[int, Lease, str, bool] | None = None  # of the handler
         self.old_plans: list[tuple[TickPlan, ModelPlan]] = []
         self.moment = 0
         self.before = self._statuses()
@@ -236,7 +236,7 @@ class StoreMachine(RuleBasedStateMachine):
                 raise
             return None
 
-    def once(self, pick: int, key: str, *, by_other: bool, commit: bool) -> None:
+    def once(self, pick: int, key: str, *, by_other: bool, commit: bool, forever: bool) -> None:
         """Calls `once` and inserts the effect, in a transaction that is committed now or stays open."""
         chosen = self._lease(pick, by_other=by_other)
         if chosen is None or self.open_transaction:
@@ -245,14 +245,14 @@ class StoreMachine(RuleBasedStateMachine):
         handler = self.harness.handler
         handler.worker_id = worker
         handler.sql("begin")
-        answer = self._call(lambda: handler.once(lease, key))
-        assert answer == self.model.once(worker, lease, key)
+        answer = self._call(lambda: handler.once(lease, key, forever=forever))
+        assert answer == self.model.once(worker, lease, key, forever=forever)
         if not answer:
             handler.sql("rollback")
             return
         handler.sql("insert into bank values (%s, %s)", lease.id, key)
         run = self.model.runs[lease.id]
-        self.open_transaction = worker, lease, key
+        self.open_transaction = worker, lease, key, forever
         run.locked = True
         if commit:
             self.end_of_transaction(commit=True)
@@ -260,20 +260,23 @@ class StoreMachine(RuleBasedStateMachine):
     def end_of_transaction(self, *, commit: bool) -> None:
         if self.open_transaction is None:
             return
-        _, lease, key = self.open_transaction
+        _, lease, key, forever = self.open_transaction
         self.harness.handler.sql("commit" if commit else "rollback")
         self.open_transaction, self.model.runs[lease.id].locked = None, False
         if commit:
-            self.model.effect_done(lease, key)
+            self.model.effect_done(lease, key, forever=forever)
 
-    def effect(self, pick: int, key: str, *, by_other: bool, done: bool) -> None:
+    def effect(self, pick: int, key: str, *, by_other: bool, done: bool, forever: bool) -> None:
         chosen = self._lease(pick, by_other=by_other)
         if chosen is None or self.model.runs[chosen[1].id].locked:
             return
+        if forever and self.open_transaction and self.open_transaction[2:] == (key, True):
+            return  # it would wait for the transaction
         worker, lease = chosen
-        query = "select effect(%s, %s, %s, %s, %s)"
-        answer = self._call(lambda: self.harness.workers[worker].value(query, worker, *lease, key, done))
-        assert answer == self.model.effect(worker, lease, key, done=done)
+        client, model = self.harness.workers[worker], self.model.effect_forever if forever else self.model.effect
+        client.worker_id = worker
+        answer = self._call(lambda: (client.effect_forever if forever else client.effect)(lease, key, done=done))
+        assert answer == model(worker, lease, key, done=done)
 
     def step(self, pick: int, name: str, result: Any, *, by_other: bool) -> None:
         chosen = self._lease(pick, by_other=by_other)

@@ -30,6 +30,7 @@ class StoreModel:
     runs: dict[int, ModelRun] = field(default_factory=dict[int, ModelRun])
     attempts: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict[tuple[int, int], tuple[str, int]])
     effects: dict[tuple[int, str], tuple[int, bool]] = field(default_factory=dict[tuple[int, str], tuple[int, bool]])
+    forever_effects: dict[str, tuple[int, int, bool]] = field(default_factory=dict[str, tuple[int, int, bool]])
     bank: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     steps: dict[tuple[int, str], tuple[int, bool, Any]] = field(
         default_factory=dict[tuple[int, str], tuple[int, bool, Any]]
@@ -295,13 +296,17 @@ class StoreModel:
 
     # -- handlers ------------------------------------------------------------------------------------------------------
 
-    def once(self, worker: int, lease: Lease, key: str) -> bool | None:
+    def once(self, worker: int, lease: Lease, key: str, *, forever: bool) -> bool | None:
         """None: the lease is lost. The result takes effect when the transaction commits."""
-        return None if self.lease(worker, lease) is None else (lease.id, key) not in self.effects
+        known = key in self.forever_effects if forever else (lease.id, key) in self.effects
+        return None if self.lease(worker, lease) is None else not known
 
-    def effect_done(self, lease: Lease, key: str) -> None:
+    def effect_done(self, lease: Lease, key: str, *, forever: bool) -> None:
         """The transaction of `once` was committed, with its effect."""
-        self.effects[lease.id, key] = lease.epoch, True
+        if forever:
+            self.forever_effects[key] = lease.id, lease.epoch, True
+        else:
+            self.effects[lease.id, key] = lease.epoch, True
         self.bank.append((lease.id, key))
 
     def effect(self, worker: int, lease: Lease, key: str, *, done: bool) -> str | None:
@@ -313,6 +318,24 @@ class StoreModel:
             return "done"
         self.effects.setdefault((lease.id, key), (lease.epoch, False))
         return "new" if epoch == 0 else "begun" if epoch == lease.epoch else "in doubt"
+
+    def effect_forever(self, worker: int, lease: Lease, key: str, *, done: bool) -> str | None:
+        """As `effect`, for a key of all runs. One lease at a time has it until it is done."""
+        if self.lease(worker, lease) is None:
+            return None
+        known = key in self.forever_effects
+        run, epoch, was_done = self.forever_effects.get(key, (lease.id, lease.epoch, False))
+        if done or was_done:
+            self.forever_effects[key] = run, epoch, True
+            return "done"
+        if (run, epoch) == lease:
+            self.forever_effects[key] = run, epoch, False
+            return "begun" if known else "new"
+        holder = self.runs[run]
+        if holder.live and holder.by and holder.epoch == epoch:
+            return "held"
+        self.forever_effects[key] = lease.id, lease.epoch, False
+        return "in doubt"
 
     def step(self, worker: int, lease: Lease, name: str, result: Any) -> tuple[bool, Any] | None:
         """`result` None: it begins."""

@@ -3,22 +3,32 @@
 -- effect. False: an earlier attempt has committed it; commit nothing new. It checks the lease and locks the run's row in share mode until
 -- the transaction ends, so that the run cannot be given to another worker meanwhile. Waits for a transaction that has locked the run.
 -- Raises WB001 if this database does not know the lease: it is lost, or the connection leads to another server, such as a former primary.
--- Roll back.
+-- Roll back. With the nil UUID as `run_uuid`, the effect happens once for ever: false if any run has committed it.
 
 create or replace function wakeboard.once(worker bigint, run_id bigint, run_uuid uuid, epoch bigint, key text)
 returns boolean language plpgsql security definer
 as $$
+declare
+  is_forever constant boolean := once.run_uuid = '00000000-0000-0000-0000-000000000000';
+  uuid_of_run uuid;
 begin
   if key is null then
     perform refuse_argument('effect key', null, '1 to 256 characters, no control characters');
   end if;
-  perform from job_runs as run
-    where run.id = once.run_id and run.uuid = once.run_uuid and run.locked_by = once.worker and run.lease_epoch = once.epoch
-      for key share;              -- conflicts with ending the lease, not with heartbeats
+  select run.uuid into uuid_of_run from job_runs as run
+   where run.id = once.run_id and (run.uuid = once.run_uuid or is_forever)
+     and run.locked_by = once.worker and run.lease_epoch = once.epoch
+     for key share;              -- conflicts with ending the lease, not with heartbeats
   if not found then
     raise exception using errcode = 'WB001', message = format(
       'this database does not know the lease of run %s: roll this transaction back', once.run_id),
       hint = 'The lease is lost, or this connection leads to another server than the worker''s.';
+  end if;
+  if is_forever then
+    insert into job_forever_effects (key, first_run_uuid, run_id, lease_epoch, finished_at)
+    values (once.key, uuid_of_run, once.run_id, once.epoch, statement_timestamp())
+    on conflict on constraint an_effect_happens_once_for_ever do nothing;
+    return found;
   end if;
   insert into job_effects (run_uuid, key, run_id, lease_epoch, finished_at)
   values (once.run_uuid, once.key, once.run_id, once.epoch, statement_timestamp())
