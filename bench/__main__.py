@@ -26,6 +26,7 @@ from bench.handler_costs import measure_handling
 from bench.in_cluster import measure_pods
 from bench.lateness import measure_lateness
 from bench.machine import conditions, description
+from bench.many_schedules import measure_many_schedules
 from bench.operator_at_scale import measure_operator
 from bench.ordinary import measure_ordinary
 from bench.page import write_section
@@ -66,6 +67,7 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "pods": measure_pods,
     "board": measure_board,
     "board_viewers": measure_viewers,
+    "many_schedules": measure_many_schedules,
 }
 
 

@@ -62,7 +62,7 @@ def measure_board(server: BenchmarkServer, plan: Plan) -> Table:
         database.do("checkpoint")
         with serving(BoardOptions(dsn=database.dsn)) as address:
             urls = {name: address + _path(path, crowd.finished) for name, path in PAGES.items()}
-            times = _times(urls, plan.claims)
+            times = times_of(urls, plan.claims)
             times[f"runs, page {DEEP}"] = [_time_of_deep_page(address + "/runs")]
     rows = [
         (name, number(sorted(taken)[len(taken) // 2]), number(percentile(sorted(taken), 0.95)))
@@ -86,7 +86,7 @@ def _path(path: str, finished: int) -> str:
     return path.replace("{run}", str(finished // 2))
 
 
-def _times(urls: Mapping[str, str], count: int) -> dict[str, list[float]]:
+def times_of(urls: Mapping[str, str], count: int) -> dict[str, list[float]]:
     """The times of each page, in rounds. The first round connects, and compiles the templates."""
     times: dict[str, list[float]] = {name: [] for name in urls}
     for place in range(count + 1):
