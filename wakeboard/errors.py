@@ -143,6 +143,10 @@ class Discard(RequestedOutcome):
     """The run is dead, without further attempts. The reason is shown to users."""
 
 
+class InvalidPayload(Discard):
+    """The payload of the run does not have the type in `Run[…]`. The message has the path of each problem."""
+
+
 class RetryAfter(RequestedOutcome):
     """The attempt failed; the next one is due after `seconds` instead of the run's backoff.
 

@@ -24,8 +24,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID, uuid4
 
-from wakeboard.engine.handlers import Handler, checked, load_handlers
+from wakeboard.engine.handlers import Handler, checked, load_handlers, validating
 from wakeboard.engine.run import CANCELLED, EVERY_RUN, LEASE_LOST, ClaimedRow, KnownEffect, Run
+from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import BrokenHandlers, Discard, InvalidValue, LeaseLost, RetryAfter, Snooze, WakeboardError
 from wakeboard.store.pg_timestamp import to_pg_timestamp
 from wakeboard.text.canonical_json import MAX_BYTES, check_payload
@@ -73,6 +74,7 @@ class FakeRun:
     uuid: UUID = field(default_factory=uuid4)
 
     def __post_init__(self) -> None:
+        self.payload = plain_payload(self.payload)
         check_payload(self.payload)
         self.payload = _as_json(self.payload)
         self.check()
@@ -140,8 +142,9 @@ class Outcome:
 async def run_handler(handler: Callable[[Any], Any] | Handler | str, run: Any = None, **fields: Any) -> Outcome:
     """Execute one attempt: an async handler in this event loop, a plain one in a thread.
 
-    `handler` is a function or the name of a declared job type. `run` is a FakeRun, or the payload of a new one with
-    these `fields` (attempt=3, schedule="billing/report", …). If the handler raises, `Outcome.result` raises the same.
+    `handler` is a function or the name of a declared job type. `run` is a FakeRun, or the payload (or an instance of
+    its type) of a new one with these `fields` (attempt=3, schedule="billing/report", …). If the handler raises,
+    `Outcome.result` raises the same.
     Raises BrokenHandlers if there is no such handler.
     """
     found = _find(handler)
@@ -329,7 +332,7 @@ def _find(handler: Callable[[Any], Any] | Handler | str) -> Handler:
     if isinstance(handler, Handler):
         return handler
     if not isinstance(handler, str):
-        return checked(Handler("fake", handler))
+        return validating(checked(Handler("fake", handler)))
     known = load_handlers((), {})
     if handler not in known:
         raise BrokenHandlers(f"no function handles {handler!r}: import the module that declares it.")

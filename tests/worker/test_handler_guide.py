@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 GUIDE = Path(__file__).parents[2] / "docs" / "handlers.md"
 PAYLOADS = {
     "send_invoice": {"invoice": 7},
+    "send_report": {"customer": 7, "week": "2031-01-06"},
     "import_rates": {"currency": "USD"},
     "shrink_images": {"album": "summer"},
     "weekly_report": {},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple
 from uuid import UUID
 
 from wakeboard.engine.refused_job import EXAMPLE, check_fields, is_iterable, naming_job, of_job, shown
+from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import InvalidValue
 from wakeboard.process.enqueue_span import start_enqueue_span
 from wakeboard.store.callers_connection import callers_connection
@@ -176,8 +177,9 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     if_exists: IfExists = "keep",
     after: Iterable[Enqueued | EnqueuedJob | int] | None = None,
 ) -> Enqueued | Awaitable[Enqueued]:
-    """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
+    """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first).
 
+    `payload`: any JSON object or list, or an instance of a pydantic model or a dataclass.
     A failed run is retried after `backoff_base_s` seconds, doubled with each attempt up to `backoff_cap_s` (fixed:
     always `backoff_base_s`). The store refuses a `backoff_cap_s` below `backoff_base_s`.
     With an idempotency key (unique per job type) a second call returns the first run with `created` False.
@@ -206,7 +208,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     values = (
         *(
             job_type,
-            payload_json({} if payload is None else payload),
+            payload_json({} if payload is None else plain_payload(payload)),
             queue,
             priority,
             run_at,
@@ -379,7 +381,7 @@ def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
         values = list(map(attrgetter(name), jobs))
         return None if values.count(default) == len(values) else values
 
-    payloads: list[Any] = [{} if job.payload is None else job.payload for job in jobs]
+    payloads: list[Any] = [{} if job.payload is None else plain_payload(job.payload) for job in jobs]
     job_types = [job.job_type for job in jobs]
     queues, keys, limit_keys = column("queue", "default"), column("idempotency_key", None), column("limit_key", None)
     moments, priorities = column("run_at", None), column("priority", 3)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,8 +89,18 @@ def checked(declared: Handler) -> Handler:
     return declared
 
 
+def validating(declared: Handler) -> Handler:
+    """The handler, called after its payload was validated if its parameter is annotated `Run[…]`."""
+    from wakeboard.engine.typed_payloads import with_validation  # not needed to declare handlers
+
+    function = with_validation(declared.function, declared.qualified_name, is_async=declared.is_async)
+    return replace(declared, function=function)
+
+
 def load_handlers(modules: Iterable[str], builtin: Mapping[str, Handler]) -> dict[str, Handler]:
     """All handlers: the built-in ones, those of `modules`, and those of installed packages (entry points).
+
+    A handler of `Run[SendReport]` is called after its payload was validated.
 
     Raises BrokenHandlers with the module and the error.
     """
@@ -98,7 +108,7 @@ def load_handlers(modules: Iterable[str], builtin: Mapping[str, Handler]) -> dic
         _import(module, "WAKEBOARD_HANDLERS names")
     for module in _entry_point_modules():
         _import(module, f"the entry-point group {ENTRY_POINTS} names")
-    return {**builtin, **_declared}
+    return {**builtin, **{job_type: validating(declared) for job_type, declared in _declared.items()}}
 
 
 def _entry_point_modules() -> list[str]:

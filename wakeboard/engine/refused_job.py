@@ -12,6 +12,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import InvalidValue
 from wakeboard.text.canonical_json import check_payload
 
@@ -77,7 +78,7 @@ def _with_invalid_payload(jobs: Sequence[Any]) -> InvalidValue | None:
     """The problem of the first payload that Python refuses as well. Its message has the place in the payload."""
     for place, job in enumerate(jobs):
         try:
-            check_payload(json.loads(json.dumps({} if job.payload is None else job.payload)))
+            check_payload(json.loads(json.dumps({} if job.payload is None else plain_payload(job.payload))))
         except InvalidValue as problem:
             return of_job(place, job, problem)
     return None

@@ -12,7 +12,7 @@ import logging
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, get_args
 from uuid import UUID, uuid5
 
 from wakeboard.errors import EffectHeld, EffectRepeated, InvalidValue, LeaseLost, StepRepeated
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
     from datetime import datetime
     from types import TracebackType
+
+    from typing_extensions import TypeVar
+
+    PayloadT = TypeVar("PayloadT", default=Any)
+else:
+    from typing import TypeVar
+
+    PayloadT = TypeVar("PayloadT")
 
 # Why an attempt is stopped before its handler ends.
 CANCELLED: Final = "cancelled"  # by a user, or by a newer tick (concurrencyPolicy Replace)
@@ -74,8 +82,8 @@ _log: Final = logging.getLogger("wakeboard.run")
 _json: Final = json.JSONDecoder()
 
 
-class Run(ABC):
-    """One attempt of a run, as its handler sees it."""
+class Run(ABC, Generic[PayloadT]):
+    """One attempt of a run, as its handler sees it. `Run[SendReport]`: its payload is an instance of SendReport."""
 
     __slots__ = (
         "_effects",
@@ -154,7 +162,7 @@ class Run(ABC):
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> PayloadT:
         """The payload that was declared or enqueued. It is decoded from JSON at the first use."""
         encoded = self._encoded_payload
         if encoded is not None:
@@ -162,6 +170,12 @@ class Run(ABC):
             self._payload = _json.raw_decode(text)[0]  # json.loads would also detect an encoding and check for an end
             self._encoded_payload = None
         return self._payload
+
+    def parse_payload(self, parse: Callable[[bytes], Any]) -> None:
+        """Let `payload` be what `parse` makes of its JSON."""
+        assert self._encoded_payload is not None
+        self._payload = parse(bytes(self._encoded_payload[1:]))
+        self._encoded_payload = None
 
     @property
     def uuid(self) -> UUID:

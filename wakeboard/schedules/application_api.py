@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, Ty
 
 from wakeboard.engine.enqueue import check_texts, payload_json
 from wakeboard.engine.refused_job import is_iterable, shown
+from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import InvalidValue
 from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.statements import checked_call
@@ -175,7 +176,7 @@ def schedule(
     one = Schedule(name, job_type, payload, **options)
     _check(one)
     _, _, _, *values = _read_fields(one)
-    text = payload_json({} if payload is None else payload)
+    text = payload_json({} if payload is None else plain_payload(payload))
     return over.call(_SCHEDULE, (name, job_type, text, *values), lambda rows: Scheduled(*rows[0]))
 
 
@@ -312,4 +313,5 @@ def _row(one: Schedule) -> dict[str, Any]:
     given = {name: value for name, default in _OPTIONS.items() if (value := getattr(one, name)) != default}
     for name in _TIMES & set(given):
         given[name] = f"{given[name].total_seconds()} s" if name == "every" else given[name].isoformat()
-    return {"name": one.name, "job_type": one.job_type, "payload": {} if one.payload is None else one.payload, **given}
+    payload: Any = {} if one.payload is None else plain_payload(one.payload)
+    return {"name": one.name, "job_type": one.job_type, "payload": payload, **given}
