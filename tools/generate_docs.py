@@ -126,7 +126,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.views.queries.failures import FailureRow
     from wakeboard.views.queries.overview import PoolRow
     from wakeboard.views.queries.queue_backlog import QueueRow
-    from wakeboard.views.queries.run_details import RunDetails
+    from wakeboard.views.queries.run_details import ForeverEffectRow, RunDetails
     from wakeboard.views.queries.schedule_list import ScheduleRow
     from wakeboard.views.rules.run_rows import RunRow
 
@@ -203,6 +203,8 @@ def answers() -> dict[str, Answer]:
         "check": Answer(Finding, many=True),
         "conformance": Answer(ScenarioResult, many=True),
         "migrate": Answer(Migrated),
+        "effects list": Answer(ForeverEffectRow, many=True),
+        "effects release": Answer({"key": "the key", "answer": "`released`, or why not"}),
         "effects install": Answer({"installed": "the database"}),
         "version": Answer({"wakeboard": "version", "python": "version", "tzdata": "version"}),
     }

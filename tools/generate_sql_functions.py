@@ -31,7 +31,7 @@ SECTIONS: Final = {
     "Applications that create schedules": "schedule schedule_many unschedule unschedule_all list_schedules"
     " pause_schedules resume_schedules",
     "Administrators": "cancel retry replay discard revoke run_now send_test_notification silence_alert pause resume"
-    " set_limit set_rate_limit declare_limits set_retention set_audit_retention set_max_schedules"
+    " release_effect set_limit set_rate_limit declare_limits set_retention set_audit_retention set_max_schedules"
     " confirm_removal reveal"
     " create_bulk_action run_bulk_action_batch cancel_bulk_action plan_backfill create_backfill"
     " cancel_backfill",

@@ -46,6 +46,8 @@ ARGUMENTS = {
     "resume": ["resume", "all"],
     "limit": ["limit", "smtp", "--at-once", "2"],
     "confirm removal": ["confirm", "removal", "file:large"],
+    "effects list": ["effects", "list"],
+    "effects release": ["effects", "release", "invoice:812"],
     "check": ["check"],
     "migrate": ["migrate"],
     "version": ["version"],
@@ -88,6 +90,10 @@ def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: s
     sample.succeed(sample.enqueue())
     sample.sql("select wakeboard.request_removal('file:large', 'hash', 12)")
     sample.sql("select wakeboard.set_limit('smtp', 4)")
+    sample.sql(
+        "insert into wakeboard.job_forever_effects (key, first_run_uuid, run_id, lease_epoch)"
+        " values ('invoice:812', gen_random_uuid(), 7, 1)"
+    )
     sample.add_alert(["send_mail: Timeout (3)"])
     (tmp_path / "alerts.yaml").write_text(
         "{apiVersion: wakeboard.dev/v1alpha1, kind: AlertRules, spec: {rules: [{name: dead, dead: 1}]}}"

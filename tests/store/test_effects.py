@@ -69,11 +69,17 @@ def test_an_effect_once_for_ever_belongs_to_one_running_attempt(admin: SqlClient
     assert worker.effect_forever(second, "invoice:812") == "in doubt"
     again = worker.claims(first.id)
     assert worker.effect_forever(again, "invoice:812") == "held"
+    assert admin.value("select release_effect('invoice:812')").endswith("cancel the run, or wait for its end")
     assert worker.effect_forever(second, "invoice:812", done=True) == "done"
     assert worker.effect_forever(again, "invoice:812") == "done"
     assert worker.once(again, "invoice:812", forever=True) is False
     keys = admin.column("select distinct first_run_uuid from job_forever_effects")
     assert keys == [worker.run(first.id).uuid]
+    assert admin.value("select release_effect('invoice:812', 'the bank returned it')") == "released"
+    assert admin.sql("select action, scope, reason from audit_log")[-1] == (
+        *("release_effect", "invoice:812", "the bank returned it"),
+    )
+    assert worker.effect_forever(again, "invoice:812") == "new"
 
 
 # -- the effects table in another database -----------------------------------------------------------------------------

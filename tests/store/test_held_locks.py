@@ -149,6 +149,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "effect(71, {leased_free}, 1, 'mail', true)",
         "select finished_at is not null from job_effects where run_id = {leased_free}",
     ),
+    "release_effect": ("release_effect('mail free')",),
     "effect_forever": (
         "effect_forever(71, {leased_free}, 1, 'invoice', true)",
         "select finished_at is not null from job_forever_effects where key = 'invoice'",

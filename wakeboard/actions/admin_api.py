@@ -188,6 +188,10 @@ class AdminStore(MaintenanceStore):
         """Ends a pause, and closes the circuit of 'schedule:ID'. False: there was neither."""
         return await self._value("select wakeboard.resume(%s, %s, %s, %s)", what, reason, *self._by)
 
+    async def release_effect(self, key: str, reason: str = "") -> str:
+        """Lets an effect that happens once for ever happen again. Returns 'released', or 'refused: …'."""
+        return await self._value("select wakeboard.release_effect(%s, %s, %s, %s)", key, reason, *self._by)
+
     async def set_limit(self, key: str, max_running: int | None, reason: str = "") -> None:
         """At most `max_running` runs of this limit key at once; None: the default again."""
         await self._rows("select wakeboard.set_limit(%s, %s, %s, %s, %s)", key, max_running, reason, *self._by)

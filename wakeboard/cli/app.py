@@ -41,13 +41,14 @@ COMMANDS = (
         "backfill",
     ),
     *("retry", "cancel", "replay", "discard", "release", "pause", "resume", "limit"),
-    *("board", "check", "worker", "conformance", "migrate", "version", "confirm removal", "effects install"),
+    *("board", "check", "worker", "conformance", "migrate", "version", "confirm removal"),
+    *("effects list", "effects release", "effects install"),
 )
 # A group without a text is a command too, which runs without a further word.
 GROUPS = {
     "alerts": None,
     "confirm": "Confirm an operation that needs confirmation.",
-    "effects": "Effects in other databases.",
+    "effects": "Effects once for ever, and effects in other databases.",
 }
 
 CLI_SETTINGS = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})

@@ -193,13 +193,14 @@ def _parts(run: RunDetails, epoch: int) -> Iterator[EffectPart]:
     """What the attempt of this lease had to do with the effects of the run."""
     for effect in run.effects:
         began = effect.lease_epoch == epoch
+        key = f"{effect.key} (once for ever)" if effect.forever else effect.key
         if effect.finished_epoch == epoch and effect.finished_at:
             took = effect.finished_at - effect.started_at if began else None
-            yield EffectPart(effect.key, "done", "succeeded", effect.finished_at, took)
+            yield EffectPart(key, "done", "succeeded", effect.finished_at, took)
         elif began or epoch in effect.begun_epochs:
             runs = run.status == "running" and run.lease_epoch == epoch
             state, colour = ("begun", "running") if runs and began else ("in doubt", "failed")
-            yield EffectPart(effect.key, state, colour, effect.started_at)
+            yield EffectPart(key, state, colour, effect.started_at)
 
 
 def _waits(run: RunDetails, attempts: Sequence[Event], now: datetime) -> Iterator[Event]:

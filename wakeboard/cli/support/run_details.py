@@ -195,7 +195,11 @@ def _steps(steps: Sequence[StepRow], width: int) -> Iterator[Text]:
 def _effects(effects: Sequence[EffectRow], now: datetime, width: int) -> Iterator[Text]:
     columns = (Column("EFFECT", shrinks=True), Column("STATE"), Column("WHEN"))
     rows = [
-        [one_line(effect.key), styled(effect.state), relative(effect.finished_at or effect.started_at, now)]
+        [
+            f"{one_line(effect.key)}{' (once for ever)' if effect.forever else ''}",
+            styled(effect.state),
+            relative(effect.finished_at or effect.started_at, now),
+        ]
         for effect in effects
     ]
     yield from _section("effects", columns, rows, width)

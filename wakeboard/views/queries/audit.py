@@ -31,6 +31,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "create_bulk_action",
     "discard",
     "pause",
+    "release_effect",
     "replay",
     "resume",
     "retry",
@@ -53,6 +54,7 @@ _DONE = {
     "revoke": "took this run from its worker",
     "run_now": "created this run",
     "send_test_notification": "sent this test",
+    "release_effect": "released an effect of this run",
     "reveal": "saw the values that are masked",
 }
 SOURCES = ("board", "cli", "kubectl", "sql", "up")

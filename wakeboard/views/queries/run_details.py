@@ -87,7 +87,7 @@ class EffectRow:
 
     `state`: done, begun (by the running attempt), or in doubt (the attempt that began it ended and did not report it as
     done). `lease_epoch`: of the attempt that began it first; `begun_epochs`: of those that began it again, in doubt;
-    `finished_epoch`: of the one that reported it as done.
+    `finished_epoch`: of the one that reported it as done. `forever`: it happens once for its key, and this run had it.
     """
 
     key: str
@@ -95,6 +95,21 @@ class EffectRow:
     lease_epoch: int
     begun_epochs: list[int]
     finished_epoch: int | None
+    started_at: datetime
+    finished_at: datetime | None
+    forever: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeverEffectRow:
+    """An effect that happens once for ever. `run_id`: the run that had it, or that took it over last.
+
+    `state`: done, begun or in doubt.
+    """
+
+    key: str
+    state: str
+    run_id: int
     started_at: datetime
     finished_at: datetime | None
 
@@ -164,15 +179,38 @@ select name, lease_epoch, reused_epochs, started_at, finished_at, left(result::t
 _EFFECTS: LiteralString = """
 select key, lease_epoch, begun_epochs,
        case when finished_at is not null then coalesce(finished_epoch, lease_epoch) end as finished_epoch,
-       started_at, finished_at,
+       started_at, finished_at, forever,
        case when finished_at is not null then 'done'
             when lease_epoch = %(epoch)s and %(running)s then 'begun'
             else 'in doubt' end as state
-  from wakeboard.job_effects
- where run_uuid = %(uuid)s
+  from (select key, lease_epoch, begun_epochs, finished_epoch, started_at, finished_at, false as forever
+          from wakeboard.job_effects where run_uuid = %(uuid)s
+         union all
+        select key, lease_epoch, begun_epochs, null, started_at, finished_at, true
+          from wakeboard.job_forever_effects where run_id = %(id)s) as effect
  order by started_at, key
  limit %(steps)s
 """
+
+
+_FOREVER_EFFECTS: LiteralString = """
+select key, run_id, started_at, finished_at,
+       case when finished_at is not null then 'done'
+            when exists (select from wakeboard.job_runs as run
+                          where run.id = effect.run_id and run.lease_epoch = effect.lease_epoch and run.locked_by <> 0)
+            then 'begun' else 'in doubt' end as state
+  from wakeboard.job_forever_effects as effect
+ where %(key)s::text is null or key = %(key)s
+ order by started_at desc, key
+ limit %(count)s
+"""
+
+
+async def read_forever_effects(
+    conn: psycopg.AsyncConnection[Any], key: str | None, count: int
+) -> list[ForeverEffectRow]:
+    """The newest effects that happen once for ever; with `key`, only its own."""
+    return await read(conn, class_row(ForeverEffectRow), _FOREVER_EFFECTS, {"key": key, "count": count})
 
 
 async def read_stored_run(conn: psycopg.AsyncConnection[Any], run_id: int) -> StoredRun | None:

@@ -1,0 +1,50 @@
+"""The command `wakeboard effects list`: the effects that happen once for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.tables import Column, print_table, styled
+from wakeboard.text.humanize import relative
+from wakeboard.text.sanitize import one_line
+
+if TYPE_CHECKING:
+    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.views.queries.run_details import ForeverEffectRow
+
+COLUMNS = (Column("EFFECT", shrinks=True), Column("STATE"), Column("RUN", right=True), Column("BEGAN"))
+EXAMPLES = ("wakeboard effects list", "wakeboard effects list invoice:812")
+
+
+def command(
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="Only the effect of this key.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="List at most this many, the newest.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the effects that happen once for ever, the newest first.
+
+    RUN is the run that had the effect, or that took it over last.
+    """
+
+    async def query(session: CommandSession) -> list[ForeverEffectRow]:
+        from wakeboard.views.queries.run_details import read_forever_effects
+
+        return await read_forever_effects(session.conn, key, limit)
+
+    rows, now = query_store(query)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(
+            COLUMNS,
+            [[one_line(row.key), styled(row.state), str(row.run_id), relative(row.started_at, now)] for row in rows],
+        )
+    else:
+        print_message("no run has had such an effect.")
