@@ -36,6 +36,7 @@ PARTITIONS_INTERVAL_S: Final = 3600.0
 RETENTION_INTERVAL_S: Final = 3600.0
 ROLLUPS_INTERVAL_S: Final = 60.0
 BACKFILLS_INTERVAL_S: Final = 1.0
+PAUSES_INTERVAL_S: Final = 1.0
 ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules are due
 CIRCUITS_INTERVAL_S: Final = 5.0
 LIMITS_INTERVAL_S: Final = 5.0
@@ -104,6 +105,7 @@ class MaintenanceLoop:
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
             _Task("circuits", CIRCUITS_INTERVAL_S, self._update_circuits, begins_in_second_pass=True),
             # A worker's first pass delays its first run, and its second one nothing.
+            _Task("pauses", PAUSES_INTERVAL_S, self._end_pauses, begins_in_second_pass=True),
             _Task("backfills", BACKFILLS_INTERVAL_S, self._continue_backfills, begins_in_second_pass=True),
             _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, begins_in_second_pass=True),
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
@@ -118,7 +120,7 @@ class MaintenanceLoop:
     def due_tasks(self, now: float) -> list[str]:
         """The names of the tasks that a pass at `now` would run, in order.
 
-        The first pass runs neither backfills nor rollups nor alerts.
+        The first pass ends no pauses, and runs neither backfills nor rollups nor alerts.
         """
         return [task.name for task in self._tasks if task.due_at <= now and not task.begins_in_second_pass]
 
@@ -164,6 +166,10 @@ class MaintenanceLoop:
 
     async def _update_circuits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         await store.update_circuits()
+        return False
+
+    async def _end_pauses(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+        await store.end_pauses()
         return False
 
     async def _create_partitions(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

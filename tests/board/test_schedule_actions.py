@@ -57,6 +57,16 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(client: Client, st
     assert "resume" in resumed.words  # among the actions on its page
 
 
+async def test_a_pause_of_everything_ends_after_the_chosen_time(client: Client, store: Store):
+    assert "until it is resumed" in (await client.get("/pause", scope="all")).words
+
+    paused = await client.follow("/pause", scope="all", reason="a move", hours="8")
+
+    assert ", ends in 8 h" in paused.words
+    assert store.rows("select until - paused_at <= interval '8 h' from pauses") == [(True,)]
+    assert (await client.post("/pause", scope="all", reason="a move", hours="9")).status == 422
+
+
 async def test_all_schedules_that_match_are_paused_in_the_namespaces_of_the_viewer(database: str, store: Store):
     mine, other, bank = store.schedule("shop/a"), store.schedule("shop/b"), store.schedule("bank/a")
     client = Client(database, GrantedViewer("ada", {"shop": ALL, "bank": VIEW}))

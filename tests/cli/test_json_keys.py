@@ -76,7 +76,7 @@ def test_every_list_that_a_command_prints_without_arguments_is_documented():
     page = cli_page()
     assert page.count("The JSON of the list: objects with these keys.") == 3
     assert "`range_begin`, `range_end`, `state`, `total`" in page
-    assert "`kind`, `name`, `reason`, `paused_at`, `actor`." in page
+    assert "`kind`, `name`, `reason`, `paused_at`, `actor`, `until`." in page
     assert "`key`, `max_running`, `is_explicit`, `rate_count`, `rate_period_s`, `burst`, `next_start_s`, `runn" in page
 
 

@@ -22,16 +22,33 @@ def test_pauses_are_listed_until_they_are_resumed(cli: Cli, sample: SampleStore)
 
     sample.sql("update wakeboard.pauses set paused_at = now() - interval '2 hours'")
     assert cli("pause").cells == [
-        "PAUSED SINCE BY REASON",
-        f"all 2 h ago {system_user()} upgrade",
-        f"queue post 2 h ago {system_user()}",
-        f"schedule billing/weekly-report 2 h ago {system_user()}",
+        "PAUSED SINCE ENDS BY REASON",
+        f"all 2 h ago - {system_user()} upgrade",
+        f"queue post 2 h ago - {system_user()}",
+        f"schedule billing/weekly-report 2 h ago - {system_user()}",
     ]
     assert cli("schedules", "--json").json[0]["state"] == "paused"
 
     assert cli("resume", "all", "--json").json == {"scope": "all", "changed": True}
     assert cli("resume", "all").out == "there is no pause of everything; `wakeboard pause` lists what is paused.\n"
     assert cli("resume", "schedule", "weekly-report", "--json").json["scope"] == f"schedule:{weekly}"
+
+
+def test_a_pause_with_a_duration_ends_by_itself(cli: Cli, sample: SampleStore):
+    weekly = sample.add_schedule("weekly-report")
+    for words in (["all"], ["queue", "post"], ["schedule", "weekly-report"]):
+        assert cli("pause", *words, "--for", "2h").out.endswith(" is paused for 2h.\n")
+    assert all("now in 2 h" in " ".join(line.split()) for line in cli("pause").cells[1:])
+    assert "until" in cli("explain", "weekly-report").out
+    assert sample.value("select wakeboard.end_pauses()") == 0
+
+    sample.sql("update wakeboard.pauses set until = now() where scope <> 'all'")
+
+    assert sample.value("select wakeboard.end_pauses()") == 2
+    assert [row["kind"] for row in cli("pause", "--json").json] == ["all"]
+    ended = "select actor, reason from wakeboard.audit_log where action = 'resume' and definition_id = %s"
+    assert sample.sql(ended.replace("%s", str(weekly))) == [("wakeboard", "its time is over")]
+    assert cli("pause", "all", "--for", "400d").code == 2
 
 
 def test_an_unused_queue_is_paused_with_a_note(cli: Cli):

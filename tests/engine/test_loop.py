@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 FIRST = ["scheduler", "dependencies", "reaper", "partitions", "retention"]
-EVERYTHING = ["scheduler", "dependencies", "reaper", "partitions", "circuits", "backfills", "rollups", "retention"]
+EVERYTHING = [
+    "scheduler",
+    "dependencies",
+    "reaper",
+    "partitions",
+    "circuits",
+    "pauses",
+    "backfills",
+    "rollups",
+    "retention",
+]
 
 
 def maintenance() -> MaintenanceLoop:
@@ -28,12 +38,19 @@ async def test_the_first_pass_does_what_is_urgent(store: MaintenanceStore):
     ours = maintenance()
     assert ours.due_tasks(1000.0) == FIRST
     assert not (await ours.run_due(store, 1000.0)).failures
-    assert ours.due_tasks(1000.0) == ["scheduler", "dependencies", "circuits", "backfills", "rollups"]
+    assert ours.due_tasks(1000.0) == ["scheduler", "dependencies", "circuits", "pauses", "backfills", "rollups"]
     assert not (await ours.run_due(store, 1000.0)).failures
     assert ours.due_tasks(1000.0) == ["scheduler", "dependencies"]
-    assert ours.due_tasks(1000.0 + BACKFILLS_INTERVAL_S) == ["scheduler", "dependencies", "backfills"]
-    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S - 0.001) == ["scheduler", "dependencies", "backfills"]
-    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S) == ["scheduler", "dependencies", "reaper", "circuits", "backfills"]
+    assert ours.due_tasks(1000.0 + BACKFILLS_INTERVAL_S) == ["scheduler", "dependencies", "pauses", "backfills"]
+    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S - 0.001) == ["scheduler", "dependencies", "pauses", "backfills"]
+    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S) == [
+        "scheduler",
+        "dependencies",
+        "reaper",
+        "circuits",
+        "pauses",
+        "backfills",
+    ]
     assert ours.due_tasks(1000.0 + PARTITIONS_INTERVAL_S) == EVERYTHING
 
 
@@ -67,6 +84,7 @@ async def test_a_failed_maintenance_task_stops_no_other_and_is_retried(store: Ma
         "reaper",
         "partitions",
         "circuits",
+        "pauses",
         "backfills",
         "rollups",
     ]
@@ -94,6 +112,14 @@ async def test_unfinished_retention_continues_in_the_next_pass(store: Maintenanc
     )
     ours = maintenance()
     assert (await ours.run_due(store, 0.0)).deleted.more
-    assert ours.due_tasks(0.1) == ["scheduler", "dependencies", "circuits", "backfills", "rollups", "retention"]
+    assert ours.due_tasks(0.1) == [
+        "scheduler",
+        "dependencies",
+        "circuits",
+        "pauses",
+        "backfills",
+        "rollups",
+        "retention",
+    ]
     assert (await ours.run_due(store, 0.1)).deleted.rows == 1
     assert ours.due_tasks(0.2) == ["scheduler", "dependencies"]

@@ -173,6 +173,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "select count(*) > 0 from job_runs where definition_id = {schedule_free} and trigger = 'tick'",
     ),
     "update_circuits": ("update_circuits()",),
+    "end_pauses": ("end_pauses()",),
     "create_partitions": ("create_partitions()",),
     "drop_partitions": ("drop_partitions()",),
     "delete_expired": ("delete_expired(always => true)", "select count(*) = 0 from job_keys"),

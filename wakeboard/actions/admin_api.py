@@ -180,9 +180,13 @@ class AdminStore(MaintenanceStore):
         run_id, answer = (await self._rows(query, definition_id, _json(payload), reason, *self._by))[0]
         return run_id, answer
 
-    async def pause(self, what: str, reason: str = "") -> bool:
-        """Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID'. False: it was paused already."""
-        return await self._value("select wakeboard.pause(%s, %s, %s, %s)", what, reason, *self._by)
+    async def pause(self, what: str, reason: str = "", until: datetime | None = None) -> bool:
+        """Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID'. False: it was paused already.
+
+        `until`: when it ends by itself; None: it does not.
+        """
+        query = "select wakeboard.pause(%s, %s, %s, %s, %s::pg_catalog.timestamptz)"
+        return await self._value(query, what, reason, *self._by, until)
 
     async def resume(self, what: str, reason: str = "") -> bool:
         """Ends a pause, and closes the circuit of 'schedule:ID'. False: there was neither."""

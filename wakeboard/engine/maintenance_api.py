@@ -331,6 +331,10 @@ class MaintenanceStore:
         """Continues `run_rollups`, unless another call began less than `min_interval` ago. True: work is left."""
         return await self._value("select wakeboard.roll_up(%s)", min_interval)
 
+    async def end_pauses(self) -> int:
+        """Ends the pauses whose time is over. Returns how many it ended."""
+        return await self._value("select wakeboard.end_pauses()")
+
     async def update_circuits(self) -> int:
         """Opens and closes the circuits of schedules with suspendAfterDead. Returns how many are open."""
         return await self._value("select wakeboard.update_circuits()")

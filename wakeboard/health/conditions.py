@@ -451,7 +451,8 @@ def pauses(health: Health) -> Iterator[Problem]:
     for pause in health.pauses:
         why = f" ({one_line(pause.reason)})" if pause.reason else ""
         by = f" by {one_line(pause.actor)}" if pause.actor else ""
-        text = f"Paused {relative(pause.paused_at, health.now)}{by}: {one_line(pause.label)}{why}."
+        end = f", ends {relative(pause.until, health.now)}" if pause.until else ""
+        text = f"Paused {relative(pause.paused_at, health.now)}{by}{end}: {one_line(pause.label)}{why}."
         if pause.kind == "schedule":
             yield Problem(text, severity="note", path="/schedules", parameters={"state": "paused"})
         else:

@@ -34,7 +34,7 @@ class Fact:
 class Pause:
     """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule, or null.
 
-    `actor`: who paused; null if the audit row is older than its retention.
+    `actor`: who paused; null if the audit row is older than its retention. `until`: when it ends by itself, or null.
     """
 
     kind: str
@@ -42,6 +42,7 @@ class Pause:
     reason: str
     paused_at: datetime
     actor: str | None = None
+    until: datetime | None = None
 
     @property
     def label(self) -> str:
@@ -50,11 +51,12 @@ class Pause:
 
 
 def pause_fact(pause: Pause, schedule: str) -> Fact:
-    """What is paused, by whom, since when and why. `schedule`: how the sentence calls the schedule."""
+    """What is paused, by whom, until or since when and why. `schedule`: how the sentence calls the schedule."""
     what = {"all": "Everything", "queue": f"The queue {one_line(pause.name or '')}", "schedule": schedule}[pause.kind]
     by = f" by {one_line(pause.actor)}" if pause.actor else ""
     reason = f": {one_line(pause.reason).rstrip('.')}" if pause.reason else ""
-    return Fact("paused", f"{what} is paused{by} since", pause.paused_at, f"{reason}.")
+    when = "until" if pause.until else "since"
+    return Fact("paused", f"{what} is paused{by} {when}", pause.until or pause.paused_at, f"{reason}.")
 
 
 def unserved_fact(

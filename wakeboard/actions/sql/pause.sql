@@ -1,5 +1,6 @@
 -- for: operator
--- Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID' until `resume`. Runs of a paused queue are not claimed; a paused schedule
+-- Pauses 'all', 'queue:NAME', 'schedule:ID' or 'backfill:ID' until `resume`, or until a time within 366 days, at which maintenance resumes
+-- it; a backfill has no such time. Runs of a paused queue are not claimed; a paused schedule
 -- creates no runs; of a paused backfill no run starts, also no retry. Runs that are running continue; of a backfill, if the
 -- concurrencyPolicy of its schedule is not Allow, also with their retries. After `resume`, catchUp decides about the missed ticks, as after
 -- any outage. False: it was paused already, or is a backfill that has ended. The first 200 characters of `reason` are stored. Writes an
@@ -7,9 +8,11 @@
 -- done, try again.
 -- Example:
 --   select wakeboard.pause('queue:default', 'the mail server is being moved');
+--   select wakeboard.pause('queue:default', 'maintenance of the bank', until => now() + interval '2 hours');
 
 create or replace function wakeboard.pause(
-  scope wakeboard.pause_scope, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  scope wakeboard.pause_scope, reason text default '', actor text default null, source wakeboard.acting_program default 'sql',
+  until timestamptz default null)
 returns boolean language plpgsql security definer
 set lock_timeout = '2s'
 as $$
@@ -19,6 +22,10 @@ declare
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
+  if pause.until not between statement_timestamp() and statement_timestamp() + interval '366 days'
+     or pause.until is not null and pause.scope like 'backfill:%' then
+    perform refuse_argument('until', pause.until::text, 'a time within the next 366 days; a backfill is paused until it is resumed');
+  end if;
   if pause.scope like 'schedule:%'
      and not exists (select from job_definitions where id = substr(pause.scope, 10)::bigint and removed_at is null) then
     perform refuse_argument('scope', pause.scope, 'the id of a schedule that exists, from wakeboard.job_definitions');
@@ -28,7 +35,8 @@ begin
     update backfills set paused_at = statement_timestamp()
      where id = substr(pause.scope, 10)::bigint and finished_at is null and paused_at is null returning * into job;
   else
-    insert into pauses (scope, reason) values (pause.scope, coalesce(left(pause.reason, 200), '')) on conflict do nothing;
+    insert into pauses (scope, reason, until)
+    values (pause.scope, coalesce(left(pause.reason, 200), ''), pause.until) on conflict do nothing;
   end if;
   if not found then
     return false;
@@ -51,6 +59,7 @@ begin
   select checked_actor, checked_source, 'pause', pause.scope, coalesce(def.id, job.definition_id),
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(pause.reason, 200), ''),
          case when job.id is not null then jsonb_build_object('total', job.total, 'created', job.created) else '{}' end
+           || case when pause.until is not null then jsonb_build_object('until', pause.until) else '{}' end
     from (values (true)) as one left join job_definitions as def on pause.scope = 'schedule:' || def.id;
   return true;
 exception when lock_not_available then

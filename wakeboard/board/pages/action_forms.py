@@ -7,6 +7,7 @@ shown again with the problem and with everything that was typed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.actions.admin_api import PayloadText
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from wakeboard.board.routing import BoardRequest
 
 MAX_REASON: Final = 200  # characters that the store keeps
+HOURS: Final = {"1": "one hour", "8": "8 hours", "24": "a day", "168": "a week"}
 REVEAL: Final = "reveal"  # the parameter of the URL that asks for masked values
 
 
@@ -100,6 +102,20 @@ def read_reason(request: BoardRequest, *, required: bool = False) -> str:
     if required and not reason:
         raise InvalidValue("write a reason: it is shown wherever this pause is")
     return reason
+
+
+def span_input(request: BoardRequest, open_end: tuple[str, str], default: str) -> Input:
+    """The field for how long something lasts. `open_end`: the value and the label of the choice without an end."""
+    value = request.field("hours") or default
+    return Input(name="hours", label="For", value=value, choices=[*HOURS.items(), open_end])
+
+
+def read_span(request: BoardRequest, open_end: str) -> timedelta | None:
+    """For how long; None: `open_end` was chosen. Raises InvalidValue."""
+    hours = request.field("hours")
+    if hours not in {*HOURS, open_end}:
+        raise InvalidValue("choose for how long")
+    return None if hours == open_end else timedelta(hours=int(hours))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Final
 
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
+from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, read_span, reason_input, span_input
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.text.sanitize import one_line
@@ -14,7 +13,6 @@ from wakeboard.views.queries.listings import Listings
 
 LONGEST_NAME: Final = 63  # characters of a rule's name
 UNTIL_FIXED: Final = "fixed"
-HOURS: Final = {"1": "one hour", "8": "8 hours", "24": "a day", "168": "a week"}
 
 
 def _rule(request: BoardRequest) -> str:
@@ -23,14 +21,6 @@ def _rule(request: BoardRequest) -> str:
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         raise InvalidValue(f"the rule is {one_line(name)[:60]!r}: write the name of a rule")
     return name
-
-
-def _span(request: BoardRequest) -> timedelta | None:
-    """For how long; None: until the alert is resolved. Raises InvalidValue."""
-    hours = request.field("hours")
-    if hours not in {*HOURS, UNTIL_FIXED}:
-        raise InvalidValue("choose for how long")
-    return None if hours == UNTIL_FIXED else timedelta(hours=int(hours))
 
 
 def _silence_form(request: BoardRequest) -> ActionForm:
@@ -42,12 +32,7 @@ def _silence_form(request: BoardRequest) -> ActionForm:
         path=request.path,
         next=next_page(request, "/alerts"),
         inputs=[
-            Input(
-                name="hours",
-                label="For",
-                value=request.field("hours") or "1",
-                choices=[*HOURS.items(), (UNTIL_FIXED, "until its alert is resolved")],
-            ),
+            span_input(request, (UNTIL_FIXED, "until its alert is resolved"), default="1"),
             reason_input(request),
         ],
         hidden=[("rule", rule)],
@@ -80,7 +65,7 @@ async def silence(request: BoardRequest) -> Redirect | Page:
     await request.require(Permission.PAUSE, {None})
     form = _silence_form(request)
     try:
-        span, reason = _span(request), read_reason(request)
+        span, reason = read_span(request, UNTIL_FIXED), read_reason(request)
         async with request.acting({None}) as store:
             now = await Listings(store.conn).now()
             until = "infinity" if span is None else now + span

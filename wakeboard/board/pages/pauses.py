@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wakeboard.actions.queries.targets import schedule_targets
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, reason_input
+from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, read_span, reason_input, span_input
 from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.schedule_filters import FILTERS, schedule_filter
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.schedule_list import list_schedules
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 MOST_SCHEDULES: Final = 1000  # of one pause by filter
 ITEMS_SHOWN: Final = 20
 MAX_NAME: Final = 128
+UNTIL_RESUMED: Final = ""  # the choice of a pause without an end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +67,8 @@ async def _everything_or_queue(request: BoardRequest, *, pausing: bool) -> Pause
         scopes=(scope,),
         namespaces={None},
         name="everything" if scope == "all" else f"queue {queue}",
-        pause_effect=f"No waiting run {'' if scope == 'all' else 'of it '}starts, and no tick becomes a run, until you"
-        " resume. Runs that are running go on.",
+        pause_effect=f"No waiting run {'' if scope == 'all' else 'of it '}starts, and no tick becomes a run, during the"
+        " pause. Runs that are running go on.",
         resume_effect="Waiting runs start again, and ticks become runs.",
         next="/limits",
         hidden=(("scope", scope),),
@@ -81,7 +84,7 @@ async def _one_schedule(request: BoardRequest, *, pausing: bool) -> PauseTarget:
         scopes=(f"schedule:{schedule.id}",),
         namespaces={schedule.namespace},
         name=f"{schedule.namespace}/{schedule.name}",
-        pause_effect="No tick becomes a run until it is resumed. Runs that exist go on.",
+        pause_effect="No tick becomes a run during the pause. Runs that exist go on.",
         resume_effect="Its ticks become runs again; its catch-up policy decides about missed ones. It is paused for:"
         f" {schedule.pause_reason or 'no reason given'}",
         next=f"/schedules/{schedule.id}",
@@ -108,7 +111,7 @@ async def _matching_schedules(request: BoardRequest, *, pausing: bool) -> PauseT
         scopes=[f"schedule:{each.id}" for each in found],
         namespaces=namespaces,
         name=counted(len(found), "schedule"),
-        pause_effect="No tick of them becomes a run until each is resumed. Runs that exist go on.",
+        pause_effect="No tick of them becomes a run during the pause. Runs that exist go on.",
         resume_effect="Their ticks become runs again; the catch-up policy of each decides about missed ones.",
         next="/schedules",
         hidden=[(name, value) for name, value in given.items() if value],
@@ -131,7 +134,10 @@ def _form(request: BoardRequest, target: PauseTarget, *, pausing: bool) -> Actio
         submit=f"{verb} {target.name}",
         path=request.path,
         next=next_page(request, target.next),
-        inputs=[reason_input(request, required=pausing)],
+        inputs=[
+            *([span_input(request, (UNTIL_RESUMED, "until it is resumed"), UNTIL_RESUMED)] if pausing else []),
+            reason_input(request, required=pausing),
+        ],
         hidden=target.hidden,
         danger=pausing and target.danger,
     )
@@ -150,10 +156,12 @@ def _routes(path: str, find_target: FindTarget, *, pausing: bool) -> list[Route]
         form = _form(request, target, pausing=pausing)
         try:
             reason = read_reason(request, required=pausing)
+            span = read_span(request, UNTIL_RESUMED) if pausing else None
         except InvalidValue as exc:
             return form.page(str(exc))
         async with request.acting(target.namespaces) as store:
-            change = store.pause if pausing else store.resume
+            until = await Listings(store.conn).now() + span if span is not None else None
+            change = partial(store.pause, until=until) if pausing else store.resume
             changed = [await change(scope, reason) for scope in target.scopes]
         return _answered(target, changed.count(True), form.next, pausing=pausing)
 

@@ -12,6 +12,7 @@ from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.shell_completion import complete_pause_name
 from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.cli.support.time_args import parse_duration, time_after
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
@@ -36,7 +37,7 @@ PauseName = Annotated[
 EXAMPLES = (
     "wakeboard pause                                  list what is paused",
     "wakeboard pause all --reason 'database upgrade'",
-    "wakeboard pause queue mail",
+    "wakeboard pause queue mail --for 2h",
     "wakeboard pause schedule billing/weekly-report",
 )
 
@@ -45,29 +46,38 @@ def command(
     kind: PauseKind = None,
     name: PauseName = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the list of pauses and the audit log.")] = "",
+    duration: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="For so long: 30m, 8h, 2d.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pause everything, a queue or a schedule.
 
-    Without arguments, list what is paused. Until `wakeboard resume`, workers claim no runs of it and its ticks are not
-    run. Running runs continue. After the pause, the catchUp policy of each schedule applies to the missed ticks.
+    Without arguments, list what is paused. Until `wakeboard resume`, or for the time of --for, workers claim no runs of
+    it and its ticks are not run. Running runs continue. After the pause, the catchUp policy of each schedule applies to
+    the missed ticks.
     """
     if kind is None:
+        if duration is not None:
+            raise typer.BadParameter("write what is paused: all, queue NAME or schedule NAME", param_hint="--for")
         print_pauses(as_json)
         return
     require_name(kind, name)
+    span = parse_duration(duration) if duration is not None else None
 
     async def add(session: CommandSession) -> tuple[str, str, bool]:
         scope, label = await pause_scope(session, kind, name)
         if kind is Kind.QUEUE and name not in await session.listings.queues():
             print_error(f"note: no schedule, run or worker uses a queue {name!r} yet.")
-        return scope, label, await session.store.pause(scope, reason)
+        until = time_after(span, await session.listings.now()) if span is not None else None
+        return scope, label, await session.store.pause(scope, reason, until)
 
     scope, label, changed = with_session(add)
+    paused = f"paused for {duration}" if duration is not None else "paused"
     if as_json:
         print_json({"scope": scope, "changed": changed})
     else:
-        print_message(f"{label} is paused." if changed else f"{label} was already paused.")
+        print_message(f"{label} is {paused}." if changed else f"{label} was already paused.")
 
 
 def require_name(kind: Kind, name: str | None) -> None:
@@ -95,9 +105,16 @@ def print_pauses(as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        columns = (Column("PAUSED"), Column("SINCE"), Column("BY"), Column("REASON", shrinks=True))
+        columns = (Column("PAUSED"), Column("SINCE"), Column("ENDS"), Column("BY"), Column("REASON", shrinks=True))
         cells = [
-            [row.label, relative(row.paused_at, now), one_line(row.actor or "-"), one_line(row.reason)] for row in rows
+            [
+                row.label,
+                relative(row.paused_at, now),
+                relative(row.until, now),
+                one_line(row.actor or "-"),
+                one_line(row.reason),
+            ]
+            for row in rows
         ]
         print_table(columns, cells)
     else:

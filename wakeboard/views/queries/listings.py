@@ -185,7 +185,7 @@ PAUSED_BY: LiteralString = """
 _PAUSES: LiteralString = f"""
 select split_part(pause.scope, ':', 1) as kind,
        coalesce(def.namespace || '/' || def.name, nullif(regexp_replace(pause.scope, '^[a-z]+:?', ''), '')) as name,
-       pause.reason, pause.paused_at, {PAUSED_BY.replace("{scope}", "pause.scope")} as actor
+       pause.reason, pause.paused_at, pause.until, {PAUSED_BY.replace("{scope}", "pause.scope")} as actor
   from wakeboard.pauses as pause
   left join wakeboard.job_definitions as def on pause.scope = 'schedule:' || def.id
  where %(scopes)s::text[] is null or pause.scope = any (%(scopes)s)
