@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
@@ -44,6 +46,13 @@ django_transaction: Any = import_module("django.db.transaction")
 sqlalchemy: Any = import_module("sqlalchemy")
 orm: Any = import_module("sqlalchemy.orm")
 sqlalchemy_asyncio: Any = import_module("sqlalchemy.ext.asyncio")
+
+
+def configure_django() -> None:
+    settings: Any = import_module("django.conf").settings
+    if not settings.configured:
+        settings.configure(USE_TZ=True)
+        import_module("django").setup()
 
 
 async def value_of(answer: Any) -> Any:
@@ -176,9 +185,7 @@ DOORS: dict[str, Door] = {
 @pytest.fixture(params=DOORS)
 def door(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Door:
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    settings: Any = import_module("django.conf").settings
-    if not settings.configured:
-        settings.configure(USE_TZ=True)
+    configure_django()
     return DOORS[request.param]
 
 
@@ -262,3 +269,30 @@ def test_another_driver_under_sqlalchemy_is_refused_by_name() -> None:
         pytest.raises(InvalidValue, match=r"pysqlite; .*\+psycopg://"),
     ):
         wakeboard.enqueue(conn, "ping")
+
+
+def test_the_examples_of_the_guide_enqueue_with_their_order(
+    database: str, admin: SqlClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/frameworks.md: all its Python is executed, except the requests to its FastAPI application."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    configure_django()
+    text = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text("utf-8")
+    guide: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        exec(compile(block, "frameworks.md", "exec", dont_inherit=True), guide)
+    admin.sql("create table public.orders (id integer primary key)")
+
+    async def story() -> None:
+        async with DOORS["SQLAlchemy Session"](database, commit=True) as session:
+            guide["place_order"](session, 1)
+        async with DOORS["SQLAlchemy AsyncSession, asyncpg"](database, commit=True) as session:
+            await guide["place_order_async"](session, 2)
+        async with DOORS["asyncpg pool"](database, autocommit=True) as conn:
+            await guide["place_order_asyncpg"](conn, 3)
+        async with DOORS["Django"](database, autocommit=True):
+            guide["place_order_django"](4)
+
+    anyio.run(story)
+    assert guide["make_app"](database).title == "FastAPI"
+    assert admin.value("select array_agg((payload ->> 'order')::integer order by id) from job_runs") == [1, 2, 3, 4]
