@@ -13,14 +13,14 @@ from wakeboard.declared.validation_messages import part_of, wanted
 from wakeboard.schedules.rules import admission_rules as rules
 from wakeboard.schedules.rules.job_schedule import JobSchedule
 from wakeboard.text.durations import PATTERN as DURATION
-from wakeboard.ticks.compiled_ticks import LONGEST_INTERVAL
+from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL
 from wakeboard.ticks.zones import known_zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MOMENT: Final = "^at [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
-NO_MOMENT: Final = "write a time in UTC; write for example at 2026-12-01T08:00:00Z"
+MOMENT: Final = "^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
+NO_MOMENT: Final = f"write a time in UTC, from 1970 to {LAST_YEAR}; write for example at 2026-12-01T08:00:00Z"
 LINE: Final = 132
 PART: Final = 60
 
@@ -152,6 +152,10 @@ def _others() -> Iterator[tuple[str, str]]:
         "def.jitter_s >= def.starting_deadline_s",
         _quoted(_in_columns(rules.JITTER_IS_BELOW_STARTING_DEADLINE["message"])),
     )
+    moment = rules.MOMENT["message"]
+    for bound in ("starts_at", "ends_at"):
+        outside = f"def.{bound} not between 'epoch' and '{LAST_YEAR}-12-31T23:59:59Z'"
+        yield outside, f"format({_quoted(f'{bound} %s: {moment}')}, to_json(def.{bound}))"
     yield "def.starts_at > def.ends_at", _quoted(_in_columns(rules.IT_ENDS_AFTER_IT_STARTS["message"]))
     yield (
         "num_nonnulls(def.starts_at, def.ends_at) > 0 and (def.schedule is null or def.schedule like 'at %')",

@@ -57,7 +57,7 @@ def test_every_rule_has_an_example():
 
 # The invalid specs of the loader's own tests, and those that only the loader and the operator can refuse.
 BAD_SPECS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "schedules" / "bad_specs.yaml").read_text())
-LEFT_TO_THE_OPERATOR = ("0 0 H(30-31) 2 *", "beyond 2^53", "holds a NUL")
+LEFT_TO_THE_OPERATOR = ("0 0 H(30-31) 2 *", "beyond 2^53", "holds a NUL", "before its first tick")
 OF_PAYLOADS = "the built-in job type"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wakeboard
 from tests.schedules.cel_rules import admitted
-from tests.schedules.schedules import connected, declared, put, rows, runs
+from tests.schedules.schedules import connected, declared, make_due, put, rows, runs
 from tests.ticks.cron_expressions import cron_lines, loose_lines
 from wakeboard.errors import InvalidValue, Locked
 from wakeboard.schedules.scheduler import schedule_due_ticks
@@ -50,6 +50,21 @@ async def test_a_tick_between_the_call_and_the_scheduler_is_not_lost(store: Main
     assert await make_ticks(store) == (1, 1, 0, 0)
     assert await runs(store, columns="payload, scheduled_for = date_trunc('minute', created_at)") == [({"a": 1}, True)]
     assert await make_ticks(store) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "far", ["schedule = 'at 2199-01-01T00:00:00Z'", "starts_at = '2199-01-01'", "starts_at = '-infinity'"]
+)
+async def test_a_moment_that_no_scheduler_takes_stops_only_its_own_schedule(store: MaintenanceStore, far: str):
+    await add(store, "team/far")
+    await rows(store, "alter table job_definitions disable trigger user")
+    await rows(store, f"update job_definitions set {far}")
+    await put(store, declared("near"))
+    await make_due(store, "near")
+    assert await make_ticks(store) == (2, 1, 0, 0)
+    ((error,),) = await rows(store, "select schedule_error from job_definitions where name = 'far'")
+    assert error is not None
+    assert "to 2099" in error
 
 
 async def test_the_same_call_again_changes_nothing(store: MaintenanceStore):
@@ -121,6 +136,10 @@ async def test_applications_and_declared_schedules_never_change_each_other(store
     ("wrong", "sentence"),
     [
         ({"cron": "61 * * * *"}, 'schedule "61 * * * *": the minute is 0-59, in steps of 1-60; write for example "0"'),
+        (
+            {"cron": "at 2199-01-01T00:00:00Z"},
+            'schedule "at 2199-01-01T00:00:00Z": write a time in UTC, from 1970 to 2099',
+        ),
         ({"time_zone": "Mars/X"}, 'time_zone "Mars/X": this is not a known time zone; write for example Europe/Lisbon'),
         ({"name": "Team/a"}, 'namespace is "Team"; write lower-case letters, digits and inner hyphens, at most 63'),
         ({"name": "a/b/c"}, 'name is "b/c"; write lower-case'),

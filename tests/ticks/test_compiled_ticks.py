@@ -64,7 +64,16 @@ def test_bounds_hold_for_cron_expressions_too() -> None:
 
 @pytest.mark.parametrize(
     "schedule",
-    ["every 0s", "every 367d", "every 90", "every 1.5h", "at noon", "at 2026-12-01T08:00", "at 1969-01-01T00:00Z"],
+    [
+        "every 0s",
+        "every 367d",
+        "every 90",
+        "every 1.5h",
+        "at noon",
+        "at 2026-12-01T08:00",
+        "at 1969-01-01T00:00Z",
+        "at 2100-01-01T00:00Z",
+    ],
 )
 def test_what_is_no_schedule_is_refused_with_an_example(schedule: str) -> None:
     with pytest.raises(InvalidSchedule, match=r"write .* for example"):

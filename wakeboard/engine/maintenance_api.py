@@ -447,10 +447,16 @@ def _notification_args(notification: Notification | None) -> tuple[str | None, l
 
 
 def _due(definition_id: int, generation: int, next_run_at: int, last_tick_at: int, *rule_and_now: Any) -> DueDefinition:
-    *rule, now = rule_and_now
+    *rule, starts_at, ends_at, name, now = rule_and_now
+    moments = _moment(next_run_at), _moment(last_tick_at)
     return DueDefinition(
-        definition_id, generation, _moment(next_run_at), _moment(last_tick_at), *rule, now=_moment(now)
+        definition_id, generation, *moments, *rule, _bound(starts_at), _bound(ends_at), name, _moment(now)
     )
+
+
+def _bound(pg_timestamp: int | None) -> datetime | None:
+    """A time that a user chose; one that Python cannot represent becomes one that `compile_ticks` refuses."""
+    return None if pg_timestamp is None else _moment(min(max(pg_timestamp, -(2**55)), 2**57))
 
 
 _moment: Final = lru_cache(maxsize=8192)(from_pg_timestamp)  # ticks that are due together share their times

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 EVERY: Final = "every "
 AT: Final = "at "
 LONGEST_INTERVAL: Final = 366 * 86_400  # seconds
+LAST_YEAR: Final = 2099  # of a moment: the database takes no next tick that is more than 100 years away
+MOMENTS: Final = range(int(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC).timestamp()))  # since 1970
 _FIELDS: Final = {"from": "first", "until": "last"}  # of Bounds
 _BOUND: Final = re.compile(r" (from|until)=([0-9]{1,12})")
 
@@ -73,6 +75,8 @@ def compile_ticks(
         from wakeboard.ticks.cron_parser import parse_cron  # late: it imports croniter
 
         text = parse_cron(schedule, name=name).to_text()
+    if any(bound not in MOMENTS for bound in (first, last) if bound is not None):
+        raise InvalidSchedule(f"startsAt and endsAt are times from 1970 to {LAST_YEAR}; write others")
     return text + (f" from={first}" if first is not None else "") + (f" until={last}" if last is not None else "")
 
 
@@ -81,9 +85,10 @@ def _instant(schedule: str) -> int:
         moment = datetime.fromisoformat(schedule.removeprefix(AT))
     except ValueError:
         moment = None
-    if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
+    if moment is None or moment.tzinfo is None or int(moment.timestamp() // 1) not in MOMENTS:
         raise InvalidSchedule(
-            f'schedule is "{schedule[:100]}"; write a time with an offset, for example at 2026-12-01T08:00:00Z'
+            f'schedule is "{schedule[:100]}"; write a time with an offset up to {LAST_YEAR}, for example'
+            " at 2026-12-01T08:00:00Z"
         )
     return int(moment.timestamp() // 1)
 

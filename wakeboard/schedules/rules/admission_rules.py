@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from wakeboard.text.durations import PATTERN as DURATION
 from wakeboard.text.name_patterns import RESERVED, RESERVED_IN_WORDS
-from wakeboard.ticks.compiled_ticks import LONGEST_INTERVAL
+from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL
 from wakeboard.ticks.zones import unknown_zone
 
 Rule: TypeAlias = dict[str, str]
@@ -121,6 +121,13 @@ INTERVAL: Rule = {
     "message": "an interval is a whole number with s, m, h or d, at most 366d; write for example 90m",
 }
 
+# ------------------------------------------------------------------------------- at, startsAt, endsAt
+
+MOMENT: Rule = {
+    "rule": f"self >= timestamp('1970-01-01T00:00:00Z') && self < timestamp('{LAST_YEAR + 1}-01-01T00:00:00Z')",
+    "message": f"this is not from 1970 to {LAST_YEAR}; write for example 2026-12-01T08:00:00Z",
+}
+
 # ------------------------------------------------------------------------------------------------ timeZone
 
 # Excludes what `getHours` also accepts: offsets (+05:00), "Local", files that are not zones (posixrules).
@@ -211,6 +218,9 @@ RULES: Final[dict[str, list[Rule]]] = {
         NOT_ONLY_31ST_OF_SHORT_MONTHS,
     ],
     "spec.every": [INTERVAL],
+    "spec.at": [MOMENT],
+    "spec.startsAt": [MOMENT],
+    "spec.endsAt": [MOMENT],
     "spec.timeZone": [KNOWN_ZONE],
     "spec.catchUp": [_ONLY_ALL_HAS_A_LIMIT],
     "spec.backoff": [_MAXIMUM_IS_NOT_BELOW_BASE],

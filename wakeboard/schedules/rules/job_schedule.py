@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import (
@@ -33,7 +33,7 @@ from wakeboard.text.durations import parse_duration
 from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN, WORD
 from wakeboard.text.similar_names import closest
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT, CatchUpPolicy
-from wakeboard.ticks.compiled_ticks import LONGEST_INTERVAL, compile_ticks, utc_text
+from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL, MOMENTS, compile_ticks, ticks_for, utc_text
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.zones import known_zones, unknown_zone
 
@@ -95,10 +95,12 @@ def _check_moment(moment: str, info: ValidationInfo) -> str:
         written = datetime.fromisoformat(moment)
     except ValueError:
         written = None
-    if written is not None and written.tzinfo is not None:
+    if written is not None and written.tzinfo is not None and int(written.timestamp() // 1) in MOMENTS:
         return utc_text(written)
     name = to_camel(info.field_name or "")
-    raise refusal(f'{name} is "{moment}"; write a time with an offset, for example "2026-12-01T08:00:00Z"')
+    raise refusal(
+        f'{name} is "{moment}"; write a time with an offset, up to {LAST_YEAR}, for example 2026-12-01T08:00:00Z'
+    )
 
 
 CronExpression = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
@@ -448,9 +450,13 @@ class JobSchedule(Declared):
     def _comes_with_this_name(self) -> Self:
         """`H` may pick a day that never comes for one name and not for another."""
         try:
-            self.spec.compiled_ticks(self.full_name)
+            compiled = self.spec.compiled_ticks(self.full_name)
         except InvalidSchedule as error:
             raise refusal(f"spec.{error}") from None
+        if compiled is not None and self.spec.ends_at is not None:
+            ticks = ticks_for(compiled, self.spec.time_zone, self.spec.dst.gap, self.spec.dst.overlap)
+            if ticks.next_tick(datetime(1970, 1, 1, tzinfo=UTC)) is None:
+                raise refusal(f"spec.endsAt is {self.spec.ends_at}, before its first tick; write a later one")
         return self
 
 

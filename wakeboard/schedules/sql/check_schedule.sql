@@ -23,9 +23,10 @@ begin
         > 31622400 end
         then format('schedule %s: an interval is a whole number with s, m, h or d'
         ', at most 366d; write for example 90m', to_json(left(def.schedule, 100)))
-      when def.schedule like 'at %' and def.schedule !~ '^at [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'
-        then format('schedule %s: write a time in UTC; write for example at 2026-'
-        '12-01T08:00:00Z', to_json(left(def.schedule, 100)))
+      when def.schedule like 'at %' and def.schedule !~ '^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{'
+        '2}:[0-9]{2}Z$'
+        then format('schedule %s: write a time in UTC, from 1970 to 2099; write f'
+        'or example at 2026-12-01T08:00:00Z', to_json(left(def.schedule, 100)))
       when char_length(def.schedule) not between 1 and 100
         then format('schedule %s: write text of 1 to 100 characters', to_json(left(def.schedule, 100)))
       when strpos(cron, 'TZ=') > 0
@@ -202,6 +203,12 @@ begin
         then 'jitter_s must be below starting_deadline_s, or runs would be'
         ' skipped before they may start; write for example jitter_s: '
         '0'
+      when def.starts_at not between 'epoch' and '2099-12-31T23:59:59Z'
+        then format('starts_at %s: this is not from 1970 to 2099; write for examp'
+        'le 2026-12-01T08:00:00Z', to_json(def.starts_at))
+      when def.ends_at not between 'epoch' and '2099-12-31T23:59:59Z'
+        then format('ends_at %s: this is not from 1970 to 2099; write for example'
+        ' 2026-12-01T08:00:00Z', to_json(def.ends_at))
       when def.starts_at > def.ends_at
         then 'ends_at is before starts_at; write a later ends_at'
       when num_nonnulls(def.starts_at, def.ends_at) > 0 and (def.schedule is null or def.schedule like 'at %')
