@@ -25,7 +25,7 @@ def command(
     key: Annotated[
         str | None, typer.Argument(metavar="KEY", help="Only the effect of this key.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="List at most this many, the newest.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="COUNT", min=1, max=1000, help="List at most this many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List the effects that happen once for ever, the newest first.
