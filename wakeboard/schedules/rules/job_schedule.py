@@ -229,7 +229,9 @@ class JobScheduleSpec(Declared):
     every: Interval | None = Field(
         default=None,
         description="Instead of schedule: it is due at this interval of real time, 1s to 366d. Its ticks are counted"
-        " from startsAt, or from the beginning of 1970 (UTC): no restart, edit or clock change moves them.",
+        " from startsAt, or from the beginning of 1970 (UTC): no restart, edit or clock change moves them."
+        " Workers that a CronJob wakes execute its runs at their next wake, so an interval below a minute is for a pool"
+        " that stays.",
         examples=["90m"],
     )
     at: Moment | None = Field(
