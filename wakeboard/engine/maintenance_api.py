@@ -449,9 +449,8 @@ def _notification_args(notification: Notification | None) -> tuple[str | None, l
 def _due(definition_id: int, generation: int, next_run_at: int, last_tick_at: int, *rule_and_now: Any) -> DueDefinition:
     *rule, starts_at, ends_at, name, now = rule_and_now
     moments = _moment(next_run_at), _moment(last_tick_at)
-    return DueDefinition(
-        definition_id, generation, *moments, *rule, _bound(starts_at), _bound(ends_at), name, _moment(now)
-    )
+    bounds = _bound(starts_at), _bound(ends_at)
+    return DueDefinition._make((definition_id, generation, *moments, *rule, *bounds, name, _moment(now)))
 
 
 def _bound(pg_timestamp: int | None) -> datetime | None:
