@@ -16,12 +16,20 @@ declare
   former bigint;                       -- a removed schedule of this name
   most integer;
   is_due boolean;
+  seen_to timestamptz := present;      -- its ticks are those after this moment
 begin
+  if tg_op = 'INSERT' and new.name = '' then
+    new.name := 'schedule-' || new.id;
+  end if;
+  perform check_schedule(new);
+  if new.schedule like 'at %' then     -- a single moment that has passed is due at once
+    begin
+      seen_to := least(present, substr(new.schedule, 4)::timestamptz - interval '1 second');
+    exception when datetime_field_overflow or invalid_datetime_format then
+      perform refuse_argument('schedule', new.schedule, 'a time that exists, such as at 2026-12-01T08:00:00Z');
+    end;
+  end if;
   if tg_op = 'INSERT' then
-    if new.name = '' then
-      new.name := 'schedule-' || new.id;
-    end if;
-    perform check_schedule(new);
     select max(source) filter (where source <> 'app' and removed_at is null),
            max(id) filter (where source = 'app' and removed_at is not null)
       into owner, former
@@ -42,7 +50,7 @@ begin
         'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
         new.namespace, most);
     end if;
-    new.next_run_at := case when not new.suspended and new.schedule is not null then present end;
+    new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
     return new;
   end if;
   if old.removed_at is null
@@ -57,7 +65,6 @@ begin
           new.max_attempts, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.timeout_s, new.suspended) then
     return new;
   end if;
-  perform check_schedule(new);
   is_due := old.removed_at is null and not old.suspended and old.schedule_error is null and old.next_run_at <= present
             and old.cron_fields is not null;
   if is_due then
@@ -73,7 +80,7 @@ begin
      or (old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.starts_at, old.ends_at)
         is distinct from (new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.starts_at, new.ends_at) then
     new.cron_fields := null;
-    new.next_run_at := present;
+    new.next_run_at := seen_to;
   elsif is_due then
     new.cron_fields := null;                 -- its ticks after this one
   end if;

@@ -1,5 +1,6 @@
 -- internal (called by schedule and schedule_many)
--- What decides the ticks of a schedule, as job_definitions.schedule holds it: the cron expression, `every 90m`, or `at` a moment in UTC.
+-- What decides the ticks of a schedule, as job_definitions.schedule holds it: the cron expression, `every 90m`, or `at` a moment in UTC,
+-- to the second.
 
 create or replace function wakeboard.schedule_line(cron text, every interval, at timestamptz)
 returns text language plpgsql immutable security definer
@@ -14,8 +15,7 @@ begin
   perform refuse_argument('every', every::text, 'whole seconds, from 1 second to 366 days, such as 90 minutes')
     where seconds not between 1 and 366 * 86400 or seconds <> floor(seconds)
        or extract(year from every) <> 0 or extract(month from every) <> 0;
-  perform refuse_argument('at', at::text, 'a time from 1970 to 2999, in whole seconds')
-    where at < 'epoch' or at >= '3000-01-01 00:00+00' or date_trunc('second', at) <> at;
+  perform refuse_argument('at', at::text, 'a time from 1970 to 2099') where at < 'epoch' or at >= '2100-01-01 00:00+00';
   return case
     when at is not null then to_char(at at time zone 'UTC', '"at "YYYY-MM-DD"T"HH24:MI:SS"Z"')
     when every is null then cron
