@@ -78,12 +78,12 @@ def test_the_delay_of_an_outcome(error: BaseException, delay_s: float | None) ->
 
 def _each_error() -> list[Exception]:
     """One of each public class of `errors`, and subclasses with constructors of their own."""
-    own = {errors.RetryAfter, errors.Snooze}  # whose argument is no text
+    own = {errors.RetryAfter, errors.Snooze, errors.EffectHeld}  # whose argument is no text
     kinds = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)]
     plain = [kind("why") for kind in kinds if kind not in own and not kind.__name__.startswith("_")]
     limited = errors.RetryAfter(60, limit=True)
     limited.add_note("a note")
-    return [*plain, errors.Snooze(60), errors.RetryAfter(60, "busy"), limited, OddSnooze(), OddRetry()]
+    return [*plain, errors.Snooze(60), errors.EffectHeld("k", 7), errors.RetryAfter(60, "busy"), limited, OddSnooze(), OddRetry()]
 
 
 @pytest.mark.parametrize("error", _each_error(), ids=lambda error: type(error).__name__)

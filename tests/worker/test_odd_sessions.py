@@ -69,7 +69,7 @@ def test_commands_work_whatever_the_defaults_of_a_session_are(
 ) -> None:
     (run,) = store.enqueue("answers")
     set_defaults(store, SETTINGS["everything"])
-    enqueue = ["enqueue", "answers", "--key", "k"]
+    enqueue = ["enqueue", "answers", "--key", "k", "--json"]
     for words in (
         ["runs"],
         ["run", str(run)],
