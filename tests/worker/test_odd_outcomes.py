@@ -83,7 +83,15 @@ def _each_error() -> list[Exception]:
     plain = [kind("why") for kind in kinds if kind not in own and not kind.__name__.startswith("_")]
     limited = errors.RetryAfter(60, limit=True)
     limited.add_note("a note")
-    return [*plain, errors.Snooze(60), errors.EffectHeld("k", 7), errors.RetryAfter(60, "busy"), limited, OddSnooze(), OddRetry()]
+    return [
+        *plain,
+        errors.Snooze(60),
+        errors.EffectHeld("k", 7),
+        errors.RetryAfter(60, "busy"),
+        limited,
+        OddSnooze(),
+        OddRetry(),
+    ]
 
 
 @pytest.mark.parametrize("error", _each_error(), ids=lambda error: type(error).__name__)

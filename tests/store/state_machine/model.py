@@ -373,7 +373,8 @@ class StoreModel:
         if run.cancel:
             self.finish(run, "cancelled", run.cancel_reason)
             return "cancelled"
-        run.free()
+        # A lease that was renewed past its timeout, and never named as started, waited for its start.
+        run.free(began=timed_out or run.expired == "crash")
         run.epoch += 1
         run.attempts -= not timed_out
         run.crashes += not timed_out
