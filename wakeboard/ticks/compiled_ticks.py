@@ -18,15 +18,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.text.durations import duration_text, parse_duration
+from wakeboard.text.durations import parse_duration
 from wakeboard.ticks.compiled_cron import CronFields
 from wakeboard.ticks.dst_ticks import DstTicks, Gap, Overlap
 from wakeboard.ticks.interval_ticks import IntervalTicks, SingleTick
 from wakeboard.ticks.ticks import Bounds
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from wakeboard.ticks.ticks import Ticks
 
 EVERY: Final = "every "
@@ -36,19 +34,6 @@ LAST_YEAR: Final = 2099  # of a moment: the database takes no next tick that is 
 MOMENTS: Final = range(int(datetime(LAST_YEAR + 1, 1, 1, tzinfo=UTC).timestamp()))  # since 1970
 _FIELDS: Final = {"from": "first", "until": "last"}  # of Bounds
 _BOUND: Final = re.compile(r" (from|until)=([0-9]{1,12})")
-
-
-def every_text(interval: timedelta) -> str:
-    """An interval as `schedule` has it: "every 90m". Raises InvalidSchedule unless 1 s to 366 days."""
-    seconds = interval.total_seconds()
-    if seconds != int(seconds) or not 1 <= seconds <= LONGEST_INTERVAL:
-        raise InvalidSchedule(f"every is {seconds:g} seconds; write whole seconds up to 366 days")
-    return EVERY + duration_text(interval)
-
-
-def at_text(moment: datetime) -> str:
-    """A moment as `schedule` has it: "at 2026-12-01T08:00:00Z"."""
-    return AT + utc_text(moment)
 
 
 def utc_text(moment: datetime) -> str:
@@ -115,12 +100,6 @@ def ticks_for(compiled: str, zone: str, gap: Gap, overlap: Overlap) -> Ticks:
         raise InvalidSchedule(
             f'cron_fields "{compiled[:80]}" were not written by this version of wakeboard; apply the schedule again'
         ) from None
-
-
-def cron_fields_of(compiled: str) -> CronFields | None:
-    """The fields of a compiled cron expression; None for an interval and a single moment. Raises InvalidSchedule."""
-    kind, _ = _split(compiled)
-    return None if kind.startswith((EVERY, AT)) else CronFields.from_text(kind)
 
 
 def _split(compiled: str) -> tuple[str, Bounds]:
