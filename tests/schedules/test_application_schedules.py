@@ -106,7 +106,7 @@ async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: 
     async with connected(database) as other, connected(database) as third:
         async with other.conn.transaction():
             await add(other)
-            assert (await add(third, "team/b")).answer == "created"  # nobody else waits
+            assert (await add(third, "team/b")).answer == "created"  # no caller of another name waits
             assert await make_ticks(third) == (1, 0, 0, 0)
             with pytest.raises(Locked, match="another transaction keeps a lock that this needs; try again"):
                 await add(store)

@@ -335,7 +335,7 @@ select (select count(*) from mine) as schedules, %(more)s as more,
               order by 1) as unserved,
        array(select tzdata_version from nearest where schedule is not null and tzdata_version <> ''
              union select tzdata_version from farthest where schedule is not null and tzdata_version <> '')
-         as tzdata_versions               -- those of applications have none: each tick is computed anew
+         as tzdata_versions               -- those of applications have none: each tick is computed again
 """
 
 _STALLED: LiteralString = """
