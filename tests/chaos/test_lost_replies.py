@@ -53,7 +53,7 @@ def test_orphaned_leases_of_a_terminating_worker_are_reaped_soon(
     with Worker(database, tmp_path, "--forever", queues="elsewhere"):  # it reaps now, and again in a minute
         watcher.wait("select reap_completed_at > 'epoch' from wakeboard.installation")
         watcher.enqueue("quick", 10)
-        intercept = Intercept("wakeboard claims", b"wakeboard.claim(", Action.DROP_REPLY, b'"quick"')
+        intercept = Intercept("wakeboard claims", b"wakeboard.fetch_runs(", Action.DROP_REPLY, b'"quick"')
         proxy.add(intercept)
         with Worker(through(proxy, database), tmp_path, drain_lookahead_seconds=0) as leaving:
             assert leaving.exit_code() == 0

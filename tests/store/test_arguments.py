@@ -86,6 +86,7 @@ VALID: Final = {
     "acquire_leadership.lease_s": "15",
     "acquire_leadership.problem": "'refused'",
     "advance_scan.scan_limit": "10",
+    "all_types": "'{ping}'",
     "action": "'run-now'",
     "after bigint[]": "'{1}'",
     "after jsonb": "'[[1]]'",

@@ -115,6 +115,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # workers
     "register_worker": ("register_worker(7, 'w', 'p', 'h', '1', '{default}', 1, 60, '{ping}', 100)",),
+    "fetch_runs": (f"fetch_runs(7, 60, {SCAN}, 9)", "select locked_by = 7 from job_runs where id = {queued_free}"),
     "claim": (f"claim(7, 60, {SCAN}, 9)", "select locked_by = 7 from job_runs where id = {queued_free}"),
     "claim_oldest": (
         "claim_oldest(7, 60, 'default', array_fill('-infinity'::timestamptz, '{5}'), '{0,0,0,0,0}', '{ping}', 9)",

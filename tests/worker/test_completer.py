@@ -11,7 +11,7 @@ import pytest
 
 from wakeboard.engine.handlers import Handler
 from wakeboard.engine.scan_positions import ScanPositions
-from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Worker, WorkerStore
+from wakeboard.engine.worker_api import SNOOZED, Ahead, Failure, Release, Worker, WorkerStore
 from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
@@ -37,7 +37,9 @@ async def returns(run: Any) -> None:
 
 
 async def claimed(store: WorkerStore) -> list[ClaimedRow]:
-    return await store.claim(ScanPositions(["default"]), text_array(["returns"]), 10)
+    returned = text_array(["returns"])
+    rows, _ = await store.fetch(ScanPositions(["default"]), returned, 10, Ahead(returned, 1))
+    return rows
 
 
 async def test_a_result_in_report_is_not_dropped_with_the_lease(database: str) -> None:

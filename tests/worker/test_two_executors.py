@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.engine.worker_api import SCAN_LIMIT, Worker, WorkerStore
+from wakeboard.engine.worker_api import SCAN_LIMIT, Ahead, Worker, WorkerStore
 from wakeboard.store.connection import connect
 from wakeboard_worker import queue_scan
 from wakeboard_worker.in_flight import ExecutorState
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ME = Worker(7, "me", "default", "", "", ["default"], 10, 60)
 FOREIGN = "insert into wakeboard.job_runs (job_type) select 'foreign' from generate_series(1, %s)"
 TURNS = 5
+AHEAD = Ahead("{mine}", 1)
 
 
 @pytest.fixture
@@ -37,10 +38,10 @@ async def test_a_scan_past_foreign_runs_continues_in_the_next_turn(database: str
             b"insert into wakeboard.job_runs (job_type) select 'mine' from generate_series(1, %s)", [mine]
         )
         for _ in range(TURNS):
-            assert not await scan.claim(store, 1)
+            assert not (await scan.fetch(store, 1, AHEAD))[0]
             assert scan.interrupted
             assert not scan.found_nothing, "the scan has not reached its end"
-        assert len(await scan.claim(store, 1)) == mine
+        assert len((await scan.fetch(store, 1, AHEAD))[0]) == mine
         assert not scan.interrupted
         assert scan.found_nothing is not bool(mine)
 

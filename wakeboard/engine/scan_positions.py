@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wakeboard.store.array_texts import number_array, text_array
 from wakeboard.store.pg_timestamp import from_pg_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
 SCAN_START: Final = "-infinity"
 
 Pair: TypeAlias = tuple[str, int]  # (queue, priority)
+Further: TypeAlias = tuple[str, int, str, int]  # (queue, priority, run_at, id)
 
 
 @dataclass(slots=True)
@@ -36,6 +38,11 @@ class ScanPositions:
     def move(self, pair: Pair, run_at: int, run_id: int) -> None:
         """Moves the position of a pair to this run (`run_at` in binary form)."""
         self._seen[pair] = (str(from_pg_timestamp(run_at)), run_id)
+
+    def follow(self, further: Iterable[Further]) -> None:
+        """Moves positions to where `fetch_runs` or `advance_scan` says that the next claim continues."""
+        for queue, priority, run_at, run_id in further:
+            self._seen[queue, priority] = (str(datetime.fromisoformat(run_at).astimezone(UTC)), run_id)
 
     def catch_up(self, other: ScanPositions) -> None:
         """Takes the later position of each pair. The texts sort as their timestamps do."""

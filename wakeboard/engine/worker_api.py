@@ -7,6 +7,7 @@ the runs that it leased are queued again when their leases expire.
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from wakeboard.engine.scan_positions import Pair, ScanPositions
+    from wakeboard.engine.scan_positions import Further, Pair, ScanPositions
 
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
 LONGEST_TIMEOUT_S: Final = 2_678_400
@@ -135,6 +136,23 @@ class Attention(NamedTuple):
     epoch: int
 
 
+class Ahead(NamedTuple):
+    """What a worker asks besides runs: for which job types, how far ahead, and behind which limit key."""
+
+    all_types: str
+    within_s: float
+    after_key: str = ""
+
+
+class Answer(NamedTuple):
+    """What there is besides the claimed runs; see `fetch_runs`. `further` None: the scan has read everything."""
+
+    limit_keys: Sequence[str]
+    further: Sequence[Further] | None = None
+    quarantined: bool = False
+    due_s: float | None = None
+
+
 class EarlierAttempt(NamedTuple):
     """An attempt that did not succeed. `outcome`: see engine/attempt_outcomes.py."""
 
@@ -154,10 +172,10 @@ class TraceContext(NamedTuple):
     earlier: list[EarlierAttempt]
 
 
-_CLAIM: Final = (
-    "select * from wakeboard.claim("
+_FETCH: Final = (
+    "select * from wakeboard.fetch_runs("
     "%s, %s, %s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[],"
-    " %s, %s, %s)"
+    " %s, %s, %s, %s::pg_catalog.text[], %s, %s)"
 )
 _CLAIM_OLDEST: Final = (
     "select * from wakeboard.claim_oldest("
@@ -226,17 +244,17 @@ class WorkerStore:
 
     # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
 
-    async def claim(
-        self, positions: ScanPositions, job_types: str, count: int, scan_limit: int | None = SCAN_LIMIT
-    ) -> list[ClaimedRow]:
-        """Leases up to `count` due runs without a limit key, after the scan positions.
+    async def fetch(
+        self, positions: ScanPositions, job_types: str, count: int, ahead: Ahead, *, scan_limit: int | None = SCAN_LIMIT
+    ) -> tuple[list[ClaimedRow], Answer]:
+        """Leases up to `count` due runs without a limit key, after the scan positions; what else there is, and when.
 
         `scan_limit`: rows read of each pair. None: unlimited; pass it after a claim that returned a full batch.
         """
         me = self.worker
-        return await self._claim(
-            _CLAIM, me.worker_id, me.lease_s, *positions.columns(), job_types, count, scan_limit, me.max_timeout_s
-        )
+        values = me.worker_id, me.lease_s, *positions.columns(), job_types, count, scan_limit, me.max_timeout_s, *ahead
+        *rows, last = await call(self.conn, _FETCH, *values, cursor=self._claims)
+        return await self._claimed(rows), Answer(**json.loads(ClaimedRow._make(last).payload[1:]))
 
     async def claim_oldest(self, positions: ScanPositions, job_types: str, count: int) -> list[ClaimedRow]:
         """Leases up to `count` runs of the first queue of `positions`: those due for longest, of any priority."""
@@ -253,11 +271,6 @@ class WorkerStore:
         values = job_types, SCAN_LIMIT, self.worker.max_timeout_s
         rows = await call(self.conn, _ADVANCE_SCAN, *positions.columns(pairs), *values, cursor=self._claims)
         return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
-
-    async def due_limit_keys(self, after_key: str, scan_limit: int) -> list[str]:
-        """Up to `scan_limit` limit keys after `after_key` that have waiting runs. Fewer: there are no more."""
-        query = "select wakeboard.due_limit_keys(%s::pg_catalog.text[], %s, %s)"
-        return [row[0] for row in await self._rows(query, self.queues, after_key, scan_limit)]
 
     async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
         """Leases up to `count` due runs of these limit keys, never more of a key than its limit."""
@@ -280,13 +293,6 @@ class WorkerStore:
         """Leases at most one quarantined run. The caller runs nothing else until it has ended."""
         me = self.worker
         return await self._claim(_CLAIM_QUARANTINED, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s)
-
-    async def next_due_s(self, job_types: str, within_s: float) -> float | None:
-        """Seconds until a run or a tick becomes due for this worker; None: nothing does within `within_s`."""
-        return await self._value(
-            "select wakeboard.next_due(%s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)",
-            *(self.queues, job_types, within_s, self.worker.max_timeout_s),
-        )
 
     # -- for OpenTelemetry ---------------------------------------------------------------------------------------------
 
@@ -416,7 +422,10 @@ class WorkerStore:
     # ------------------------------------------------------------------------------------------------------------------
 
     async def _claim(self, query: str, *values: Any) -> list[ClaimedRow]:
-        rows = list(map(ClaimedRow._make, await call(self.conn, query, *values, cursor=self._claims)))
+        return await self._claimed(await call(self.conn, query, *values, cursor=self._claims))
+
+    async def _claimed(self, found: Iterable[tuple[Any, ...]]) -> list[ClaimedRow]:
+        rows = list(map(ClaimedRow._make, found))
         if self._after_claim is not None:
             await self._after_claim(self, rows)
         return rows

@@ -75,9 +75,12 @@ class Completer:
                 continue
             if len(in_flight.succeeded) < FULL_BATCH and (in_flight.waiting or in_flight.running):
                 await asyncio.sleep(COLLECT_S)
-            await self._report_all(self._connection, in_flight.take_outcomes())
+            outcomes = in_flight.take_outcomes()
+            await self._report_all(self._connection, outcomes)
             in_flight.reported()
-            in_flight.wakeup.set()
+            in_flight.note_end()
+            if outcomes.failures or outcomes.releases:  # the store knows when their runs are due again
+                in_flight.wakeup.set()
 
     async def _report_all(self, connection: ReconnectingConnection[WorkerStore], outcomes: Outcomes) -> None:
         counts = self._in_flight.counts

@@ -111,7 +111,7 @@ class CoroutineExecutor:
                 future: asyncio.Future[None] = loop.create_future()
                 self._idle.append(future)
                 in_flight.flush.set()
-                in_flight.wakeup.set()
+                in_flight.note_end()
                 await future
             loop.call_soon(self.start_waiting)  # called when this slot waits, so that another one takes over
             now = clock()
@@ -119,7 +119,7 @@ class CoroutineExecutor:
             while executor.waiting:
                 if now >= slice_ends or (row := executor.next_row()) is None:
                     in_flight.flush.set()
-                    in_flight.wakeup.set()
+                    in_flight.note_end()
                     await asyncio.sleep(0)
                     now = clock()
                     slice_ends = now + TIME_SLICE_S
@@ -170,4 +170,4 @@ class CoroutineExecutor:
         while slot.cancelling():  # the handler may have swallowed the cancellation
             slot.uncancel()
         in_flight.flush.set()
-        in_flight.wakeup.set()
+        in_flight.note_end()

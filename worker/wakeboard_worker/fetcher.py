@@ -18,6 +18,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.engine.worker_api import Ahead
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.process.clock import boottime
 from wakeboard.store.array_texts import text_array
@@ -29,9 +30,9 @@ from wakeboard_worker.quarantine_turns import QuarantineTurns
 from wakeboard_worker.queue_scan import QueueScan
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from wakeboard.engine.worker_api import WorkerStore
+    from wakeboard.engine.worker_api import Answer, WorkerStore
     from wakeboard.settings import Settings
     from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard_worker.coroutine_executor import CoroutineExecutor
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
 PREFETCH_S = 0.05  # how much work may wait in this worker
 LIMITED_PREFETCH_S = 0.005  # the same for limited runs
 MAX_CLAIM = 1000  # rows of one claim
-KEYS_PER_CLAIM = 200  # limit keys that one claim of limited runs considers
+KEYS_PER_CLAIM = 200  # limit keys that one claim of limited runs considers; `fetch_runs` returns so many
 LIMITED_PAUSE_S = 0.05  # after a claim of limited runs that found none
 REGISTER_EVERY_S = 180.0  # readers consider the job types of workers that registered in the last 10 minutes
 REGISTER_RETRY_S = 10.0  # after a registration that failed
+BETWEEN_FETCHES_S = 0.003  # after one that emptied the queue, so that the next finds several runs where many come
 COALESCE_S = 0.01  # how long to wait for more free slots, so that one claim fills several
 
 
@@ -93,7 +95,11 @@ class Fetcher:
         self._after_key = ""  # the limit key after which the next claim of limited runs continues
         self._limited_at = 0.0  # time.monotonic(); no claim of limited runs before it
         self._quarantine = QuarantineTurns()
-        self._maintain_at_once = self._limited_first = False
+        self._limited_first = False
+        self._keys: Sequence[str] = ()  # limit keys with waiting runs that no claim has considered yet
+        self._maintain_at = math.inf  # time.monotonic(): a tick or a run is due then
+        self._answer: Answer | None = None  # the last one of this turn
+        self._emptied = False  # in this turn, each executor had room for more runs than there were
         self._unregistered_before = 0  # the heartbeat's count at the last registration
         self._registered_at = self._started_at
         self._register_every_s = min(REGISTER_EVERY_S, settings.lease_seconds)
@@ -133,26 +139,38 @@ class Fetcher:
     async def _fetch_once(self, store: WorkerStore) -> bool:
         """Run maintenance, claim, and wait if nothing was claimed. Returns False if nothing is due now or soon."""
         in_flight = self._in_flight
-        in_flight.wakeup.clear()
+        in_flight.begin_turn()
         await self._log_failures_of(self._register_again(store), store, "registration")
         # Even while every slot is busy, because due ticks and expired leases must not wait for a free slot.
-        at_once, self._maintain_at_once = self._maintain_at_once, False
+        if at_once := time.monotonic() >= self._maintain_at:
+            self._maintain_at = math.inf
         await self._log_failures_of(self._maintain(store.conn, at_once), store, "maintenance")
         claimed, all_free = 0, in_flight.empty  # before any query: a run that ends meanwhile may queue its run again
-        full = not any(self._rows_wanted(executor) > 0 for executor in in_flight.executors)
+        self._answer, self._emptied = None, True
         if self._heartbeat.leases_valid() and not await self._yields_to_quarantine(store):
             claimed = await self._claim_in_turns(store)
+        answer = self._answer
         if claimed:
             self._nothing_due_soon = False
+            if answer is None or not self._may_wait_for_news(answer):
+                return True
+            await asyncio.sleep(BETWEEN_FETCHES_S)
+        elif any(scan.interrupted for scan in self._scans) or (
+            (answer is None or answer.quarantined)
+            and in_flight.empty
+            and not self.stopped
+            and await self._run_quarantined(store)
+        ):
             return True
-        if any(scan.interrupted for scan in self._scans):
-            return True
-        if in_flight.empty and not self.stopped and await self._run_quarantined(store):
-            return True
-        if full:
+        if answer is None:
             await self._wait(self._settings.poll_seconds)
             return True
-        return await self._idle(store, all_free=all_free)
+        return await self._idle(answer, all_free=all_free)
+
+    def _may_wait_for_news(self, answer: Answer) -> bool:
+        """Whether the ends of this worker's runs let no other run start: the next one is announced, or due later."""
+        nothing_waits = self._emptied and not answer.limit_keys and not answer.quarantined
+        return nothing_waits and self._settings.listen and self._age_s() < self._stay_s
 
     async def _log_failures_of(self, task: Awaitable[None], store: WorkerStore, what: str) -> None:
         """Do what a fetch does besides claims. A table that is locked, or the like, must not stop the claims.
@@ -193,9 +211,15 @@ class Fetcher:
     async def _claim_unlimited(self, store: WorkerStore) -> int:
         claimed = 0
         for scan in sorted(self._scans, key=QueueScan.backs_off):
-            if not (claimed and scan.backs_off()):
+            if self._emptied or not (claimed and scan.backs_off()):
                 claimed += await self._claim(scan, self._rows_wanted(scan.executor), store)
         return claimed
+
+    def _ahead(self) -> Ahead:
+        """Return what this worker asks about the time after its claim."""
+        settings, stays = self._settings, self._age_s() < self._stay_s
+        within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
+        return Ahead(self._all_types, within_s, self._after_key)
 
     def _rows_wanted(self, executor: ExecutorState) -> int:
         """Rows to claim for an executor: its free slots, or 50 ms of its rate if that is more; 0 while enough wait."""
@@ -209,6 +233,7 @@ class Fetcher:
     async def _claim(self, scan: QueueScan, count: int, store: WorkerStore) -> int:
         if count <= 0 or self.stopped:
             scan.skip_turn()
+            self._emptied = False
             return 0
         oldest, by_age = self._oldest[id(scan)], 0
         if share := oldest.share(count):
@@ -219,9 +244,12 @@ class Fetcher:
         scan.skip_turn()
         claimed = by_age
         if claimed < count:
-            rows = await scan.claim(store, count - claimed)
+            rows, self._answer = await scan.fetch(store, count - claimed, self._ahead())
             self._accept(rows, scan.sent)
             claimed += len(rows)
+            self._keys = self._answer.limit_keys
+            self._emptied &= not self._answer.further
+        self._emptied &= claimed < count
         oldest.record(claimed, by_age, count)
         return claimed
 
@@ -232,15 +260,14 @@ class Fetcher:
 
     async def _claim_limited(self, store: WorkerStore) -> int:
         """Claim limited runs of the next limit keys. The keys are served in turn, across calls."""
-        now = time.monotonic()
-        if now < self._limited_at or self.stopped:
+        now, keys = time.monotonic(), self._keys
+        if now < self._limited_at or self.stopped or not keys:
             return 0
         scans = [scan for scan in self._scans if self._limited_wanted(scan.executor) > 0]
         if not scans:
             return 0
-        keys = await store.due_limit_keys(self._after_key, KEYS_PER_CLAIM)
-        claimed = 0
-        for scan in scans if keys else ():
+        self._keys, claimed = (), 0
+        for scan in scans:
             sent = boottime()
             rows = await store.claim_limited(scan.job_types, keys, self._limited_wanted(scan.executor))
             self._accept(rows, sent, first=True)
@@ -260,7 +287,7 @@ class Fetcher:
         log.warning("run %d was running when two workers died: it runs alone", rows[0].id)
         self._accept(rows, sent)
         while not self._in_flight.empty and not self._is_over():
-            self._in_flight.wakeup.clear()
+            self._in_flight.begin_turn()
             await self._wait(1.0)
         self._quarantine.ran(began, time.monotonic())
         return True
@@ -290,7 +317,7 @@ class Fetcher:
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 
-    async def _idle(self, store: WorkerStore, *, all_free: bool) -> bool:
+    async def _idle(self, answer: Answer, *, all_free: bool) -> bool:
         """Wait until the next run or tick is due. Returns False if the worker should exit.
 
         A draining worker exits in two steps: a query finds nothing due soon, and then each scan finds nothing either.
@@ -300,26 +327,32 @@ class Fetcher:
         stays = self._age_s() < self._stay_s
         if not stays and all_free and self._nothing_due_soon and all(scan.found_nothing for scan in self._scans):
             return False
-        within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
-        due_s = await store.next_due_s(self._all_types, within_s)
+        due_s = answer.due_s
         self._nothing_due_soon = due_s is None and all_free
         if self._nothing_due_soon and not stays:
             for scan in self._scans:  # for what became due between the last claim and the query
                 scan.rewind()
             self._limited_at = 0.0  # a slot of a limit may have become free
-            self._maintain_at_once = True
+            self._maintain_at = 0.0
             return True
-        self._maintain_at_once = due_s is not None  # it may be a tick
-        await self._wait(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
+        wait_s = settings.poll_seconds if due_s is None else min(settings.poll_seconds, max(0.0, due_s))
+        if due_s is not None:  # it may be a tick
+            self._maintain_at = min(self._maintain_at, time.monotonic() + due_s)
+        if self._keys:
+            wait_s = min(wait_s, max(0.0, self._limited_at - time.monotonic()))
+        await self._wait(wait_s, ends_matter=not self._may_wait_for_news(answer))
         return True
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait(self, seconds: float, *, ends_matter: bool = True) -> None:
         """Wait until a run ends, a notification arrives, or the time is over."""
         # If only free slots are missing, wait briefly so that one claim can fill several.
-        slots_missing = self._in_flight.running and not self._in_flight.waiting
+        in_flight = self._in_flight
+        if ends_matter:
+            in_flight.await_ends()
+        slots_missing = ends_matter and in_flight.running and not in_flight.waiting
         await asyncio.sleep(min(COALESCE_S, seconds) if slots_missing else 0)
         try:
             async with asyncio.timeout(seconds):
-                await self._in_flight.wakeup.wait()
+                await in_flight.wakeup.wait()
         except TimeoutError:
             return

@@ -230,6 +230,25 @@ class InFlightBuffer:
         self.fatal_error: BaseException | None = None  # ended a task that must not end
         self.orphans_since: float | None = None  # time.monotonic(): the store may have leases that are not here
         self.flush, self.wakeup = asyncio.Event(), asyncio.Event()
+        self.ends_matter = True  # False: the end of a run wakes no claim, because nothing waits for it
+        self._ended = False  # a run has ended since `begin_turn`
+
+    def begin_turn(self) -> None:
+        """Forget what woke the claims. Until `await_ends`, the end of a run is only noted."""
+        self.wakeup.clear()
+        self._ended = self.ends_matter = False
+
+    def await_ends(self) -> None:
+        """Let the ends of runs wake the claims, also those since `begin_turn`."""
+        self.ends_matter = True
+        if self._ended:
+            self.wakeup.set()
+
+    def note_end(self) -> None:
+        """Wake the claims after a run has ended, if that can let another one start."""
+        self._ended = True
+        if self.ends_matter:
+            self.wakeup.set()
 
     # -- what is in flight ---------------------------------------------------------------------------------------------
 

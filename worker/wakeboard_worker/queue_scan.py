@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.engine.run import ClaimedRow
-    from wakeboard.engine.worker_api import Pair, WorkerStore
+    from wakeboard.engine.scan_positions import Pair
+    from wakeboard.engine.worker_api import Ahead, Answer, WorkerStore
     from wakeboard_worker.in_flight import ExecutorState
 
 FULL_SCAN_EVERY_S = 2.0  # between two full scans, at least
@@ -64,25 +65,28 @@ class QueueScan:
         """Whether the last claim found nothing a moment ago, so that other executors go first."""
         return time.monotonic() < self._backs_off_until
 
-    async def claim(self, store: WorkerStore, count: int) -> list[ClaimedRow]:
+    async def fetch(self, store: WorkerStore, count: int, ahead: Ahead) -> tuple[list[ClaimedRow], Answer]:
         """Lease up to `count` due runs behind the scan position. An empty list: it found none in this turn."""
         began = time.monotonic()
         if began >= self._next_scan_at and not self._from_start:
             self.rewind()
         self.sent = boottime()
-        rows = await store.claim(self.positions, self.job_types, count, None if self._unlimited else SCAN_LIMIT)
+        scan_limit = None if self._unlimited else SCAN_LIMIT
+        rows, answer = await store.fetch(self.positions, self.job_types, count, ahead, scan_limit=scan_limit)
+        self.positions.follow(answer.further or ())
         self.interrupted = False
-        while not rows and await self._advance(store):
+        while not rows and answer.further:
             self.interrupted = time.monotonic() - began > TURN_S
             if self.interrupted:
                 break
             self.sent = boottime()
-            rows = await store.claim(self.positions, self.job_types, count)
+            rows, answer = await store.fetch(self.positions, self.job_types, count, ahead)
+            self.positions.follow(answer.further or ())
         full = len(rows) >= count
         self._schedule_next(began, rows, full=full)
         self._unlimited = full and await self._advance_behind(rows, store)
         self.positions.rotate()
-        return rows
+        return rows, answer
 
     def _schedule_next(self, began: float, rows: Sequence[ClaimedRow], *, full: bool) -> None:
         now = time.monotonic()
@@ -116,13 +120,6 @@ class QueueScan:
         for pair, run_at, run_id in further:
             self.positions.move(pair, run_at, run_id)
         return self._finished.issuperset(pairs[:reached])
-
-    async def _advance(self, store: WorkerStore) -> bool:
-        """Move the scan positions by one scan limit. Returns False if all pairs were at their end."""
-        further = await store.advance_scan(self.positions, self.positions.pairs, self.job_types)
-        for pair, run_at, run_id in further:
-            self.positions.move(pair, run_at, run_id)
-        return bool(further)
 
 
 def last_of_each_pair(rows: Sequence[ClaimedRow]) -> dict[Pair, tuple[int, int]]:

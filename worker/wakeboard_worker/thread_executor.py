@@ -190,7 +190,7 @@ class ThreadExecutor:
                 self._in_flight.fail(ended.attempt, ended.error)
         self.start_waiting()
         self._in_flight.flush.set()
-        self._in_flight.wakeup.set()
+        self._in_flight.note_end()
 
     def _poll(self) -> None:
         self._next_poll = None

@@ -330,6 +330,7 @@ class _WorkerTasks:
 
     async def _drain(self) -> None:
         """Claim no more runs, and wait until all have ended and their outcomes are reported, or must be given up."""
+        self._in_flight.await_ends()
         self._ready_file.remove()
         await self._wait_for_runs()
         self._completer.ending = True
