@@ -280,8 +280,16 @@ async def test_a_moment_that_has_passed_is_due_at_once_and_once(store: Maintenan
         await rows(store, "insert into job_definitions (job_type, schedule) values ('ping', 'at 2026-02-30T08:00:00Z')")
 
 
+async def test_a_single_moment_never_runs_early(store: MaintenanceStore):
+    moment = datetime(2050, 1, 4, 8, 0, 0, 1, tzinfo=UTC)
+    await wakeboard.schedule(store.conn, "team/once", "ping", at=moment)
+    await make_ticks(store)
+    (listed,) = await wakeboard.list_schedules(store.conn, "team/*")
+    assert listed.next_run_at == moment.replace(second=1, microsecond=0)
+
+
 async def test_after_its_last_tick_a_schedule_removes_itself(store: MaintenanceStore):
-    await wakeboard.schedule(store.conn, "team/once", "ping", at=datetime.now(UTC))
+    await wakeboard.schedule(store.conn, "team/once", "ping", at=datetime.now(UTC) - timedelta(seconds=1))
     assert await make_ticks(store) == (1, 1, 0, 0)
     assert await wakeboard.list_schedules(store.conn, "team/*") == []
     assert await wakeboard.unschedule(store.conn, "team/once")  # its run still waits
