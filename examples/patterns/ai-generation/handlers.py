@@ -37,24 +37,31 @@ async def read_prompts(article: int) -> list[str]:
 
 
 async def write_section(run: wakeboard.Run, number: int, prompt: str) -> int:
-    """Generates a section that is not stored yet, and stores it with its price. Returns the number of tokens."""
+    """Generates a section and stores it with its price, once for ever. Returns the number of tokens."""
     section, tokens = (run.payload["article"], number), list[str]()
-    async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        query = "select tokens from sections where (article, number) = (%s, %s)"
-        if found := await (await conn.execute(query, section)).fetchone():
-            return found[0]  # by an attempt that crashed before its step was recorded, or by another run
-    try:
-        async with aiohttp.ClientSession(MODEL, timeout=TIMEOUT) as model:
-            await generate(model, prompt, tokens)
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise wakeboard.RetryAfter(1, f"the stream broke: {type(error).__name__}") from error
-    finally:
-        if tokens:  # the model counts an interrupted stream, too
-            await run.consume(len(tokens))
-    async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        insert = "insert into sections values (%s, %s, %s, %s) on conflict do nothing"  # billed once, by its key
-        await conn.execute(insert, (*section, " ".join(tokens), len(tokens)))
+    async with run.effect(f"section:{section[0]}/{number}", once="forever") as effect:  # another run of it waits
+        if (effect.done or effect.in_doubt) and (stored := await tokens_of(section)):
+            return stored
+        try:
+            async with aiohttp.ClientSession(MODEL, timeout=TIMEOUT) as model:
+                await generate(model, prompt, tokens)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise wakeboard.RetryAfter(1, f"the stream broke: {type(error).__name__}") from error
+        finally:
+            if tokens:  # the model counts an interrupted stream, too
+                await run.consume(len(tokens))
+        async with await psycopg.AsyncConnection.connect(DSN) as conn:
+            insert = "insert into sections values (%s, %s, %s, %s) on conflict do nothing"  # a suspended worker's
+            await conn.execute(insert, (*section, " ".join(tokens), len(tokens)))
     return len(tokens)
+
+
+async def tokens_of(section: tuple[int, int]) -> int | None:
+    """The tokens of a section that is stored."""
+    query = "select tokens from sections where (article, number) = (%s, %s)"
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        found = await (await conn.execute(query, section)).fetchone()
+    return found[0] if found else None
 
 
 async def generate(model: aiohttp.ClientSession, prompt: str, tokens: list[str]) -> None:

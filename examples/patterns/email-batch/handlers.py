@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import smtplib
@@ -24,21 +23,21 @@ STATUSES = ("queued", "sent", "bounced", "cancelled")
 @wakeboard.handler("send_campaign")
 async def send_campaign(run: wakeboard.Run) -> dict[str, int]:
     """Enqueues one run for each customer, page by page, and ends when every mail was sent or has bounced."""
-    await run.step("Enqueue the mails", enqueue_pages, run)
-    mails = await count_mails(run)
+    campaign = run.payload.get("campaign") or f"newsletter {run.scheduled_for:%Y-%m-%d}"
+    await run.step("Enqueue the mails", enqueue_pages, run, campaign)
+    mails = await count_mails(campaign)
     run.progress(1 - mails["queued"] / max(1, mails["all"]))
     if mails["queued"]:
         run.log.info("%(sent)d sent, %(bounced)d bounced, %(queued)d queued", mails)
-        await asyncio.sleep(2.5)  # until a heartbeat has written the progress
         raise wakeboard.Snooze(2)  # uses up no attempt
     return mails
 
 
-async def enqueue_pages(run: wakeboard.Run) -> None:
+async def enqueue_pages(run: wakeboard.Run, campaign: str) -> None:
     """Each page is a step. An interrupted page was rolled back, and the next attempt begins with it."""
     page, last = 1, 0
     while last is not None:
-        last = await run.step(f"Page {page}", enqueue_page, str(run.uuid), run.payload["subject"], last)
+        last = await run.step(f"Page {page}", enqueue_page, campaign, run.payload["subject"], last)
         page += 1
 
 
@@ -58,50 +57,51 @@ async def enqueue_page(campaign: str, subject: str, after: int) -> int | None:
     return customers[-1] if len(customers) == PAGE else None
 
 
-async def count_mails(run: wakeboard.Run) -> dict[str, int]:
+async def count_mails(campaign: str) -> dict[str, int]:
     """The mails of the campaign by status. One whose run has ended without a mail counts as cancelled."""
     query = """
         select case when mail.status = 'queued' and live.id is null then 'cancelled' else mail.status end, count(*)
           from mails as mail left join wakeboard.job_runs as live on live.id = mail.run
          where campaign = %s group by 1"""
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        counts = dict(await (await conn.execute(query, (run.uuid,))).fetchall())
+        counts = dict(await (await conn.execute(query, (campaign,))).fetchall())
     return {"all": sum(counts.values()), **{status: counts.get(status, 0) for status in STATUSES}}
 
 
 @wakeboard.handler("send_mail")
 def send_mail(run: wakeboard.Run) -> dict[str, Any]:
-    """Sends one mail and records what became of it."""
+    """Sends one mail and records what became of it: both are one effect of the campaign and the customer."""
     mail = (run.payload["campaign"], run.payload["customer"])
     with psycopg.connect(DSN, autocommit=True) as conn:
         row = conn.execute("select address from customers where id = %s", mail[1:]).fetchone()
         if row is None:
             raise wakeboard.Discard("the customer was deleted")
-        status = deliver(run, row[0])
-        conn.execute("update mails set status = %s where (campaign, customer) = (%s, %s)", (status, *mail))
+        with run.effect("mail:{}:{}".format(*mail), once="forever") as effect:
+            if effect.done:
+                return {"status": "done by an earlier attempt or run"}
+            accepted = effect.in_doubt and is_accepted(effect.provider_key)
+            status = "sent" if accepted else deliver(row[0], run.payload["subject"], effect.provider_key)
+            conn.execute("update mails set status = %s where (campaign, customer) = (%s, %s)", (status, *mail))
     return {"status": status}
 
 
-def deliver(run: wakeboard.Run, address: str) -> str:
-    """Returns `sent` or `bounced`. The provider is asked first if an earlier attempt may have sent the mail."""
-    with run.effect("mail") as effect:
-        if (effect.done or effect.in_doubt) and is_accepted(effect.provider_key):
-            return "sent"
-        message = EmailMessage()
-        message["From"], message["To"], message["Subject"] = "shop@shop.example", address, run.payload["subject"]
-        message["Message-ID"] = f"<{effect.provider_key}@shop.example>"  # the same in every attempt
-        message.set_content("Hello!")
-        try:
-            with smtplib.SMTP("127.0.0.1", SMTP_PORT, timeout=5) as smtp:
-                smtp.send_message(message)
-        except smtplib.SMTPRecipientsRefused as refused:
-            return refused_with(*refused.recipients[address])
-        except smtplib.SMTPSenderRefused as refused:  # it is no fault of this mail, so it has not bounced
-            raise wakeboard.RetryAfter(60, f"the sender is refused: {refused.smtp_code}") from refused
-        except smtplib.SMTPDataError as refused:
-            return refused_with(refused.smtp_code, refused.smtp_error)
-        except (OSError, smtplib.SMTPException) as error:  # accepted or not? the next attempt asks
-            raise wakeboard.RetryAfter(2, f"in doubt: {error}") from error
+def deliver(address: str, subject: str, key: str) -> str:
+    """Returns `sent` or `bounced`."""
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = "shop@shop.example", address, subject
+    message["Message-ID"] = f"<{key}@shop.example>"  # the same in every attempt
+    message.set_content("Hello!")
+    try:
+        with smtplib.SMTP("127.0.0.1", SMTP_PORT, timeout=5) as smtp:
+            smtp.send_message(message)
+    except smtplib.SMTPRecipientsRefused as refused:
+        return refused_with(*refused.recipients[address])
+    except smtplib.SMTPSenderRefused as refused:  # it is no fault of this mail, so it has not bounced
+        raise wakeboard.RetryAfter(60, f"the sender is refused: {refused.smtp_code}") from refused
+    except smtplib.SMTPDataError as refused:
+        return refused_with(refused.smtp_code, refused.smtp_error)
+    except (OSError, smtplib.SMTPException) as error:  # accepted or not? the next attempt asks
+        raise wakeboard.RetryAfter(2, f"in doubt: {error}") from error
     return "sent"
 
 

@@ -21,7 +21,11 @@ def main() -> None:
         customers += " from generate_series(1, %s) as id on conflict do nothing"
         conn.execute(customers.encode(), (int(os.environ["EMAIL_RECIPIENTS"]),))
         campaign = wakeboard.enqueue(
-            conn, "send_campaign", {"subject": "Welcome"}, idempotency_key="welcome", timeout_s=3600
+            conn,
+            "send_campaign",
+            {"campaign": "welcome", "subject": "Welcome"},
+            idempotency_key="welcome",
+            timeout_s=3600,
         )
     print(f"the campaign is run {campaign.id}: wakeboard run {campaign.id}", flush=True)
     serve()

@@ -60,12 +60,16 @@ async def add_up(run: wakeboard.Run) -> dict[str, int]:
 
 @wakeboard.handler("report")
 async def report(run: wakeboard.Run) -> dict[str, Any]:
-    """Sends one report for each day. The numbers are the result of the run before."""
+    """Sends one report for each day, also if the run is replayed. The numbers are the result of the run before."""
     (numbers,) = await run.results()
-    async with run.effect("send") as effect, aiohttp.ClientSession(SOURCE, timeout=TIMEOUT) as http:
+    day = day_of(run).isoformat()
+    async with (
+        run.effect(f"report:{day}", once="forever") as effect,
+        aiohttp.ClientSession(SOURCE, timeout=TIMEOUT) as http,
+    ):
         try:
-            if not ((effect.done or effect.in_doubt) and await is_sent(http, effect.provider_key)):
-                body = {"reference": effect.provider_key, "day": day_of(run).isoformat(), **numbers}
+            if not (effect.done or (effect.in_doubt and await is_sent(http, effect.provider_key))):
+                body = {"reference": effect.provider_key, "day": day, **numbers}
                 async with http.post("/reports", json=body) as answer:
                     answer.raise_for_status()
         except (aiohttp.ClientError, TimeoutError) as error:  # sent or not? the next attempt asks

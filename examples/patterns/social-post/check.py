@@ -19,11 +19,13 @@ def main() -> None:
     with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         counts = "select count(*) filter (where status = 'dead'), count(*) from wakeboard.job_runs"
         dead, live = conn.execute(counts).fetchone() or (0, 0)
+        open_posts = "select count(*) from posts where status in ('scheduled', 'publishing')"
         due = "select text, extract(epoch from publish_at)::float from posts where status = 'published'"
         exists = (conn.execute("select to_regclass('posts')").fetchone() or (None,))[0]
         published = dict(conn.execute(due).fetchall() if exists else ())
-    if dead or live or not (out / "editor.json").exists():
-        print(f"{len(published)} published, {live} runs left, {dead} dead")
+        left = (conn.execute(open_posts).fetchone() if exists else None) or (0,)
+    if dead or live or left[0] or not (out / "editor.json").exists():
+        print(f"{len(published)} published, {left[0]} posts and {live} runs left, {dead} dead")
         sys.exit(1 if dead else UNFINISHED)
     editor = json.loads((out / "editor.json").read_text(encoding="utf-8"))
     found = [json.loads(line) for line in (out / "posts.jsonl").read_text(encoding="utf-8").splitlines()]

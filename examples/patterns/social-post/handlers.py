@@ -18,10 +18,14 @@ TIMEOUT = aiohttp.ClientTimeout(total=1)
 @wakeboard.handler("publish_post")
 async def publish_post(run: wakeboard.Run) -> dict[str, Any]:
     """Publishes a post that is due and was not withdrawn."""
-    text = await take(run)
+    text = await take(run.payload["post"])
     if text is None:
         return {"published": False}
-    async with run.effect("publish") as effect, aiohttp.ClientSession(NETWORK, timeout=TIMEOUT) as network:
+    post = run.payload["post"]
+    async with (
+        run.effect(f"post:{post}", once="forever") as effect,
+        aiohttp.ClientSession(NETWORK, timeout=TIMEOUT) as network,
+    ):
         try:
             url = await find(network, effect.provider_key) if effect.done or effect.in_doubt else None
             if url is None:
@@ -29,28 +33,19 @@ async def publish_post(run: wakeboard.Run) -> dict[str, Any]:
         except (aiohttp.ClientError, TimeoutError) as error:  # published or not? the next attempt asks
             raise wakeboard.RetryAfter(2, f"in doubt: {error!r}") from error
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        update = "update posts set status = 'published', url = %s where id = %s and run = %s"
-        await conn.execute(update, (url, run.payload["post"], run.uuid))
+        await conn.execute("update posts set status = 'published', url = %s where id = %s", (url, post))
     return {"published": True, "url": url}
 
 
-async def take(run: wakeboard.Run) -> str | None:
-    """The text, if this run is the one that publishes the post. From here on it cannot be edited or withdrawn."""
+async def take(post: int) -> str | None:
+    """The text of a post that is due. From here on it cannot be edited, moved or withdrawn."""
     take = """
-        update posts set status = 'publishing', run = %(run)s
-         where id = %(post)s and publish_at <= now()
-           and (status = 'scheduled' or (status = 'publishing' and run = %(run)s))
+        update posts set status = 'publishing'
+         where id = %s and publish_at <= now() and status in ('scheduled', 'publishing')
         returning text"""
-    early = """
-        select extract(epoch from publish_at - now())::float from posts
-         where id = %(post)s and status = 'scheduled' and publish_at > now()"""
-    names = {"run": run.uuid, "post": run.payload["post"]}
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        if found := await (await conn.execute(take, names)).fetchone():
-            return found[0]
-        if found := await (await conn.execute(early, names)).fetchone():
-            raise wakeboard.Snooze(max(0.1, found[0]))  # it was moved while this run started
-    return None  # withdrawn, or another run publishes it
+        found = await (await conn.execute(take, (post,))).fetchone()
+    return found[0] if found else None  # it was withdrawn, moved or published
 
 
 async def publish(network: aiohttp.ClientSession, text: str, reference: str) -> str:

@@ -15,11 +15,9 @@ import psycopg
 
 import wakeboard
 
-MONTH_S = 31 * 24 * 3600
-
 
 def write(conn: psycopg.Connection[Any], text: str, publish_at: datetime) -> int:
-    """Creates a post and the run that will publish it. Returns its id."""
+    """Creates a post and the schedule of its publication. Returns its id."""
     with conn.transaction():
         insert = "insert into posts (text, publish_at) values (%s, %s) returning id"
         (post,) = conn.execute(insert, (text, publish_at)).fetchone() or (0,)
@@ -50,16 +48,9 @@ def withdraw(conn: psycopg.Connection[Any], post: int) -> bool:
 
 
 def schedule(conn: psycopg.Connection[Any], post: int, publish_at: datetime) -> None:
-    """Enqueues the run of a post, or moves the one that waits."""
-    wakeboard.enqueue(
-        conn,
-        "publish_post",
-        {"post": post},
-        run_at=publish_at,
-        unique_for=MONTH_S,
-        if_exists="replace",
-        max_attempts=10,
-    )
+    """Schedules a post, or moves it. A moment that has passed is due now."""
+    at = max(publish_at, datetime.now(UTC))
+    wakeboard.schedule(conn, f"posts/{post}", "publish_post", {"post": post}, at=at, max_attempts=10)
 
 
 def main(words: list[str]) -> str:

@@ -3,5 +3,4 @@ create table if not exists posts (
   text       text not null,
   publish_at timestamptz not null,
   status     text not null default 'scheduled' check (status in ('scheduled', 'publishing', 'published', 'withdrawn')),
-  run        uuid,   -- the run that publishes it
   url        text);

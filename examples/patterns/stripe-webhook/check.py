@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -26,15 +27,17 @@ def main() -> None:
             print(f"{(events or (0,))[0]} events, {live} runs left, {dead} dead")
             sys.exit(1 if dead else UNFINISHED)
         subscriptions = dict(conn.execute("select id, status from subscriptions").fetchall())
-        credits_given = dict(conn.execute("select invoice, cents from credits").fetchall())
+        credits_given = conn.execute("select invoice, cents from credits").fetchall()
     truth = json.loads(truth_file.read_text(encoding="utf-8"))
     wrong = sum(subscriptions.get(name) != status for name, status in truth["subscriptions"].items())
-    miscounted = credits_given.items() ^ truth["invoices"].items()
+    due, given = Counter[tuple[str, int]](truth["invoices"].items()), Counter[tuple[str, int]](credits_given)
+    lost, doubled = due - given, given - due
     answers = truth["answers_ms"]
     print(f"{len(answers)} deliveries of {(events or (0,))[0]} events, answered in {median(answers):.0f} ms (median),")
     print(f"{quantiles(answers, n=100)[98]:.0f} ms (99 %); {len(subscriptions)} subscriptions, {wrong} of them stale;")
-    print(f"{len(credits_given)} credits, {len(miscounted)} lost or wrong; {truth['forged_accepted']} forged accepted")
-    sys.exit(bool(wrong or miscounted or truth["forged_accepted"] or median(answers) >= ANSWER_MS))
+    print(f"{len(credits_given)} credits, {len(lost)} lost, {len(doubled)} doubled or wrong;", end=" ")
+    print(f"{truth['forged_accepted']} forged accepted")
+    sys.exit(bool(wrong or lost or doubled or truth["forged_accepted"] or median(answers) >= ANSWER_MS))
 
 
 if __name__ == "__main__":

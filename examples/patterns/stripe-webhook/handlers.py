@@ -24,7 +24,7 @@ def stripe_event(run: wakeboard.Run) -> dict[str, Any]:
         if kind.startswith("customer.subscription."):
             return {"subscription": name, "status": sync_subscription(name)}
         if kind == "invoice.paid":
-            return {"invoice": name, "credited by this run": credit_invoice(name)}
+            return {"invoice": name, "credited by this run": credit_invoice(run, name)}
     except stripe.RateLimitError as error:
         raise wakeboard.RetryAfter(5, str(error)) from error
     except (stripe.APIConnectionError, stripe.APIError) as error:
@@ -54,12 +54,14 @@ def sync_subscription(name: str) -> str:
     return status
 
 
-def credit_invoice(name: str) -> bool:
-    """Credits an invoice once, whatever the number of events, deliveries and attempts: it is the table's key."""
+def credit_invoice(run: wakeboard.Run, name: str) -> bool:
+    """Credits an invoice once, whatever the number of events, deliveries and attempts."""
     invoice = client().v1.invoices.retrieve(name)
     with psycopg.connect(DSN) as conn:
-        insert = "insert into credits values (%s, %s) on conflict do nothing"
-        return conn.execute(insert, (name, invoice.amount_paid)).rowcount == 1
+        first = run.once(conn, f"credit:{name}", once="forever")
+        if first:
+            conn.execute("insert into credits values (%s, %s)", (name, invoice.amount_paid))
+    return first
 
 
 def client() -> stripe.StripeClient:

@@ -1,2 +1,2 @@
 create table if not exists subscriptions (id text primary key, status text not null);
-create table if not exists credits (invoice text primary key, cents integer not null);   -- one for each paid invoice
+create table if not exists credits (invoice text not null, cents integer not null);   -- run.once guards it: one row for each paid invoice
