@@ -56,7 +56,7 @@ def typescript_worker() -> Path:
     """The folder with `dist`, the compiled TypeScript worker, and node_modules. Type errors end the process."""
     packages = node_packages()
     folders = ("conformance", "src", "test")
-    sources = [file for name in folders for file in sorted((TYPESCRIPT / name).iterdir())]
+    sources = [file for name in folders for file in sorted((TYPESCRIPT / name).rglob("*.ts"))]
     sources += [TYPESCRIPT / name for name in ("README.md", "package.json", "tsconfig.json")]
     folder = cache() / "clients" / f"typescript-{_hash([*sources, packages / 'package-lock.json'])}"
     with file_lock(folder.parent / "typescript.lock", "the TypeScript worker"):
@@ -83,7 +83,7 @@ def typescript_command(folder: Path) -> list[str]:
 def go_worker(program: str = "conformance") -> Path:
     """The Go worker that `wakeboard conformance` tests, or, with "benchmark", the one that is measured.
 
-    With "enqueue": the program that enqueues.
+    With "transactions": the program that enqueues and schedules.
     """
     folder = cache() / "clients" / f"go-{key(GO, '')}"
     with file_lock(folder.parent / "go.lock", "the Go workers"):
@@ -91,7 +91,7 @@ def go_worker(program: str = "conformance") -> Path:
             unfinished = folder.with_name(f"{folder.name}-unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
-            for name in ("benchmark", "conformance", "enqueue"):
+            for name in ("benchmark", "conformance", "transactions"):
                 build(f"the Go worker ({name})", GO, f"./{name}", "-s -w", unfinished / name)
             unfinished.rename(folder)
     return folder / program

@@ -31,9 +31,9 @@ MODULE = re.compile(r"(__)?[a-z0-9]+(_[a-z0-9]+)*(__)?")
 ENDINGS = re.compile(r"(?<=[a-z]{3})(ing|er|ed|e)$")
 CLIENTS = {
     "clients/go": "clients/go/worker/*.go",
-    "clients/typescript": "clients/typescript/src/[!ei]*.ts",
-}  # their workers, without `enqueue`, the index and what is generated
-LONGEST_CLIENT = 685  # lines of code
+    "clients/typescript": "clients/typescript/src/[!i]*.ts",
+}  # their workers, without the index and what is generated
+LONGEST_CLIENT = 710  # lines of code
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", re.MULTILINE | re.DOTALL)
 VENDORED = ROOT / "wakeboard/board/static/vendor"
 ARCHITECTURE = "docs/architecture.md"

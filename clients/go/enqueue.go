@@ -1,4 +1,5 @@
-// Package wakeboard enqueues runs: scheduled and background jobs on Postgres. The package worker executes them.
+// Package wakeboard enqueues runs and creates schedules, in transactions of yours: scheduled and background jobs on Postgres.
+// The package worker executes them.
 package wakeboard
 
 import (
@@ -7,14 +8,7 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
-
-// Querier is a pgx.Tx, a pgx.Conn or a pgxpool.Pool.
-type Querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
 
 // EnqueueOptions are the optional arguments of Enqueue. A zero value means the default.
 type EnqueueOptions struct {
@@ -55,8 +49,8 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 	if err != nil {
 		return run, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
 	}
-	err = tx.QueryRow(ctx, sql, jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
+	err = call(ctx, tx, sql, []any{jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
 		options.LimitKey, options.MaxAttempts, math.Ceil(options.Timeout.Seconds()), math.Ceil(options.UniqueFor.Seconds()), options.UniqueBy,
-		options.Replace, options.After, options.TraceParent, options.TraceState).Scan(&run.ID, &run.UUID, &run.Created, &run.Status)
+		options.Replace, options.After, options.TraceParent, options.TraceState}, &run.ID, &run.UUID, &run.Created, &run.Status)
 	return run, err
 }

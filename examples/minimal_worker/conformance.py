@@ -79,12 +79,20 @@ async def steps(run):
 
 async def effect(run):
     await asyncio.sleep(run.payload.get("seconds", 0))
-    (state,) = await under_lease("effect", run, key="mail")
-    await note(run, f"{state} {uuid5(UUID(str(run.row.uuid)), 'mail')}")
-    if run.row.attempts == 1:
+    function, key, namespace = "effect", "mail", run.row.uuid
+    if "key" in run.payload:
+        function, key = "effect_forever", run.payload["key"]
+        state, namespace, held_by = await under_lease(function, run, key=key)
+        if held_by:
+            raise Outcome("snoozed", 5)
+    else:
+        (state,) = await under_lease(function, run, key=key)
+    await note(run, f"{state} {uuid5(UUID(str(namespace)), key)}")
+    await asyncio.sleep(run.payload.get("holds", 0))
+    if run.row.attempts == 1 and state != "done":
         raise ValueError("within the effect")
     if state != "done":
-        await under_lease("effect", run, key="mail", done=True)
+        await under_lease(function, run, key=key, done=True)
     if run.row.attempts == 2:
         raise ValueError("after the effect")
     return {"done": state == "done"}
@@ -92,8 +100,9 @@ async def effect(run):
 
 async def once(run):
     async with await connect() as conn:  # it commits at the end
-        query = "select wakeboard.once(%s, %s, %s, %s, 'payment')"
-        ((mine,),) = await (await conn.execute(query, [WORKER, run.id, run.row.uuid, run.epoch])).fetchall()
+        query = "select wakeboard.once(%s, %s, %s, %s, %s)"
+        of, key = (UUID(int=0), run.payload["key"]) if "key" in run.payload else (run.row.uuid, "payment")
+        ((mine,),) = await (await conn.execute(query, [WORKER, run.id, of, run.epoch, key])).fetchall()
         if mine:
             await conn.execute(NOTE, [run.id, run.epoch, "paid"])
     if run.row.attempts == 1:
@@ -101,10 +110,23 @@ async def once(run):
     return {"mine": mine}
 
 
+async def schedule(run):
+    values = {"cron": None, "at": None, "payload": json.dumps({"name": run.payload["name"]}), **run.payload}
+    query = "select answer from wakeboard.schedule(%(name)s, 'conformance.echo', %(payload)s, %(cron)s, at => %(at)s)"
+    try:
+        async with await connect() as conn:
+            ((answer,),) = await (await conn.execute(query, values)).fetchall()
+            if run.payload.get("rollback"):
+                await conn.rollback()
+    except psycopg.errors.InvalidParameterValue as refusal:
+        return {"refused": refusal.diag.message_primary}
+    return {"answer": answer}
+
+
 async def crash(run):
     await note(run, "started")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-handlers = {"echo": echo, "wait": wait, "fail": fail, "steps": steps, "effect": effect, "once": once, "crash": crash}
-asyncio.run(Worker({f"conformance.{name}": handler for name, handler in handlers.items()}).work())
+handlers = [echo, wait, fail, steps, effect, once, schedule, crash]
+asyncio.run(Worker({f"conformance.{handler.__name__}": handler for handler in handlers}).work())

@@ -177,6 +177,20 @@ FAULTS = (
         "run",
     ),
     Fault(
+        "an effect that another run executes is executed, too",
+        "effects-forever",
+        "did not snooze",
+        {"if (known!.holder !== null) throw": "if (false) throw"},
+        "run",
+    ),
+    Fault(
+        "an effect once for ever in a transaction belongs to its run",
+        "once-forever",
+        "the effect happened 3 times",
+        {"isForever(options) ? EVERY_RUN : this.uuid": "this.uuid"},
+        "run",
+    ),
+    Fault(
         "an effect in doubt looks new", "effects", "the handlers noted", {'known!.state === "in doubt"': "false"}, "run"
     ),
 )

@@ -29,16 +29,32 @@ def test_the_go_worker_conforms(name: str, results: dict[str, ScenarioResult]) -
     assert result.held, "\n".join([result.promise, result.found, *result.output])
 
 
-def test_the_go_client_enqueues_what_its_transactions_commit(database: str) -> None:
+# The arguments of wakeboard.schedule, and those that the program's schedules have.
+ARGUMENTS = """
+select array(select unnest(proargnames[:pronargs]) order by 1),
+       array(select distinct key from wakeboard.list_schedules('options/*'), jsonb_object_keys(definition) as key
+              order by 1)
+  from pg_proc where oid = 'wakeboard.schedule'::regproc
+"""
+
+
+def test_the_go_client_writes_what_its_transactions_commit(database: str) -> None:
     environment = {**inherited_environment(), "TEST_DSN": database}
-    printed = subprocess.check_output([str(go_worker("enqueue"))], env=environment, text=True, timeout=60)
-    first, again, created, later = printed.split()
+    printed = subprocess.check_output([str(go_worker("transactions"))], env=environment, text=True, timeout=60)
+    runs, *ended, refused, schedules = printed.splitlines()
+    first, again, created, later = runs.split()
     assert (again, created) == (first, "false")
+    assert ended == ["false", "true"]
+    assert refused.startswith('true schedule "0 25 * * *": the hour is 0-23')
+    assert schedules == "true 3 1 1 false"
     with psycopg.connect(database) as conn:
         (run,) = conn.execute(
             "select id, payload, queue, priority, run_at = '2030-01-02 03:04:05Z', idempotency_key, limit_key,"
             " max_attempts, timeout_s from wakeboard.job_runs where job_type <> 'sum_up'"
         ).fetchall()
         assert run == (int(first), {"order": 42}, "mail", 5, True, "a 'key'", "smtp", 2, 30)
-        parents = conn.execute("select run_id, parent_id from wakeboard.run_dependencies").fetchall()
-    assert parents == [(int(later), int(first))]
+        parents = conn.execute("select run_id, parent_id from wakeboard.run_dependencies order by 1").fetchall()
+        ((known, given),) = conn.execute(ARGUMENTS).fetchall()
+    assert parents[0] == (int(later), int(first))
+    assert len(parents) == 2  # the other one is of the transaction of database/sql
+    assert given == known

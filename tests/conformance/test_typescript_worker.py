@@ -82,10 +82,10 @@ def test_the_suite_finds_the_fault(fault: Fault, results_of_faults: dict[str, Sc
     assert fault.found in result.found, f"{fault.scenario} found {result.found!r}"
 
 
-def test_the_typescript_client_enqueues_in_other_libraries_transactions(database: str) -> None:
-    program = typescript_worker() / "dist" / "test" / "enqueue.test.js"
+def test_the_typescript_client_works_in_transactions_of_other_libraries(database: str) -> None:
+    tests = sorted((typescript_worker() / "dist" / "test").glob("*.test.js"))
     ran = subprocess.run(
-        [str(node()), "--test", str(program)],
+        [str(node()), "--test", *map(str, tests)],
         env={**inherited_environment(), "TEST_DSN": database},
         capture_output=True,
         text=True,

@@ -10,14 +10,16 @@ import asyncio
 import os
 import random
 import signal
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.engine.handlers import handler
-from wakeboard.errors import Discard, RetryAfter, Snooze
+from wakeboard.errors import Discard, InvalidValue, RetryAfter, Snooze
+from wakeboard.schedules.application_api import schedule as create_schedule
 from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:
-    from wakeboard.engine.run import Run
+    from wakeboard.engine.run import Once, Run
 
 NOTE = b"select conformance.note(%s, %s, %s)"
 
@@ -84,10 +86,11 @@ async def steps(run: Run) -> dict[str, float]:
 async def effect(run: Run) -> dict[str, bool]:
     """Attempt 1 fails within the effect, attempt 2 after it. Attempt 3 finds it done."""
     await asyncio.sleep(run.payload.get("seconds", 0))
-    async with run.effect("mail") as mail:
+    async with run.effect(run.payload.get("key", "mail"), once=_how_often(run)) as mail:
         state = "done" if mail.done else "in doubt" if mail.in_doubt else "new"
         await note(run, f"{state} {mail.provider_key}")
-        if run.attempt == 1:
+        await asyncio.sleep(run.payload.get("holds", 0))
+        if run.attempt == 1 and not mail.done:
             raise ValueError("within the effect")
     if run.attempt == 2:  # noqa: PLR2004 - see above
         raise ValueError("after the effect")
@@ -98,12 +101,32 @@ async def effect(run: Run) -> dict[str, bool]:
 async def once(run: Run) -> dict[str, bool]:
     """Write a note in a transaction of the handler's own, once. The first attempt fails after the commit."""
     async with await connect(os.environ["CONFORMANCE_DSN"], name="conformance once") as conn, conn.transaction():
-        mine = await run.once(conn, "payment")
+        mine = await run.once(conn, run.payload.get("key", "payment"), once=_how_often(run))
         if mine:
             await conn.execute(NOTE, [run.id, run.epoch, "paid"])
     if run.attempt == 1:
         raise ValueError("after the commit")
     return {"mine": mine}
+
+
+def _how_often(run: Run) -> Once:
+    return "forever" if "key" in run.payload else "per_run"
+
+
+@handler("conformance.schedule")
+async def schedule(run: Run) -> dict[str, str]:
+    """Create a schedule in a transaction of the handler's own, and roll it back if the payload says so."""
+    given = run.payload
+    at = datetime.fromisoformat(given["at"]) if "at" in given else None
+    name = given["name"]
+    try:
+        async with await connect(os.environ["CONFORMANCE_DSN"], name="conformance schedule") as conn:
+            await conn.execute(b"begin")
+            made = await create_schedule(conn, name, "conformance.echo", {"name": name}, cron=given.get("cron"), at=at)
+            await conn.execute(b"rollback" if given.get("rollback") else b"commit")
+    except InvalidValue as refusal:
+        return {"refused": str(refusal)}
+    return {"answer": made.answer}
 
 
 @handler("conformance.crash")

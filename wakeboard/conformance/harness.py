@@ -6,6 +6,7 @@ revokes expired leases once a second, and reports worker processes that have end
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -16,15 +17,18 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
 from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.conformance.worker_output import WorkerOutput
+from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard.errors import WakeboardError
 from wakeboard.local.child_process import ends_with_parent
-from wakeboard.store.connection import connect_blocking
+from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.store.connection import connect, connect_blocking
 from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
@@ -156,6 +160,13 @@ class Harness:
         self.wait("the worker did not register", b"select true from wakeboard.workers")
         return process
 
+    def exit_code(self, process: subprocess.Popen[bytes], within_s: float) -> int:
+        """Wait until the worker has ended, after SIGTERM. Returns its exit code."""
+        try:
+            return process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise Violated(f"the worker had not ended {within_s:.0f} s after SIGTERM") from None
+
     def output(self) -> str:
         """What the worker has written so far: of each of its processes, the last 64 KiB."""
         for process, output in zip(self._processes, self._outputs, strict=True):
@@ -239,6 +250,15 @@ class Harness:
         return [
             row[0] for row in self.rows(b"select epoch from conformance.leases where run_id = %s order by id", run_id)
         ]
+
+    def enqueue_due_ticks(self) -> None:
+        """Create the runs of all schedules that are due, as the maintenance of an installation does."""
+
+        async def one_pass() -> None:
+            async with await connect(self._owner, name=f"conformance scheduler {self._name}") as conn:
+                await schedule_due_ticks(MaintenanceStore(conn), misfire_grace=timedelta(minutes=5))
+
+        asyncio.run(one_pass())
 
     # -- the database --------------------------------------------------------------------------------------------------
 

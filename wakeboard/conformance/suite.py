@@ -1,7 +1,8 @@
 """Executes scenarios side by side, each in a database of its own, and reports what held.
 
 The databases are copies of one template on a server that the caller starts. The tested worker logs in as a role that
-has the rights of a worker only, so a worker that writes to the tables itself is refused.
+has the rights of a worker and of an application that creates schedules only, so a worker that writes to other tables
+itself is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from wakeboard.store.migrate import Roles, migrate
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from wakeboard.conformance.scenarios import Scenario
+    from wakeboard.conformance.scenario import Scenario
 
 PARALLEL: Final = 6  # scenarios at once: they wait most of their time
 PATIENCE_S: Final = 30.0
@@ -117,7 +118,7 @@ class Suite:
         with self._server() as execute:
             execute(f"create role {self._role} login password '{self._password}'")
             execute(f"create database {template}")
-        asyncio.run(migrate(self._dsn_of(template), roles=Roles(worker=self._role)))
+        asyncio.run(migrate(self._dsn_of(template), roles=Roles(worker=self._role, scheduler=self._role)))
         conn = connect_blocking(self._dsn_of(template), name="conformance")
         conn.execute(NOTES)
         conn.execute(f"grant usage on schema conformance to {self._role}".encode())

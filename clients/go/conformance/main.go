@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"wakeboard.dev/wakeboard"
 	"wakeboard.dev/wakeboard/worker"
 )
 
@@ -110,18 +111,19 @@ func odd(_ context.Context, run *worker.Run) (any, error) {
 	return nil, nil
 }
 
-// pause waits for the seconds of the payload.
-func pause(ctx context.Context, run *worker.Run) {
-	var payload struct{ Seconds float64 }
+// pause waits for the seconds that the payload has under this key.
+func pause(ctx context.Context, run *worker.Run, key string) {
+	var payload map[string]any
 	_ = run.Decode(&payload)
+	seconds, _ := payload[key].(float64)
 	select {
 	case <-ctx.Done():
-	case <-time.After(time.Duration(payload.Seconds * float64(time.Second))):
+	case <-time.After(time.Duration(seconds * float64(time.Second))):
 	}
 }
 
 func steps(ctx context.Context, run *worker.Run) (any, error) {
-	pause(ctx, run)
+	pause(ctx, run, "seconds")
 	drawn, err := worker.Step(ctx, run, "draw", func(ctx context.Context) (float64, error) {
 		note(ctx, run, "draw")
 		return rand.Float64(), nil
@@ -136,10 +138,18 @@ func steps(ctx context.Context, run *worker.Run) (any, error) {
 	return map[string]float64{"drawn": drawn}, nil
 }
 
+type effectPayload struct{ Key string }
+
 func effect(ctx context.Context, run *worker.Run) (any, error) {
-	pause(ctx, run)
+	pause(ctx, run, "seconds")
+	var payload effectPayload
+	_ = run.Decode(&payload)
+	happen := run.Effect
+	if payload.Key != "" {
+		happen = run.EffectForever
+	}
 	done := false
-	err := run.Effect(ctx, "mail", func(ctx context.Context, effect worker.Effect) error {
+	err := happen(ctx, cmp.Or(payload.Key, "mail"), func(ctx context.Context, effect worker.Effect) error {
 		done = effect.Done
 		state := "new"
 		if effect.Done {
@@ -148,7 +158,8 @@ func effect(ctx context.Context, run *worker.Run) (any, error) {
 			state = "in doubt"
 		}
 		note(ctx, run, state+" "+effect.ProviderKey)
-		if run.Attempt == 1 {
+		pause(ctx, run, "holds")
+		if run.Attempt == 1 && !done {
 			return errors.New("within the effect")
 		}
 		return nil
@@ -160,9 +171,15 @@ func effect(ctx context.Context, run *worker.Run) (any, error) {
 }
 
 func once(ctx context.Context, run *worker.Run) (any, error) {
+	var payload effectPayload
+	_ = run.Decode(&payload)
+	guard := run.Once
+	if payload.Key != "" {
+		guard = run.OnceForever
+	}
 	mine := false
 	err := pgx.BeginFunc(ctx, notes, func(tx pgx.Tx) (err error) {
-		if mine, err = run.Once(ctx, tx, "payment"); err == nil && mine {
+		if mine, err = guard(ctx, tx, cmp.Or(payload.Key, "payment")); err == nil && mine {
 			_, err = tx.Exec(ctx, noteSQL, run.ID, run.Epoch, "paid")
 		}
 		return err
@@ -171,6 +188,36 @@ func once(ctx context.Context, run *worker.Run) (any, error) {
 		err = errors.New("after the commit")
 	}
 	return map[string]bool{"mine": mine}, err
+}
+
+var errRolledBack = errors.New("rolled back")
+
+func schedule(ctx context.Context, run *worker.Run) (any, error) {
+	var payload struct {
+		Name     string
+		Cron     string
+		At       time.Time
+		Rollback bool
+	}
+	if err := run.Decode(&payload); err != nil {
+		return nil, err
+	}
+	var made wakeboard.Scheduled
+	err := pgx.BeginFunc(ctx, notes, func(tx pgx.Tx) (err error) {
+		options := wakeboard.ScheduleOptions{Cron: payload.Cron, At: payload.At}
+		made, err = wakeboard.Schedule(ctx, tx, payload.Name, "conformance.echo", map[string]string{"name": payload.Name}, options)
+		if err == nil && payload.Rollback {
+			err = errRolledBack
+		}
+		return err
+	})
+	if errors.Is(err, wakeboard.ErrInvalidValue) {
+		return map[string]string{"refused": err.Error()}, nil
+	}
+	if errors.Is(err, errRolledBack) {
+		err = nil
+	}
+	return map[string]string{"answer": made.Answer}, err
 }
 
 func crash(ctx context.Context, run *worker.Run) (any, error) {
@@ -190,7 +237,7 @@ func main() {
 	err = worker.New(options, map[string]worker.Handler{
 		"conformance.echo": echo,
 		"conformance.odd":  odd, "conformance.wait": wait, "conformance.fail": fail, "conformance.steps": steps,
-		"conformance.effect": effect, "conformance.once": once, "conformance.crash": crash,
+		"conformance.effect": effect, "conformance.once": once, "conformance.schedule": schedule, "conformance.crash": crash,
 	}).Run(context.Background())
 	if err != nil {
 		log.Fatal(err)

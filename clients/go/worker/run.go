@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+
+	"wakeboard.dev/wakeboard"
 )
 
 // Run is one attempt of a run, as its handler sees it. Its exported fields are the columns of a claim, in their order.
@@ -90,29 +91,63 @@ func Step[Result any](ctx context.Context, run *Run, name string, work func(cont
 type Effect struct {
 	Done        bool   // an earlier attempt completed it: skip it
 	InDoubt     bool   // an earlier attempt began it, and whether it happened is unknown: ask the provider
-	ProviderKey string // the same in each attempt: pass it as the provider's idempotency key
+	ProviderKey string // the same in each attempt, and in each run if it happens once for ever: pass it as the provider's idempotency key
 }
+
+const onceForRun = "select wakeboard.effect($1::bigint, $2::bigint, $3::bigint, $4::text, $5::boolean), $6::text, 0"
+const onceForever = "select state, coalesce(first_run_uuid::text, $6::text), coalesce(held_by, 0) from wakeboard.effect_forever($1::bigint, $2::bigint, $3::bigint, $4::text, $5::boolean)"
 
 // Effect records an effect as begun before work, and as done after it. Work looks at the state.
 func (r *Run) Effect(ctx context.Context, key string, work func(context.Context, Effect) error) error {
-	const sql = "select wakeboard.effect($1::bigint, $2::bigint, $3::bigint, $4::text, $5::boolean)"
-	var state string
-	if err := r.underLease(sql, []any{key, false}, &state); err != nil {
+	return r.effect(ctx, onceForRun, key, work)
+}
+
+// EffectForever is Effect for what happens once for its key, such as invoice:812, whatever run, schedule or job type has it.
+// The error is an EffectHeld while an attempt of another run is executing the effect: return it, and this run is due again in
+// five seconds.
+func (r *Run) EffectForever(ctx context.Context, key string, work func(context.Context, Effect) error) error {
+	return r.effect(ctx, onceForever, key, work)
+}
+
+func (r *Run) effect(ctx context.Context, sql, key string, work func(context.Context, Effect) error) error {
+	state, namespace, heldBy := "", "", int64(0)
+	if err := r.underLease(sql, []any{key, false, r.UUID}, &state, &namespace, &heldBy); err != nil {
 		return err
 	}
-	providerKey := uuid.NewSHA1(uuid.MustParse(r.UUID), []byte(key)).String()
-	effect := Effect{Done: state == "done", InDoubt: state == "in doubt", ProviderKey: providerKey}
+	if heldBy != 0 {
+		return outcome{error: EffectHeld{key, heldBy}, Kind: "snoozed", Word: "snoozed", Delay: new(5.0)}
+	}
+	effect := Effect{state == "done", state == "in doubt", uuid.NewSHA1(uuid.MustParse(namespace), []byte(key)).String()}
 	if err := work(ctx, effect); err != nil || effect.Done {
 		return err
 	}
-	return r.underLease(sql, []any{key, true}, &state)
+	return r.underLease(sql, []any{key, true, r.UUID}, &state, &namespace, &heldBy)
+}
+
+// EffectHeld says that the run RunID is executing an effect that happens once for ever.
+type EffectHeld struct {
+	Key   string
+	RunID int64
+}
+
+func (e EffectHeld) Error() string {
+	return fmt.Sprintf("run %d is executing the effect %q", e.RunID, e.Key)
 }
 
 // Once guards an effect in the transaction tx. True: tx has to perform it. False: an earlier attempt committed it. An
 // error with the code WB001 means that the lease is lost: roll back.
-func (r *Run) Once(ctx context.Context, tx pgx.Tx, key string) (mine bool, err error) {
+func (r *Run) Once(ctx context.Context, tx wakeboard.Querier, key string) (mine bool, err error) {
+	return r.once(ctx, tx, r.UUID, key)
+}
+
+// OnceForever is Once for what happens once for its key. False: any run has committed it.
+func (r *Run) OnceForever(ctx context.Context, tx wakeboard.Querier, key string) (mine bool, err error) {
+	return r.once(ctx, tx, uuid.Nil.String(), key)
+}
+
+func (r *Run) once(ctx context.Context, tx wakeboard.Querier, of, key string) (mine bool, err error) {
 	const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::text::uuid, $4::bigint, $5::text)"
-	err = tx.QueryRow(ctx, sql, r.worker.id, r.ID, r.UUID, r.Epoch, key).Scan(&mine)
+	err = tx.QueryRow(ctx, sql, r.worker.id, r.ID, of, r.Epoch, key).Scan(&mine)
 	return mine, err
 }
 

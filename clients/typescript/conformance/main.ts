@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
 
-import { Discard, RetryAfter, type Run, runWorker, Snooze } from "../src/index.js";
+import { Discard, InvalidValue, type Once, type Query, RetryAfter, type Run, runWorker, schedule as createSchedule, Snooze } from "../src/index.js";
 
 const notes = new pg.Pool({ connectionString: process.env.CONFORMANCE_DSN!, max: 5 });
 const NOTE = "select conformance.note($1, $2, $3)";
@@ -50,28 +50,53 @@ async function steps(run: Run) {
 
 async function effect(run: Run) {
   await sleep((run.payload.seconds ?? 0) * 1000, undefined, { signal: run.signal });
-  const done = await run.effect("mail", async ({ done, inDoubt, providerKey }) => {
+  const done = await run.effect(run.payload.key ?? "mail", howOften(run), async ({ done, inDoubt, providerKey }) => {
     await note(run, `${done ? "done" : inDoubt ? "in doubt" : "new"} ${providerKey}`);
-    if (run.attempt === 1) throw new Error("within the effect");
+    await sleep((run.payload.holds ?? 0) * 1000, undefined, { signal: run.signal });
+    if (run.attempt === 1 && !done) throw new Error("within the effect");
     return done;
   });
   if (run.attempt === 2) throw new Error("after the effect");
   return { done };
 }
 
-async function once(run: Run) {
+const howOften = (run: Run): Once => ({ once: run.payload.key ? "forever" : "per_run" });
+
+async function inTransaction<Result>(work: (query: Query) => Promise<Result>, end = "commit"): Promise<Result> {
   const client = await notes.connect();
-  let mine: boolean;
   try {
     await client.query("begin");
-    mine = await run.once((sql, params) => client.query(sql, params), "payment");
-    if (mine) await client.query(NOTE, [run.id, run.epoch, "paid"]);
-    await client.query("commit");
+    const result = await work((sql, params) => client.query(sql, params));
+    await client.query(end);
+    return result;
+  } catch (error) {
+    await client.query("rollback").catch(() => undefined);
+    throw error;
   } finally {
     client.release();
   }
+}
+
+async function once(run: Run) {
+  const mine = await inTransaction(async (query) => {
+    const first = await run.once(query, run.payload.key ?? "payment", howOften(run));
+    if (first) await query(NOTE, [run.id, run.epoch, "paid"]);
+    return first;
+  });
   if (run.attempt === 1) throw new Error("after the commit");
   return { mine };
+}
+
+async function schedule({ payload: { name, cron, at, rollback } }: Run) {
+  const options = { cron, at: at && new Date(at) };
+  try {
+    const create = (query: Query) => createSchedule(query, name, "conformance.echo", { name }, options);
+    const { answer } = await inTransaction(create, rollback ? "rollback" : "commit");
+    return { answer };
+  } catch (error) {
+    if (error instanceof InvalidValue) return { refused: error.message };
+    throw error;
+  }
 }
 
 async function crash(run: Run) {
@@ -97,6 +122,6 @@ const oddities: Record<string, (run: Run) => unknown> = {
 };
 const odd = (run: Run) => oddities[run.payload.what]!(run);
 
-const handlers = { odd, echo: (run: Run) => run.payload, wait, fail, steps, effect, once, crash };
+const handlers = { odd, echo: (run: Run) => run.payload, wait, fail, steps, effect, once, schedule, crash };
 const named = Object.entries(handlers).map(([name, handler]) => [`conformance.${name}`, handler] as const);
 await runWorker(Object.fromEntries(named));

@@ -1,5 +1,7 @@
-export { DatabaseUnavailable, InvalidOption, LeaseLost } from "./connection.js";
-export { enqueue, type Enqueued, type EnqueueOptions, type Json, type Query } from "./enqueue.js";
-export { Discard, RetryAfter, Snooze } from "./outcome.js";
-export { type Effect, Run } from "./run.js";
+export { DatabaseUnavailable, InvalidOption, LeaseLost, Locked } from "./connection.js";
+export { enqueue, type Enqueued, type EnqueueOptions } from "./client/enqueue.js";
+export { Discard, EffectHeld, RetryAfter, Snooze } from "./outcome.js";
+export { InvalidValue, type Json, type Query } from "./client/query.js";
+export { type Effect, type Once, Run } from "./run.js";
+export * from "./client/schedules.js";
 export { type Handler, optionsFromEnvironment, runWorker, Worker, type WorkerOptions } from "./worker.js";

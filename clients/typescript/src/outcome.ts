@@ -24,6 +24,14 @@ export class Snooze extends Delay {
   constructor(seconds: number) { super(seconds, `snooze for ${seconds} s`); }
 }
 
+/** The run `runId` is executing the effect, which happens once for ever: this run is due again in five seconds. */
+export class EffectHeld extends Snooze {
+  constructor(key: string, readonly runId: string) {
+    super(5);
+    this.message = `run ${runId} is executing the effect '${key}'; ${this.message}`;
+  }
+}
+
 const [MIN_SNOOZE, MAX_DELAY] = [0.1, 31_536_000]; // seconds; a year
 const MAX_RESULT = 16_384; // characters of JSON
 const [MAX_ERROR, MAX_STACK] = [2_000, 16_000]; // characters

@@ -3,7 +3,8 @@
 import { createHash } from "node:crypto";
 
 import { type Connection, toDate } from "./connection.js";
-import type { Json, Query } from "./enqueue.js";
+import { EffectHeld } from "./outcome.js";
+import { InvalidValue, type Json, type Query, rowsOf } from "./client/query.js";
 import type { Position } from "./scan.js";
 
 /** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
@@ -15,9 +16,16 @@ export interface Effect {
   readonly done: boolean;
   /** An earlier attempt began it, and whether it happened is unknown: ask the provider. */
   readonly inDoubt: boolean;
-  /** The same in each attempt: pass it as the provider's idempotency key. */
+  /** The same in each attempt, and in each run if it happens once for ever: pass it as the provider's idempotency key. */
   readonly providerKey: string;
 }
+
+/** How often an effect happens: once for each run (the default), or once for its key, whatever run has it. */
+export interface Once {
+  once?: "per_run" | "forever";
+}
+
+const EVERY_RUN = "00000000-0000-0000-0000-000000000000"; // of an effect once for ever, in place of the run's uuid
 
 export class Run<Payload = any> {
   readonly id: string;
@@ -77,24 +85,40 @@ export class Run<Payload = any> {
     }
   }
 
-  /** Record an effect outside the database: as begun before `work`, as done after it. `work` looks at the state. */
-  async effect<Result>(key: string, work: (effect: Effect) => Promise<Result>): Promise<Result> {
-    const sql = "select wakeboard.effect($1, $2, $3, $4, $5) as state";
-    const [known] = await this.call<{ state: string }>(sql, [...this.lease, key, false]);
+  /** Record an effect outside the database: as begun before `work`, as done after it. `work` looks at the state.
+   * With `{ once: "forever" }` it throws EffectHeld, a Snooze, while an attempt of another run is executing the effect. */
+  async effect<Result>(key: string, work: (effect: Effect) => Promise<Result>): Promise<Result>;
+  async effect<Result>(key: string, options: Once, work: (effect: Effect) => Promise<Result>): Promise<Result>;
+  async effect<Result>(key: string, ...given: [work: Work<Result>] | [options: Once, work: Work<Result>]): Promise<Result> {
+    const [options, work] = given.length === 1 ? [{}, given[0]] : given;
+    const [columns, call] = isForever(options)
+      ? ["state, first_run_uuid::text as namespace, held_by::text as holder", "effect_forever"]
+      : ["effect as state, null as namespace, null as holder", "effect"];
+    const sql = `select ${columns} from wakeboard.${call}($1, $2, $3, $4, $5)`;
+    type Known = { state: string; namespace: string | null; holder: string | null };
+    const [known] = await this.call<Known>(sql, [...this.lease, key, false]);
+    if (known!.holder !== null) throw new EffectHeld(key, known!.holder);
     const [done, inDoubt] = [known!.state === "done", known!.state === "in doubt"];
-    const result = await work({ done, inDoubt, providerKey: uuid5(this.uuid, key) });
+    const result = await work({ done, inDoubt, providerKey: uuid5(known!.namespace ?? this.uuid, key) });
     if (!done) await this.call(sql, [...this.lease, key, true]);
     return result;
   }
 
-  /** Guard an effect in the transaction of `query`. True: perform it there. False: an earlier attempt committed it.
-   * An error with the code WB001 means that the lease is lost: roll back. */
-  async once(query: Query, key: string): Promise<boolean> {
+  /** Guard an effect in the transaction of `query`. True: perform it there. False: an earlier attempt committed it, of this
+   * run or, with `{ once: "forever" }`, of any. An error with the code WB001 means that the lease is lost: roll back. */
+  async once(query: Query, key: string, options: Once = {}): Promise<boolean> {
     const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::uuid, $4::bigint, $5::text) as mine";
     const [worker, run, epoch] = this.lease;
-    const answer: any = await query(sql, [worker, run, this.uuid, epoch, key]);
-    return (answer.rows ?? answer)[0].mine;
+    const values = [worker, run, isForever(options) ? EVERY_RUN : this.uuid, epoch, key];
+    return (await rowsOf<{ mine: boolean }>(query, sql, values))[0]!.mine;
   }
+}
+
+type Work<Result> = (effect: Effect) => Promise<Result>;
+
+function isForever({ once = "per_run" }: Once): boolean {
+  if (once !== "per_run" && once !== "forever") throw new InvalidValue(`once is '${once}'; write 'per_run' or 'forever'`);
+  return once === "forever";
 }
 
 /** The version 5 UUID of a name. */

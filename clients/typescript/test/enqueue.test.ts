@@ -9,12 +9,13 @@ import { type SQL, sql as template } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import pg from "pg";
 
-import { enqueue } from "../src/index.js";
+import { enqueue, InvalidValue } from "../src/index.js";
 import { PrismaClient, type Transaction } from "./prisma_client.js";
 
 const pool = new pg.Pool({ connectionString: process.env.TEST_DSN!, max: 2 });
 const count = async () => (await pool.query("select count(*)::int as runs from wakeboard.job_runs")).rows[0].runs;
 after(() => pool.end());
+const PRIORITY = (error: unknown) => error instanceof InvalidValue && error.message.startsWith("priority is 6; write a whole number");
 
 test("a run exists if, and only if, the transaction commits", async () => {
   const client = await pool.connect();
@@ -78,6 +79,7 @@ test("Drizzle's own transaction enqueues", async () => {
     /rolled back/,
   );
   assert.equal(await count(), earlier);
+  await assert.rejects(db.transaction((tx) => enqueue(drizzled(tx), "send_receipt", {}, { priority: 6 })), PRIORITY);
   const run = await db.transaction((tx) => enqueue(drizzled(tx), "send_receipt", { order: 44 }, { priority: 5 }));
   assert.equal(run.created, true);
   assert.equal(await count(), earlier + 1);
@@ -96,6 +98,7 @@ test("Prisma's own transaction enqueues", async () => {
   );
   assert.equal(await count(), earlier);
   const options = { priority: 5, runAt: new Date("2030-01-02T03:04:05Z"), uniqueForSeconds: 60, uniqueBy: ["order"] };
+  await assert.rejects(prisma.$transaction((tx) => enqueue(inPrisma(tx), "send_receipt", {}, { priority: 6 })), PRIORITY);
   const run = await prisma.$transaction((tx) => enqueue(inPrisma(tx), "send_receipt", { order: 46 }, options));
   assert.equal(run.created, true);
   assert.equal(await count(), earlier + 1);

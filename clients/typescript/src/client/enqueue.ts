@@ -1,9 +1,6 @@
-/** Enqueues runs in the caller's transaction, over any client that executes SQL with the parameters $1, $2, … */
+/** Enqueues runs in the caller's transaction. */
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-
-/** Executes SQL and returns its rows, or an object with `rows`. The README has it for pg, Prisma and Drizzle. */
-export type Query = (sql: string, params: any[]) => PromiseLike<unknown>;
+import { type Json, type Query, rowsOf } from "./query.js";
 
 export interface EnqueueOptions {
   queue?: string;
@@ -31,7 +28,7 @@ export interface EnqueueOptions {
  * if another database role enqueued the run that has the key. */
 export type Enqueued = { id: string; uuid: string | null; created: boolean; status: "queued" | "running" | "failed" | "dead" | null };
 
-/** Enqueue a run. It exists if, and only if, the transaction of `query` commits. */
+/** Enqueue a run. It exists if, and only if, the transaction of `query` commits. Throws InvalidValue and Locked. */
 export async function enqueue(query: Query, jobType: string, payload: Json = {}, options: EnqueueOptions = {}): Promise<Enqueued> {
   const uniqueBy = options.uniqueBy && `{${options.uniqueBy.map((key) => `"${key.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
   const given: [name: string, type: string, value: unknown][] = [
@@ -52,6 +49,6 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
   const named = given.filter(([, , value]) => value != null);
   const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");
   const sql = `select id::text, uuid::text, created, status from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
-  const answer: any = await query(sql, [jobType, JSON.stringify(payload), ...named.map(([, , value]) => String(value))]);
-  return (answer.rows ?? answer)[0];
+  const values = [jobType, JSON.stringify(payload), ...named.map(([, , value]) => String(value))];
+  return (await rowsOf<Enqueued>(query, sql, values))[0]!;
 }

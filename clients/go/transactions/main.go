@@ -1,0 +1,101 @@
+// The program with which a test enqueues and schedules in transactions, of pgx and of database/sql.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"wakeboard.dev/wakeboard"
+)
+
+var (
+	ctx           = context.Background()
+	errRolledBack = errors.New("rolled back")
+	noon          = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func main() {
+	conn, err := pgx.Connect(ctx, os.Getenv("TEST_DSN"))
+	check(err)
+	enqueue := func(jobType string, options wakeboard.EnqueueOptions, end error) (run wakeboard.Enqueued) {
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+			run, err = wakeboard.Enqueue(ctx, tx, jobType, map[string]int{"order": 42}, options)
+			return errors.Join(err, end)
+		})
+		if !errors.Is(err, end) {
+			log.Fatal(err)
+		}
+		return run
+	}
+	enqueue("rolled_back", wakeboard.EnqueueOptions{}, errRolledBack)
+	options := wakeboard.EnqueueOptions{Queue: "mail", Priority: 5, RunAt: noon,
+		IdempotencyKey: "a 'key'", LimitKey: "smtp", MaxAttempts: 2, Timeout: 30 * time.Second}
+	first, again := enqueue("send_mail", options, nil), enqueue("send_mail", options, nil)
+	later := enqueue("sum_up", wakeboard.EnqueueOptions{After: []int64{first.ID}}, nil)
+	fmt.Println(first.ID, again.ID, again.Created, later.ID)
+
+	db, err := sql.Open("pgx", os.Getenv("TEST_DSN"))
+	check(err)
+	for _, end := range []func(*sql.Tx) error{(*sql.Tx).Rollback, (*sql.Tx).Commit} {
+		tx, err := db.Begin()
+		check(err)
+		_, err = wakeboard.Schedule(ctx, wakeboard.SQL(tx), "customers/42-report", "send_report", nil, wakeboard.ScheduleOptions{Cron: "0 8 * * MON"})
+		check(err)
+		_, err = wakeboard.Enqueue(ctx, wakeboard.SQL(tx), "sum_up", map[string]int{"order": 42}, wakeboard.EnqueueOptions{After: []int64{first.ID}, UniqueFor: time.Minute, UniqueBy: []string{"order"}})
+		check(err)
+		check(end(tx))
+		found, err := wakeboard.GetSchedule(ctx, conn, "customers/42-report")
+		check(err)
+		fmt.Println(found != nil)
+	}
+	_, err = wakeboard.Schedule(ctx, wakeboard.SQL(db), "customers/42-report", "send_report", nil, wakeboard.ScheduleOptions{Cron: "0 25 * * *"})
+	fmt.Println(errors.Is(err, wakeboard.ErrInvalidValue), err)
+	everyOption(conn)
+}
+
+// everyOption writes schedules with each option, and reads them as it wrote them. The test compares the names of the options.
+func everyOption(conn *pgx.Conn) {
+	definitions := []wakeboard.ScheduleDefinition{
+		{Name: "options/cron", JobType: "send_report", Payload: map[string]any{"customer": 42.0}, ScheduleOptions: wakeboard.ScheduleOptions{
+			Cron: "0 8 * * MON", TimeZone: "Asia/Tokyo", StartsAt: noon, EndsAt: noon.Add(time.Hour), Queue: "mail", Priority: 5, LimitKey: "smtp",
+			ConcurrencyPolicy: "Forbid", CatchUp: "All", CatchUpLimit: 7, StartingDeadline: time.Minute, Jitter: 5 * time.Second, DSTGap: "Skip",
+			DSTOverlap: "Both", Suspended: true, SuspendAfterDead: 3, MaxAttempts: 2, Timeout: 30 * time.Second, Backoff: "fixed",
+			BackoffBase: time.Second, BackoffCap: 2 * time.Second}},
+		{Name: "options/every", JobType: "sync", ScheduleOptions: wakeboard.ScheduleOptions{Every: 90 * time.Minute}},
+		{Name: "options/moment", JobType: "trial_ends", ScheduleOptions: wakeboard.ScheduleOptions{At: noon}},
+	}
+	made, err := wakeboard.ScheduleMany(ctx, conn, definitions)
+	check(err)
+	page, err := wakeboard.ListSchedules(ctx, conn, "options/*", "", 2)
+	check(err)
+	rest, err := wakeboard.ListSchedules(ctx, conn, "options/*", page[1].Name, 2)
+	check(err)
+	same := len(made) == 3
+	for at, found := range append(page, rest...) {
+		same = same && reflect.DeepEqual(found.Definition, definitions[at]) && found.ID == made[at].ID && found.NextRunAt.IsZero()
+	}
+	paused, err := wakeboard.PauseSchedules(ctx, conn, "options/*", "the bill is not paid")
+	check(err)
+	resumed, err := wakeboard.ResumeSchedules(ctx, conn, "options/cron")
+	check(err)
+	removed, err := wakeboard.UnscheduleAll(ctx, conn, "customers/*")
+	check(err)
+	again, err := wakeboard.Unschedule(ctx, conn, "customers/42-report")
+	check(err)
+	fmt.Println(same, paused, resumed, removed, again)
+}

@@ -1,0 +1,30 @@
+/** Calls SQL functions in the caller's transaction, over any client that executes SQL with the parameters $1, $2, … */
+
+import { Locked } from "../connection.js";
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/** Executes SQL and returns its rows, or an object with `rows`. The README has it for pg, Prisma and Drizzle. */
+export type Query = (sql: string, params: any[]) => PromiseLike<unknown>;
+
+/** An argument is invalid. The message names it and says what to write instead. The transaction has failed: roll back. */
+export class InvalidValue extends Error {}
+
+/** The rows of a statement. Throws InvalidValue and Locked, whose cause is the client's error; all else as the client does. */
+export async function rowsOf<Row = any>(query: Query, sql: string, params: unknown[]): Promise<Row[]> {
+  try {
+    const answer: any = await query(sql, params);
+    return answer.rows ?? answer;
+  } catch (error) {
+    throw refusal(error) ?? error;
+  }
+}
+
+/** The server's error is within that of Drizzle (`cause`) and of Prisma (`meta.driverAdapterError`). */
+function refusal(error: any): Error | null {
+  if (typeof error !== "object" || error === null) return null;
+  const [code, message] = [String(error.originalCode ?? error.code), error.originalMessage ?? error.message];
+  if (code.length === 5 && code.startsWith("22")) return new InvalidValue(message, { cause: error });
+  if (code === "55P03") return new Locked(message, { cause: error });
+  return refusal(error.meta?.driverAdapterError ?? error.cause);
+}
