@@ -124,9 +124,10 @@ def answers() -> dict[str, Answer]:
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.audit import AuditRow
     from wakeboard.views.queries.failures import FailureRow
+    from wakeboard.views.queries.forever_effects import ForeverEffectRow
     from wakeboard.views.queries.overview import PoolRow
     from wakeboard.views.queries.queue_backlog import QueueRow
-    from wakeboard.views.queries.run_details import ForeverEffectRow, RunDetails
+    from wakeboard.views.queries.run_details import RunDetails
     from wakeboard.views.queries.schedule_list import ScheduleRow
     from wakeboard.views.rules.run_rows import RunRow
 

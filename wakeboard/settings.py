@@ -209,7 +209,7 @@ class Settings(BaseSettings):
         ge=1,
         le=3650,
         description="Days after which finished runs are deleted. The operator, `up` and `migrate` set this and the next"
-        " two for the installation; the settings of a worker can only lengthen them.",
+        " three for the installation; the settings of a worker can only lengthen them.",
     )
     idempotency_key_retention_days: int = Field(
         7,
@@ -220,6 +220,13 @@ class Settings(BaseSettings):
     )
     dead_retention_days: int | None = Field(
         None, ge=1, le=3650, description="Days after which dead runs are discarded. Empty: never."
+    )
+    effect_retention_days: int | None = Field(
+        None,
+        ge=1,
+        le=3650,
+        description='Days after which an effect with `once="forever"` is forgotten, so that it can happen again. Empty:'
+        " never. Set as the ones before; workers ignore it.",
     )
     audit_retention_days: int = Field(
         400,
@@ -289,6 +296,7 @@ class Settings(BaseSettings):
     @field_validator(
         "max_workers",
         "dead_retention_days",
+        "effect_retention_days",
         "operator_role",
         "worker_role",
         "client_role",

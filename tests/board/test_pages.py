@@ -30,6 +30,7 @@ PAGES: Final = [
     "/performance?name=send_mail",
     "/alerts",
     "/limits",
+    "/effects",
     "/audit",
     "/audit?action=cancel",
     "/bulk",

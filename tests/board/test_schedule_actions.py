@@ -110,6 +110,25 @@ async def test_no_other_scope_is_paused_there(client: Client, store: Store, scop
     assert store.rows("select * from pauses") == []
 
 
+async def test_an_effect_once_for_ever_is_found_and_released(client: Client, store: Store):
+    store.rows(
+        "insert into job_forever_effects (key, first_run_uuid, run_id, lease_epoch, finished_at)"
+        " select 'invoice:' || n, gen_random_uuid(), 7, 1, now() from generate_series(100, 160) as n returning 1"
+    )
+    first = await client.get("/effects?key=invoice:1")
+    assert "invoice:149" in first.words
+    assert "invoice:150" not in first.words
+    after = await client.get("/effects?key=invoice:1&after=invoice:149")
+    assert "invoice:150" in after.words
+    assert "begins so" in (await client.get("/effects?key=invoice:2")).words
+    assert (await client.post("/effects/release", key="invoice:150")).status == 422, "without a reason"
+    released = await client.follow("/effects/release", key="invoice:150", reason="paid back")
+    assert "The effect invoice:150 is released" in released.words
+    assert store.rows("select action, scope, reason from audit_log") == [("release_effect", "invoice:150", "paid back")]
+    again = await client.follow("/effects/release", key="invoice:150", reason="paid back")
+    assert "refused: no run has had an effect" in again.words
+
+
 async def test_a_limit_is_set_and_reset(client: Client, store: Store):
     shown = await client.follow("/limits/set", key="openai", max_running="12", reason="more quota")
     assert "The limit of openai is 12." in shown.words

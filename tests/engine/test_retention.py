@@ -26,9 +26,10 @@ KEEP = Retention.from_settings(read_settings())
 async def test_a_new_installation_has_the_retention_of_the_default_settings(store: MaintenanceStore):
     found = await rows(
         store,
-        "select min_history_retention, min_key_retention, min_dead_retention, min_audit_retention from installation",
+        "select min_history_retention, min_key_retention, min_dead_retention, min_audit_retention, min_effect_retention"
+        " from installation",
     )
-    assert found == [(KEEP.history, KEEP.keys, KEEP.dead, KEEP.audit)]
+    assert found == [(KEEP.history, KEEP.keys, KEEP.dead, KEEP.audit, KEEP.effects)]
 
 
 async def test_the_operator_sets_how_long_audit_rows_are_kept(store: MaintenanceStore):
@@ -112,7 +113,7 @@ async def test_a_partition_in_use_is_retried(store: MaintenanceStore, database: 
 
 async def test_what_fails_for_another_reason_than_a_missing_partition_fails(store: MaintenanceStore):
     with pytest.raises(WakeboardError, match="keys are not kept longer than history"):
-        await with_partition(store, lambda: store.set_retention(timedelta(days=1), timedelta(days=2), None))
+        await with_partition(store, lambda: store.set_retention(timedelta(days=1), timedelta(days=2), None, None))
 
 
 async def test_only_traces_of_runs_that_are_gone_go(store: MaintenanceStore):
@@ -163,3 +164,20 @@ async def test_keys_and_dead_runs_stay_for_their_time(store: MaintenanceStore):
         rows=1
     )
     assert await left(store, "job_runs") == 0
+
+
+async def test_effects_once_for_ever_stay_for_ever_or_for_their_time(store: MaintenanceStore):
+    await rows(store, "select enqueue('ping')")
+    await rows(
+        store,
+        "insert into job_forever_effects (key, first_run_uuid, run_id, lease_epoch, started_at, finished_at)"
+        " select key, gen_random_uuid(), run_id, 1, now() - age, case when key <> 'in doubt' then now() - age end"
+        " from (values ('old', -1, interval '401 days'), ('young', -2, '399 days'), ('in doubt', -3, '401 days'),"
+        " ('of a live run', (select id from job_runs), '401 days')) as given (key, run_id, age)",
+    )
+    assert await delete_expired(store, KEEP, sets_minimum=True) == DeletedCounts()
+    await rows(store, "update installation set expired_deleted_at = 'epoch'")
+    forgotten = await delete_expired(store, replace(KEEP, effects=timedelta(days=400)), sets_minimum=True)
+    assert forgotten == DeletedCounts(rows=1)
+    assert await rows(store, "select key from job_forever_effects where key = 'old'") == []
+    assert await left(store, "job_forever_effects") == 3

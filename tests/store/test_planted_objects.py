@@ -215,7 +215,7 @@ def synchronization(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable
         "suspend_definitions": lambda: store.suspend_definitions("s", [1]),
         "remove_definitions": lambda: store.remove_definitions("s", [1], NOW),
         "declare_limits": lambda: store.declare_limits("s", [{"key": "k", "max_running": 2}]),
-        "set_retention": lambda: store.set_retention(90 * DAY, 7 * DAY, None),
+        "set_retention": lambda: store.set_retention(90 * DAY, 7 * DAY, None, None),
         "set_audit_retention": lambda: store.set_audit_retention(400 * DAY),
         "request_removal": lambda: store.request_removal("s", "hash", 1),
         "pop_changed_definitions": store.pop_changed_definitions,

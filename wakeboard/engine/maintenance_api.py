@@ -415,9 +415,11 @@ class MaintenanceStore:
         """Creates the next runs of the backfills, and ends those that are done. Returns how many runs."""
         return await self._value("select wakeboard.continue_backfills()")
 
-    async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
+    async def set_retention(
+        self, history: timedelta, keys: timedelta, dead: timedelta | None, effects: timedelta | None
+    ) -> None:
         """Sets the minimum retention; a worker's settings can only lengthen it."""
-        await self._rows("select wakeboard.set_retention(%s, %s, %s)", history, keys, dead)
+        await self._rows("select wakeboard.set_retention(%s, %s, %s, %s)", history, keys, dead, effects)
 
     async def set_audit_retention(self, retention: timedelta) -> None:
         """Sets how long audit rows and bulk actions are kept."""

@@ -23,23 +23,25 @@ MAX_BATCHES: Final = 10  # of a thousand rows of each kind: some tenths of a sec
 class Retention:
     """How long the store keeps finished runs, idempotency keys after their run ended, dead runs, and audit rows.
 
-    `dead` None: forever.
+    `effects`: keys of effects once for ever. `dead` or `effects` None: forever.
     """
 
     history: timedelta
     keys: timedelta
     dead: timedelta | None
     audit: timedelta
+    effects: timedelta | None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Retention:
         """The periods of these settings."""
-        dead_days = settings.dead_retention_days
+        dead_days, effect_days = settings.dead_retention_days, settings.effect_retention_days
         return cls(
             history=timedelta(days=settings.history_retention_days),
             keys=timedelta(days=settings.idempotency_key_retention_days),
             dead=None if dead_days is None else timedelta(days=dead_days),
             audit=timedelta(days=settings.audit_retention_days),
+            effects=None if effect_days is None else timedelta(days=effect_days),
         )
 
 
@@ -59,7 +61,7 @@ async def delete_expired(store: MaintenanceStore, retention: Retention, *, sets_
     """
     rows = 0
     if sets_minimum:
-        await store.set_retention(retention.history, retention.keys, retention.dead)
+        await store.set_retention(retention.history, retention.keys, retention.dead, retention.effects)
         await store.set_audit_retention(retention.audit)
     for _ in range(MAX_BATCHES):
         deleted = await with_partition(

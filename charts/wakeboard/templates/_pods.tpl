@@ -27,7 +27,7 @@ has the setting's name in camelCase. Empty values are omitted, because they are 
 
 {{/* The settings that operators and workers share. */}}
 {{- define "wakeboard.sharedSettings" -}}
-{{ include "wakeboard.settings" (list .Values.maintenance (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays" "auditRetentionDays")) | trim }}
+{{ include "wakeboard.settings" (list .Values.maintenance (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays" "effectRetentionDays" "auditRetentionDays")) | trim }}
 - name: WAKEBOARD_PREPARED_STATEMENTS
   value: {{ .Values.database.preparedStatements | quote }}
 {{ include "wakeboard.logSettings" . }}

@@ -15,28 +15,29 @@ from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.run_details import ForeverEffectRow
+    from wakeboard.views.queries.forever_effects import ForeverEffectRow
 
 COLUMNS = (Column("EFFECT", shrinks=True), Column("STATE"), Column("RUN", right=True), Column("BEGAN"))
-EXAMPLES = ("wakeboard effects list", "wakeboard effects list invoice:812")
+EXAMPLES = ("wakeboard effects list", "wakeboard effects list invoice:8", "wakeboard effects list --after invoice:812")
 
 
 def command(
-    key: Annotated[
-        str | None, typer.Argument(metavar="KEY", help="Only the effect of this key.", show_default=False)
-    ] = None,
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only keys that begin so.", show_default=False)] = "",
+    after: Annotated[
+        str, typer.Option(metavar="KEY", help="Only keys after this one: the next page.", show_default=False)
+    ] = "",
     limit: Annotated[int, typer.Option(metavar="COUNT", min=1, max=1000, help="List at most this many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the effects that happen once for ever, the newest first.
+    """List the effects that happen once for ever, in the order of their keys.
 
     RUN is the run that had the effect, or that took it over last.
     """
 
     async def query(session: CommandSession) -> list[ForeverEffectRow]:
-        from wakeboard.views.queries.run_details import read_forever_effects
+        from wakeboard.views.queries.forever_effects import list_forever_effects
 
-        return await read_forever_effects(session.conn, key, limit)
+        return await list_forever_effects(session.conn, prefix, after, limit)
 
     rows, now = query_store(query)
     if as_json:
@@ -47,4 +48,4 @@ def command(
             [[one_line(row.key), styled(row.state), str(row.run_id), relative(row.started_at, now)] for row in rows],
         )
     else:
-        print_message("no run has had such an effect.")
+        print_message("no run has had such an effect." if not prefix + after else "no such key.")

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 RETRY_INTERVAL_S = 0.5
 MESSAGE_INTERVAL_S = 10.0
-RETENTION_SETTINGS = {"history_retention_days", "idempotency_key_retention_days", "dead_retention_days"}
+RETENTION_SETTINGS = {
+    "history_retention_days",
+    "idempotency_key_retention_days",
+    "dead_retention_days",
+    "effect_retention_days",
+}
 AUDIT_SETTING = "audit_retention_days"
 
 
@@ -126,7 +131,7 @@ async def _store_retention(dsn: str) -> None:
     async with await connect(dsn) as conn:
         store = MaintenanceStore(conn)
         if given & RETENTION_SETTINGS:
-            await store.set_retention(retention.history, retention.keys, retention.dead)
+            await store.set_retention(retention.history, retention.keys, retention.dead, retention.effects)
         if AUDIT_SETTING in given:
             await store.set_audit_retention(retention.audit)
 

@@ -99,6 +99,6 @@ def _rate(value: dict[str, int] | None) -> str:
 
 
 def _days(kept: dict[str, Any]) -> str:
-    """Retention of history, keys and dead runs in days: 30/7/forever."""
-    dead = "forever" if kept["dead_days"] is None else kept["dead_days"]
-    return f"{kept['history_days']}/{kept['keys_days']}/{dead}"
+    """Retention of history, keys, dead runs and effects once for ever in days: 30/7/forever/forever."""
+    numbers = (kept.get(f"{kind}_days") for kind in ("history", "keys", "dead", "effects"))
+    return "/".join("forever" if days is None else str(days) for days in numbers)

@@ -1,7 +1,8 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps, effects, dependencies, and ticks of schedules with dependencies, older than
 -- `history_retention` whose run is neither live nor in history, and the names of workers that ended 31 days before that; idempotency keys
--- whose run ended more than `key_retention` ago; unique windows that have ended; unused limits that no administrator set; action tokens
+-- whose run ended more than `key_retention` ago; keys of effects once for ever that happened longer ago than the installation's retention
+-- for them; unique windows that have ended; unused limits that no administrator set; action tokens
 -- older than 90 days; audit rows, bulk actions and finished backfills older than the installation's retention for them; the lists of runs
 -- of finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of definition_changes
 -- older than an hour; schedules of applications that were removed longer than `history_retention` ago. Ends bulk actions older than
@@ -27,6 +28,7 @@ declare
   total integer := 0;
   old_dead bigint[];
   audit_retention interval;
+  effect_retention interval;           -- null: forever
 begin
   if not always and exists (
        select from installation where expired_deleted_at between statement_timestamp() - interval '1 hour' and statement_timestamp()) then
@@ -34,8 +36,8 @@ begin
   end if;
   select longer_retention(min_key_retention, key_retention), longer_retention(min_history_retention, history_retention),
          case when min_dead_retention is not null then longer_retention(min_dead_retention, dead_retention) end,
-         min_audit_retention
-    into key_retention, history_retention, dead_retention, audit_retention from installation;
+         min_audit_retention, min_effect_retention
+    into key_retention, history_retention, dead_retention, audit_retention, effect_retention from installation;
   delete_expired.count := least(greatest(coalesce(delete_expired.count, 1000), 1), 100000);
   -- What belongs to a run goes when the run has gone.
   for side, since in values ('job_attempts', 'ended_at'), ('job_steps', 'started_at'), ('job_effects', 'started_at'),
@@ -55,6 +57,12 @@ begin
        and not exists (select from job_run_history as past
                         where past.id = side.run_id and past.finished_at > statement_timestamp() - key_retention)
      order by side.created_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_forever_effects where ctid = any (array(             -- null deletes none
+    select side.ctid from job_forever_effects as side
+     where side.finished_at < statement_timestamp() - effect_retention
+       and not exists (select from job_runs where id = side.run_id)
+     order by side.finished_at limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from job_unique_keys where ctid = any (array(
     select ctid from job_unique_keys where unique_until <= statement_timestamp()

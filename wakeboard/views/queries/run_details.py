@@ -101,20 +101,6 @@ class EffectRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeverEffectRow:
-    """An effect that happens once for ever. `run_id`: the run that had it, or that took it over last.
-
-    `state`: done, begun or in doubt.
-    """
-
-    key: str
-    state: str
-    run_id: int
-    started_at: datetime
-    finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails(StoredRun):
     """A run with its attempts, steps, effects, and what administrators did to it.
 
@@ -191,26 +177,6 @@ select key, lease_epoch, begun_epochs,
  order by started_at, key
  limit %(steps)s
 """
-
-
-_FOREVER_EFFECTS: LiteralString = """
-select key, run_id, started_at, finished_at,
-       case when finished_at is not null then 'done'
-            when exists (select from wakeboard.job_runs as run
-                          where run.id = effect.run_id and run.lease_epoch = effect.lease_epoch and run.locked_by <> 0)
-            then 'begun' else 'in doubt' end as state
-  from wakeboard.job_forever_effects as effect
- where %(key)s::text is null or key = %(key)s
- order by started_at desc, key
- limit %(count)s
-"""
-
-
-async def read_forever_effects(
-    conn: psycopg.AsyncConnection[Any], key: str | None, count: int
-) -> list[ForeverEffectRow]:
-    """The newest effects that happen once for ever; with `key`, only its own."""
-    return await read(conn, class_row(ForeverEffectRow), _FOREVER_EFFECTS, {"key": key, "count": count})
 
 
 async def read_stored_run(conn: psycopg.AsyncConnection[Any], run_id: int) -> StoredRun | None:
