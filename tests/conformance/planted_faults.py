@@ -177,6 +177,23 @@ FAULTS = (
         "run",
     ),
     Fault(
+        "steps are remembered by the id of their run",
+        "forgetful-server",
+        "the step was executed 0 times",
+        {
+            "if (known!.done) return known!.stored;": "if (known!.done || past[this.id]) return past[this.id];",
+            "return JSON.parse(text);": "return (past[this.id] = JSON.parse(text));",
+            "/** A row of the SQL type": "const past: any = {};\n/** A row of the SQL type",
+        },
+        "run",
+    ),
+    Fault(
+        "a completion has the epoch of the newest lease of its run",
+        "forgotten-completion",
+        "the run has the result",
+        {"({ row }) => row.lease_epoch)]": "({ row }) => (this.held.get(row.id)?.row ?? row).lease_epoch)]"},
+    ),
+    Fault(
         "an effect that another run executes is executed, too",
         "effects-forever",
         "did not snooze",

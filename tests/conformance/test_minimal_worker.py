@@ -44,6 +44,7 @@ NAMES = [
         "lost-reply",
         "stalled-completion",
         "lost-request",
+        "forgetful-server",
         "sigterm",
     ),
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.conformance.scenarios.claims import CLAIMS
 from wakeboard.conformance.scenarios.effects import EFFECTS
+from wakeboard.conformance.scenarios.failover import FAILOVER
 from wakeboard.conformance.scenarios.faults import FAULTS
 from wakeboard.conformance.scenarios.leases import LEASES
 from wakeboard.conformance.scenarios.outcomes import OUTCOMES
@@ -18,4 +19,4 @@ from wakeboard.conformance.scenarios.schedules import SCHEDULES
 if TYPE_CHECKING:
     from wakeboard.conformance.scenario import Scenario
 
-SCENARIOS: Final[list[Scenario]] = [*CLAIMS, *OUTCOMES, *EFFECTS, *LEASES, *FAULTS, *SCHEDULES]
+SCENARIOS: Final[list[Scenario]] = [*CLAIMS, *OUTCOMES, *EFFECTS, *LEASES, *FAULTS, *FAILOVER, *SCHEDULES]

@@ -7,12 +7,11 @@ import signal
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-from uuid import UUID, uuid5
 
 from wakeboard.conformance.harness import GRACE_S, LEASE_S, Violated, expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
 from wakeboard.conformance.tcp_proxy import Action, Intercept
-from wakeboard.text.humanize import counted, times
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     import subprocess
@@ -181,45 +180,6 @@ def _expect_counted(harness: Harness, process: subprocess.Popen[bytes], runs: in
     successes = re.findall(r"(\d+) succeeded", harness.output())
     wrong = f"the worker reports {successes[-1:]} successes; it executed {counted(runs, 'run')}"
     expect(not successes or successes[-1] == str(runs), wrong)
-
-
-@scenario(
-    "after the server has lost its last commits, nothing of a lost attempt counts for another run",
-    "a standby that lacks the last seconds gives the ids of lost runs again: another run counts as succeeded, or"
-    " skips an effect that nobody has had",
-)
-def forgetful_server(harness: Harness) -> None:
-    harness.start_and_wait()
-    harness.proxy.add(Intercept("", b"wakeboard.complete", Action.HOLD_REPLY))  # it is sent again after half of a lease
-    lost = [harness.one("wait", {"seconds": 1})]
-    lost += [harness.one(job_type, {"seconds": 3}) for job_type in ("wait", "steps", "effect")]
-    harness.wait("the runs were not claimed", b"select count(*) = 4 from conformance.leases")
-    harness.succeeded(lost[0])
-    lost_epochs = {run: harness.leases(run)[0] for run in lost}
-    harness.do(b"begin")
-    harness.do(b"truncate wakeboard.job_runs, wakeboard.job_run_history, wakeboard.job_steps, wakeboard.job_effects")
-    harness.do(b"select setval('wakeboard.job_runs_id_seq', %s, false)", lost[0])
-    given = [harness.one("wait", {"seconds": 4}) for _ in range(2)]
-    given += [harness.one(job_type, {"seconds": 2}) for job_type in ("steps", "effect")]
-    harness.do(b"commit")
-    expect(given == lost, f"the server gave {given} in place of the ids {lost}")
-    harness.succeeded(*given)
-    rows = [harness.run(run) for run in given]
-    for row in rows:
-        epoch = row["lease_epoch"]
-        expect(epoch != lost_epochs[row["id"]], "the outcome of a lost attempt was accepted for another run")
-        expect(row["crash_count"] == 0, "a run counts a crash, though no worker crashed")
-        if row["job_type"] == "conformance.wait":
-            expect(
-                row["result"] == {"epoch": epoch}, f"the run with the epoch {epoch} has the result {row['result']!r}"
-            )
-    drawn = [note.what for note in harness.notes(given[2]) if note.epoch != lost_epochs[given[2]]]
-    expect(drawn.count("draw") == 1, f"the step was executed {times(drawn.count('draw'))} for its own run")
-    expect(rows[2]["result"] == {"drawn": float(drawn[1].split()[1])}, "the run got the step of a lost one")
-    key = uuid5(UUID(rows[3]["uuid"]), "mail")
-    noted = [note.what for note in harness.notes(given[3]) if note.epoch != lost_epochs[given[3]]]
-    wanted = [f"{state} {key}" for state in ("new", "in doubt", "done")]
-    expect(noted == wanted, f"the handlers of the effect noted {noted!r}; expected {wanted!r}")
 
 
 @scenario(
