@@ -36,6 +36,8 @@ BOUNDED: Final = {
     "dst_gap": ("spec", "dst", "gap"),
     "dst_overlap": ("spec", "dst", "overlap"),
     "suspend_after_dead": ("spec", "suspendAfterDead"),
+    "expect_success_within_s": ("spec", "expectSuccessWithinSeconds"),
+    "alert_after_missed": ("spec", "alertAfterMissed"),
 }
 HEAD: Final = """\
 -- internal (called by application_schedule_written)
@@ -166,6 +168,14 @@ def _others() -> Iterator[tuple[str, str]]:
         _quoted(_in_columns(rules.DEAD_RUNS_ARE_OF_ITS_OWN_TICKS["message"])),
     )
     yield (
+        "def.expect_success_within_s is not null and def.schedule is null",
+        _quoted(_in_columns(rules.SUCCESS_IS_EXPECTED_OF_ITS_OWN_TICKS["message"])),
+    )
+    yield (
+        "def.alert_after_missed is not null and def.expect_success_within_s is null",
+        _quoted(_in_columns(rules.MISSED_TICKS_ARE_EXPECTED_TO_SUCCEED["message"])),
+    )
+    yield (
         f"starts_with(def.job_type, '{rules.RESERVED}')",
         f"format({_quoted(f'job_type is %s; {rules.RESERVED_IN_WORDS}')}, to_json(def.job_type))",
     )
@@ -182,6 +192,8 @@ def _in_columns(sentence: str) -> str:
         sentence.replace("startingDeadlineSeconds", "starting_deadline_s")
         .replace("jitterSeconds", "jitter_s")
         .replace("suspendAfterDead", "suspend_after_dead")
+        .replace("expectSuccessWithinSeconds", "expect_success_within_s")
+        .replace("alertAfterMissed", "alert_after_missed")
         .replace("startsAt", "starts_at")
         .replace("endsAt", "ends_at")
     )

@@ -39,8 +39,8 @@ SECTIONS: Final = {
     " quarantined_since claim_quarantined next_due trace_contexts alert_delivery renew complete fail release"
     " still_leased deregister_worker backoff run_states",
     "Handlers, under a lease": "once effect effect_forever step consume pause_limit run_results",
-    "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits end_pauses"
-    " create_partitions enqueue_dependents joins_to_check enqueue_joined_ticks"
+    "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits"
+    " update_expectations end_pauses create_partitions enqueue_dependents joins_to_check enqueue_joined_ticks"
     " drop_partitions delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert"
     " record_measured_rules unmeasured_rules enqueue_heartbeats",
     "Operators": "list_definitions lacks_tick sync_definitions filter_due_definitions remove_definitions"

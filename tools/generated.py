@@ -11,6 +11,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
+# SQL functions of which only the lists of options are generated.
+HAVE_OPTIONS_OF_SCHEDULES = [
+    f"wakeboard/schedules/sql/{name}.sql"
+    for name in (
+        *("schedule", "schedule_many", "list_schedules", "sync_definitions"),
+        *("schedule_guarded", "application_schedule_written"),
+    )
+]
+
 GENERATED: dict[str, list[str]] = {
     "NOTICE": ["tools.generate_notice"],
     "clients/go/worker/mask_rules.go": ["tools.generate_mask_rules", "go"],
@@ -24,6 +33,7 @@ GENERATED: dict[str, list[str]] = {
     "deploy/admission-policy.yaml": ["tools.generate_admission_policy"],
     "deploy/argocd/argocd-cm.yaml": ["tools.generate_argocd"],
     "wakeboard/schedules/sql/check_schedule.sql": ["tools.generate_schedule_check"],
+    **{path: ["tools.generate_schedule_columns", path] for path in HAVE_OPTIONS_OF_SCHEDULES},
     "docs/alerts.md": ["tools.generate_alerts_page"],
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/job-schedule.md": ["tools.generate_reference"],

@@ -39,6 +39,7 @@ BACKFILLS_INTERVAL_S: Final = 1.0
 PAUSES_INTERVAL_S: Final = 1.0
 ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules are due
 CIRCUITS_INTERVAL_S: Final = 5.0
+EXPECTATIONS_INTERVAL_S: Final = 5.0
 LIMITS_INTERVAL_S: Final = 5.0
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
 MAX_RETRY_S: Final = 60.0  # after a failure
@@ -104,6 +105,7 @@ class MaintenanceLoop:
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
             _Task("circuits", CIRCUITS_INTERVAL_S, self._update_circuits, begins_in_second_pass=True),
+            _Task("expectations", EXPECTATIONS_INTERVAL_S, self._update_expectations, begins_in_second_pass=True),
             # A worker's first pass delays its first run, and its second one nothing.
             _Task("pauses", PAUSES_INTERVAL_S, self._end_pauses, begins_in_second_pass=True),
             _Task("backfills", BACKFILLS_INTERVAL_S, self._continue_backfills, begins_in_second_pass=True),
@@ -167,6 +169,9 @@ class MaintenanceLoop:
     async def _update_circuits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         await store.update_circuits()
         return False
+
+    async def _update_expectations(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+        return await store.update_expectations()
 
     async def _end_pauses(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         await store.end_pauses()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast, get_args
 
 from wakeboard.schedules.scheduler import TOO_LATE
 from wakeboard.text.facts import did_you_mean
-from wakeboard.text.humanize import counted, reason_in_words, runs_after_words
+from wakeboard.text.humanize import counted, expectation, reason_in_words, runs_after_words
 from wakeboard.text.redact import redact
 from wakeboard.text.sanitize import one_line
 from wakeboard.ticks.catch_up import CatchUpPolicy, skip_reason
@@ -173,7 +173,7 @@ def _circuit_text(facts: ScheduleState) -> str:
     return f"{died} {probe} To continue now: `wakeboard resume schedule {full_name(facts)}`."
 
 
-def _suspended(problem: ScheduleProblem | None, facts: ScheduleState | None) -> _Answer:
+def _suspended(problem: ScheduleProblem | None, facts: ScheduleState | None) -> _Answer:  # noqa: PLR0911 - a table
     if facts is None and problem is not None:
         return _Answer("False", "NotInForce", "No valid spec has been synced: it does not run.")
     if facts is not None and facts.paused:
@@ -186,6 +186,8 @@ def _suspended(problem: ScheduleProblem | None, facts: ScheduleState | None) -> 
         return _Answer("True", "Suspended", "spec.suspend is true.")
     if facts is not None and facts.circuit_opened_at:
         return _Answer("True", "CircuitOpen", _circuit_text(facts))
+    if facts is not None and facts.has_ended:
+        return _Answer("False", "Ended", "It has ended: it has no further tick.")
     if facts is not None and facts.runs_after:
         return _Answer("False", "Active", f"Runs are created {runs_after_words(facts.runs_after)}.")
     return _Answer("False", "Active", "Runs are scheduled." if facts and facts.schedule else "Runs are on demand.")
@@ -194,9 +196,8 @@ def _suspended(problem: ScheduleProblem | None, facts: ScheduleState | None) -> 
 def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PLR0911 - a table
     if facts is None:
         return _Answer("Unknown", "NoRuns", "No run has finished yet.")
-    if facts.dead:
-        many = f"{counted(facts.dead, 'run')} {'is' if facts.dead == 1 else 'are'}"
-        return _Answer("False", "DeadRuns", f"{many} dead: see `wakeboard runs --schedule {full_name(facts)}`.")
+    if bad := _missed_or_dead(facts):
+        return bad
     if _has_no_worker(facts, now):
         return _Answer("False", "NoWorker", _no_worker_text(facts))
     if facts.waiting_for:
@@ -213,6 +214,21 @@ def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PL
     if facts.last_result == "succeeded":
         return _Answer("True", "LastRunSucceeded", "The last run succeeded.")
     return _Answer("True", "LastRunEnded", f"The last run was {facts.last_result}.")
+
+
+def _missed_or_dead(facts: ScheduleState) -> _Answer | None:
+    if facts.success_missed_at and facts.expect_success_within_s and not facts.suspended and not facts.paused:
+        return _Answer("False", "SuccessMissed", _missed_text(facts, facts.expect_success_within_s))
+    if facts.dead:
+        many = f"{counted(facts.dead, 'run')} {'is' if facts.dead == 1 else 'are'}"
+        return _Answer("False", "DeadRuns", f"{many} dead: see `wakeboard runs --schedule {full_name(facts)}`.")
+    return None
+
+
+def _missed_text(facts: ScheduleState, within_s: int) -> str:
+    expected = expectation(within_s, facts.alert_after_missed)
+    since = f"{_to_seconds(facts.success_missed_at):%Y-%m-%d %H:%M:%S} UTC"
+    return f"Since {since} it has missed {expected}: see `wakeboard explain {full_name(facts)}`."
 
 
 def _no_runs(facts: ScheduleState) -> _Answer:

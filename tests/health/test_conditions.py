@@ -148,6 +148,12 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "1 schedule stopped after dead runs (suspendAfterDead), for example a/b.",
     ),
     (
+        "schedules without the success that they expect",
+        changed("definitions", missed=1, missed_example="a/b"),
+        "warn",
+        "1 schedule had no success in time (expectSuccessWithinSeconds), for example a/b.",
+    ),
+    (
         "stalled schedules",
         replace(WELL, stalled=[BlockedSchedule(1, "a", "b", "no zone")]),
         "bad",

@@ -332,6 +332,20 @@ def test_a_schedule_that_stopped_after_dead_runs_says_when_it_probes():
     assert message.startswith("Its last 1 run died (suspendAfterDead). Run 7 is a probe.")
 
 
+def test_a_schedule_without_the_success_that_it_expects_is_not_healthy():
+    expecting = {"expect_success_within_s": 3600, "alert_after_missed": 3, "success_missed_at": THEN}
+    conditions = status_of(resource(), None, facts(**expecting), None, HERE, NOW).conditions or []
+    (healthy,) = [each for each in conditions if each.type == "Healthy"]
+    assert (healthy.status, healthy.reason) == ("False", "SuccessMissed")
+    assert healthy.message == (
+        f"Since {THEN:%Y-%m-%d %H:%M:%S} UTC it has missed a success within 1h of one of 3 ticks in a row: see"
+        " `wakeboard explain billing/report`."
+    )
+    conditions = status_of(resource(), None, facts(has_ended=True), None, HERE, NOW).conditions or []
+    (suspended,) = [each for each in conditions if each.type == "Suspended"]
+    assert (suspended.status, suspended.reason) == ("False", "Ended")
+
+
 def test_a_schedule_that_waits_for_a_dead_run_names_it():
     sentence = "It waits for run 88 of extract, which is dead; `wakeboard retry 88` continues it."
     blocked = status(facts(waiting_for=sentence))

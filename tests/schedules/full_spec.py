@@ -15,6 +15,8 @@ FULL_SPEC: Final[dict[str, Any]] = {
     "priority": 5,
     "suspend": True,
     "suspendAfterDead": 3,
+    "expectSuccessWithinSeconds": 3600,
+    "alertAfterMissed": 2,
     "concurrencyPolicy": "Queue",
     "limitKey": "smtp",
     "catchUp": {"policy": "All", "limit": 7},

@@ -34,7 +34,7 @@ def loaded(spec: dict[str, Any]) -> Any:
         *(
             {"jobType": "ping", "schedule": "0 8 * * MON", field: value}
             for field, value in FULL_SPEC.items()
-            if field != "jobType"
+            if field not in {"jobType", "alertAfterMissed"}
         ),
     ],
 )

@@ -58,6 +58,8 @@ VALID: Final = {
     "dst_overlap": "'Both'",
     "suspended": "false",
     "suspend_after_dead": "3",
+    "expect_success_within_s": "60",
+    "alert_after_missed": "2",
     "finish_alert_delivery.outcome": "'failed'",
     "finish_alert_delivery.delay_s": "1",
     "finish_alert_delivery.result": "'{}'",

@@ -174,6 +174,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
         "select count(*) > 0 from job_runs where definition_id = {schedule_free} and trigger = 'tick'",
     ),
     "update_circuits": ("update_circuits()",),
+    "update_expectations": ("update_expectations()",),
     "end_pauses": ("end_pauses()",),
     "create_partitions": ("create_partitions()",),
     "drop_partitions": ("drop_partitions()",),

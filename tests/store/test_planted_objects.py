@@ -190,6 +190,7 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "enqueue_joined_ticks": lambda: store.enqueue_joined_ticks([JoinedTick(1, NOW, None, [(1, NOW)])]),
         "skip_past_deadline": store.skip_past_deadline,
         "update_circuits": store.update_circuits,
+        "update_expectations": store.update_expectations,
         "end_pauses": store.end_pauses,
         "create_partitions": store.create_partitions,
         "continue_backfills": store.continue_backfills,

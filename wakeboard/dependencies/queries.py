@@ -35,10 +35,14 @@ PAUSES_OF_SCHEDULE: LiteralString = """
     left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
     left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
 """
-STATE: LiteralString = """
+ENDED: LiteralString = """
+              (def.next_run_at is null and not def.suspended
+               and (def.cron_fields ^@ 'at ' or strpos(def.cron_fields, ' until=') > 0))"""
+STATE: LiteralString = f"""
          case when def.removed_at is not null then 'removed'
               when def.schedule_error is not null then 'stalled'
               when def.suspended then 'suspended'
+              when {ENDED} then 'ended'
               when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
               when def.circuit_opened_at is not null then 'circuit open'
               when def.schedule is null

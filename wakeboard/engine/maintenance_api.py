@@ -339,6 +339,10 @@ class MaintenanceStore:
         """Opens and closes the circuits of schedules with suspendAfterDead. Returns how many are open."""
         return await self._value("select wakeboard.update_circuits()")
 
+    async def update_expectations(self) -> bool:
+        """Looks whether ticks succeed within the time that their schedules expect. Returns whether more wait."""
+        return await self._value("select wakeboard.update_expectations()")
+
     async def declare_limits(
         self, source: str, limits: Sequence[Mapping[str, Any]], *, actor: str | None = None, program: str = "sql"
     ) -> dict[str, str]:

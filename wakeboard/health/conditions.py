@@ -267,6 +267,17 @@ def schedules_that_stopped_after_dead_runs(health: Health) -> Iterator[Problem]:
         yield Problem(text, path="/schedules", parameters={"state": "circuit open"})
 
 
+@Condition("ticks", "warn", alert="successMissed")
+def schedules_without_the_success_that_they_expect(health: Health) -> Iterator[Problem]:
+    """`wakeboard explain NAMESPACE/NAME` says what is in the way of its runs."""
+    if count := health.definitions.missed:
+        example = one_line(health.definitions.missed_example or "")
+        text = (
+            f"{counted(count, 'schedule')} had no success in time (expectSuccessWithinSeconds), for example {example}."
+        )
+        yield Problem(text, path="/schedules", parameters={"health": "failing"})
+
+
 @Condition("ticks", "bad")
 def stalled_schedules(health: Health) -> Iterator[Problem]:
     """Correct the schedule and apply it again."""

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 ConcurrencyPolicy: TypeAlias = Literal["Allow", "Forbid", "Replace", "Queue"]
 _Connection: TypeAlias = "BlockingConnection | AwaitableConnection"
 
-_SCHEDULE: Final = checked_call("""
-select id, answer
-  from wakeboard.schedule(%s, %s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s::integer, %s, %s, %s,
-    %s::integer, %s::integer, %s::integer, %s, %s, %s::boolean, %s::integer, %s::integer, %s::integer, %s, %s::integer,
-    %s::integer, %s::pg_catalog.interval, %s::pg_catalog.timestamptz, %s::pg_catalog.timestamptz,
-    %s::pg_catalog.timestamptz)""")
 _SCHEDULE_MANY: Final = checked_call("select id, answer from wakeboard.schedule_many(%s::pg_catalog.jsonb)")
 _UNSCHEDULE: Final = checked_call("select wakeboard.unschedule(%s)")
 _UNSCHEDULE_ALL: Final = checked_call("select wakeboard.unschedule_all(%s)")
@@ -53,7 +47,9 @@ class ScheduleOptions(TypedDict, total=False):
 
     Fields that end in _s are seconds. One of `cron`, `every` (1 second to 366 days of real time, counted from
     `starts_at` or from 1970) and `at` (once) says when; none: only on demand. There are no ticks before `starts_at`
-    and none after `ends_at`. After its last tick it removes itself. `suspended`: it has no ticks.
+    and none after `ends_at`. After its last tick it removes itself. `suspended`: it has no ticks. After
+    `alert_after_missed` ticks in a row (default 1) without a success `expect_success_within_s` after the tick there is
+    an alert.
     """
 
     cron: str | None
@@ -79,11 +75,16 @@ class ScheduleOptions(TypedDict, total=False):
     at: datetime | None
     starts_at: datetime | None
     ends_at: datetime | None
+    expect_success_within_s: int | None
+    alert_after_missed: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One of the schedules of `schedule_many`. `name`: namespace/name. The other fields are ScheduleOptions."""
+    """One of the schedules of `schedule_many`. `name`: namespace/name. The other fields are ScheduleOptions.
+
+    tools/generate_schedule_columns.py writes these fields into the SQL functions that name them all.
+    """
 
     name: str
     job_type: str
@@ -111,10 +112,22 @@ class Schedule:
     at: datetime | None = None
     starts_at: datetime | None = None
     ends_at: datetime | None = None
+    expect_success_within_s: int | None = None
+    alert_after_missed: int | None = None
 
 
 _FIELDS: Final = tuple(field.name for field in fields(Schedule))
 _OPTIONS: Final = {field.name: field.default for field in fields(Schedule)[3:]}
+_CASTS: Final = {
+    "int": "::integer",
+    "bool": "::boolean",
+    "timedelta": "::pg_catalog.interval",
+    "datetime": "::pg_catalog.timestamptz",
+}
+_VALUES: Final = ", ".join(f"%s{_CASTS.get(str(field.type).partition(' ')[0], '')}" for field in fields(Schedule)[3:])
+_SCHEDULE: Final = checked_call(
+    f"select id, answer from wakeboard.schedule(%s, %s, %s::pg_catalog.text::pg_catalog.jsonb, {_VALUES})"  # noqa: S608
+)
 _TEXTS: Final = (
     "name",
     "job_type",

@@ -136,6 +136,8 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
         "timeout_s": spec.timeout_seconds,
         "suspended": spec.suspend,
         "suspend_after_dead": spec.suspend_after_dead,
+        "expect_success_within_s": spec.expect_success_within_seconds,
+        "alert_after_missed": spec.alert_after_missed,
         "next_run_at": _first_tick(spec, compiled, max(now, known.last_tick_at) if known else now),
         "tzdata_version": tzdata_version(),
         "origin": desired.origin,

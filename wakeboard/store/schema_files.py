@@ -23,16 +23,8 @@ SCHEDULE_NAMES: Final = ("namespace", "name")
 SCHEDULE_COLUMNS: Final = (
     *("job_type", "payload", "queue", "priority", "schedule", "time_zone", "dst_gap", "dst_overlap", "jitter_s"),
     *("concurrency_policy", "limit_key", "catch_up", "catch_up_limit", "starting_deadline_s", "suspend_after_dead"),
-    *(
-        "starts_at",
-        "ends_at",
-        "max_attempts",
-        "backoff_strategy",
-        "backoff_base_s",
-        "backoff_cap_s",
-        "timeout_s",
-        "suspended",
-    ),
+    *("starts_at", "ends_at", "max_attempts", "backoff_strategy", "backoff_base_s", "backoff_cap_s", "timeout_s"),
+    *("suspended", "expect_success_within_s", "alert_after_missed"),
 )
 SCHEDULE_FACTS: Final = ("id", "source", "removed_at", "next_run_at", "schedule_error", "schedule", "job_type")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.text.durations import duration_text
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import timedelta
 
 # (upper bound in seconds, seconds of the unit, unit): "in 80 s", but "in 2 min".
 _DAY: Final = 86_400
@@ -130,3 +130,9 @@ def full_stop(sentence: str) -> str:
 def as_sentence(message: str) -> str:
     """The message of an error as a sentence of its own: with a capital letter and a full stop."""
     return full_stop(message[:1].upper() + message[1:])
+
+
+def expectation(within_s: int, missed: int | None) -> str:
+    """What a schedule expects of its ticks: "a success within 1h of each tick"."""
+    which = "each tick" if (missed or 1) == 1 else f"one of {missed} ticks in a row"
+    return f"a success within {duration_text(timedelta(seconds=within_s))} of {which}"

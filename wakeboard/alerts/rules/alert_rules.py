@@ -32,6 +32,7 @@ from wakeboard.text.name_patterns import SUBDOMAIN
 
 API_VERSION: Final = "wakeboard.dev/v1alpha1"
 KIND: Final = "AlertRules"
+BUILT_IN: Final = "success-missed"  # the rule that a file with receivers has without one of its own
 MAX_RULES: Final = 200
 MAX_RECEIVERS: Final = 100  # of a rule; the database stores a rule in at most 8 KiB
 
@@ -116,7 +117,16 @@ class AlertSpec(Declared):
     queue: QueueName = "default"
 
     def resolved_rules(self) -> list[AlertRule]:
-        """The rules, each with the repeat interval and the quiet hours that apply to it."""
+        """The rules, each with the repeat interval and the quiet hours that apply to it.
+
+        What schedules expect (spec.expectSuccessWithinSeconds) needs no rule: without one, all receivers get it.
+        """
+        rules = self.rules
+        if self.receivers and not any(
+            rule.condition.name == "successMissed" or rule.name == BUILT_IN for rule in rules
+        ):
+            everybody = [receiver.name for receiver in self.receivers[:MAX_RECEIVERS]]
+            rules = [*rules, AlertRule.model_validate({"name": BUILT_IN, "successMissed": 1, "receivers": everybody})]
         return [
             rule.model_copy(
                 update={
@@ -124,7 +134,7 @@ class AlertSpec(Declared):
                     "quiet_hours": rule.quiet_hours or (None if rule.severity == "critical" else self.quiet_hours),
                 }
             )
-            for rule in self.rules
+            for rule in rules
         ]
 
 

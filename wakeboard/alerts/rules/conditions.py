@@ -174,6 +174,16 @@ CONDITIONS: Final = (
         link=schedules("circuit open"),
     ),
     Condition(
+        name="successMissed",
+        accepts=_up_to(10_000),
+        example={"successMissed": 1},
+        fires_when="one schedule or more had no success within the time that it expects"
+        " (`spec.expectSuccessWithinSeconds`). A file that has receivers and no such rule has one for all of them",
+        sentence=lambda found: f"{found.count('schedule')}{found.where} had no success in time",
+        shown=_count_of("schedule"),
+        link=schedules(health="failing"),
+    ),
+    Condition(
         name="noWorker",
         accepts=Duration,
         example={"noWorker": "3m"},

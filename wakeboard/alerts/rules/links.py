@@ -45,7 +45,7 @@ def figures(rule: Mapping[str, Any], _: datetime) -> Link:
     return "/performance", {"by": "type"}
 
 
-def schedules(state: str = "") -> LinkTo:
+def schedules(state: str = "", health: str = "") -> LinkTo:
     """Those that the rule applies to, in this state; the page of its only one, whatever its state."""
 
     def link(rule: Mapping[str, Any], _: datetime) -> Link:
@@ -60,6 +60,7 @@ def schedules(state: str = "") -> LinkTo:
             "job_type": where.get("jobType", ""),
             "queue": where.get("queue", ""),
             "state": state,
+            "health": health,
         }
         return "/schedules", {name: value for name, value in query.items() if value and "*" not in value}
 

@@ -150,7 +150,7 @@ def _iso(local: datetime) -> str:
 
 
 def _print(found: NextTicks, now: datetime) -> None:
-    state = "" if found.state in {"active", "on demand"} else f" It is {found.state}."
+    state = "" if found.state in {"active", "on demand", "ended"} else f" It is {found.state}."
     if found.cron is None:
         print_message(
             f"{found.schedule} has no cron expression: `wakeboard run-now {found.schedule}` enqueues a run.{state}"

@@ -260,7 +260,7 @@ def tree(nodes: Mapping[int, Node], edges: Sequence[Parent]) -> Iterator[str]:
 
 def _label(node: Node, how: str) -> str:
     when = f" [{one_line(node.schedule)}]" if node.schedule else ""
-    state = f" {node.state}" if node.state not in {"active", "on demand"} else ""
+    state = f" {node.state}" if node.state not in {"active", "on demand", "ended"} else ""
     waits = f": {one_line(node.waiting_for)}" if node.waiting_for else ""
     return f"{one_line(node.name)}{when}{how}{state}{waits}"
 

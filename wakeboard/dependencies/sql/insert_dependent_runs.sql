@@ -27,6 +27,9 @@ begin
     returning id, definition_id, scheduled_for
   )
   select array_agg(id), array_agg(definition_id), array_agg(scheduled_for) into ids, definitions, ticks from run;
+  update job_definitions as def
+     set success_due_at = least(success_due_at, statement_timestamp() + make_interval(secs => expect_success_within_s))
+   where def.id = any (definitions) and expect_success_within_s is not null;
   insert into run_dependencies (run_id, place, parent_id, succeeded)
   select run.id, edge.place, past.run_id, true
     from unnest(ids, definitions, insert_dependent_runs.ticks) as run (id, definition_id, scheduled_for)

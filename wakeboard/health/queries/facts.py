@@ -149,6 +149,8 @@ class Definitions:
     tzdata_versions: list[str] = field(default_factory=list[str])
     open_circuits: int = 0
     open_circuit_example: str | None = None
+    missed: int = 0
+    missed_example: str | None = None
     without_tick: int = 0
     without_tick_example: str | None = None
     more: bool = False
@@ -299,6 +301,13 @@ with recursive {SCHEDULE_QUEUES}, mine as materialized (
     from (select * from wakeboard.job_definitions where circuit_opened_at is not null and removed_at is null
            limit %(most)s) as def
    where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+), missed as (
+  select namespace || '/' || name as example
+    from (select * from wakeboard.job_definitions where success_missed_at is not null and not suspended
+           limit %(most)s) as def
+   where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+     and not exists (select from wakeboard.pauses
+                      where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
 ), late as (
   select next_run_at
     from (select * from wakeboard.job_definitions
@@ -325,6 +334,7 @@ with recursive {SCHEDULE_QUEUES}, mine as materialized (
 )
 select (select count(*) from mine) as schedules, %(more)s as more,
        (select count(*) from circuits) as open_circuits, (select min(example) from circuits) as open_circuit_example,
+       (select count(*) from missed) as missed, (select min(example) from missed) as missed_example,
        (select count(*) from tickless) as without_tick, (select min(example) from tickless) as without_tick_example,
        (select count(*) from late) as late, (select min(next_run_at) from late) as oldest_late,
        array((select queue from used where queue is not null and %(namespaces)s::text[] is null limit 1000)

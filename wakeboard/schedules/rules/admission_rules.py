@@ -189,6 +189,19 @@ DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
     "it out",
     "fieldPath": ".suspendAfterDead",
 }
+SUCCESS_IS_EXPECTED_OF_ITS_OWN_TICKS: Rule = {
+    "rule": "!has(self.expectSuccessWithinSeconds) || has(self.schedule) || has(self.every) || has(self.at)"
+    " || has(self.after)",
+    "message": "expectSuccessWithinSeconds counts from the ticks of schedule or after, which are absent; write one "
+    "of them, or leave it out",
+    "fieldPath": ".expectSuccessWithinSeconds",
+}
+MISSED_TICKS_ARE_EXPECTED_TO_SUCCEED: Rule = {
+    "rule": "!has(self.alertAfterMissed) || has(self.expectSuccessWithinSeconds)",
+    "message": "alertAfterMissed counts ticks that miss expectSuccessWithinSeconds, which is absent; write it, or "
+    "leave alertAfterMissed out",
+    "fieldPath": ".alertAfterMissed",
+}
 
 _JOB_TYPE_IS_NOT_OF_THE_PRODUCT: Rule = {
     "rule": f"!self.startsWith('{RESERVED}')",
@@ -206,6 +219,8 @@ RULES: Final[dict[str, list[Rule]]] = {
         IT_ENDS_AFTER_IT_STARTS,
         _AFTER_SAYS_WHEN,
         DEAD_RUNS_ARE_OF_ITS_OWN_TICKS,
+        SUCCESS_IS_EXPECTED_OF_ITS_OWN_TICKS,
+        MISSED_TICKS_ARE_EXPECTED_TO_SUCCEED,
     ],
     "spec.jobType": [_JOB_TYPE_IS_NOT_OF_THE_PRODUCT],
     "spec.schedule": [

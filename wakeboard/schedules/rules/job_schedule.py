@@ -319,6 +319,19 @@ class JobScheduleSpec(Declared):
         "Absent: never.",
         examples=[3],
     )
+    expect_success_within_seconds: Annotated[int, Field(ge=1, le=_LONGEST)] | None = Field(
+        default=None,
+        description="A tick whose run has not succeeded this many seconds after it is an alert, and the schedule is"
+        " not Healthy until a tick succeeds. The time counts from when the run was created, if that was later. "
+        "Ticks that create no run, such as skipped ones, and backfills do not count. It needs schedule or after. "
+        "Absent: nothing is expected.",
+        examples=[3600],
+    )
+    alert_after_missed: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None,
+        description="So many ticks in a row must miss expectSuccessWithinSeconds before it is an alert. Absent: 1.",
+        examples=[3],
+    )
 
     @property
     def timing(self) -> str | None:
@@ -376,6 +389,21 @@ class JobScheduleSpec(Declared):
             raise refusal(
                 "spec.suspendAfterDead stops the ticks of spec.schedule or spec.after, which are absent; write one of "
                 "them, or leave suspendAfterDead out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _success_is_expected_of_its_own_ticks(self) -> Self:
+        if self.expect_success_within_seconds is None:
+            if self.alert_after_missed is not None:
+                raise refusal(
+                    "spec.alertAfterMissed counts ticks that miss expectSuccessWithinSeconds, which is absent; write"
+                    " it, for example expectSuccessWithinSeconds: 3600"
+                )
+        elif self.timing is None and self.after is None:
+            raise refusal(
+                "spec.expectSuccessWithinSeconds counts from the ticks of spec.schedule or spec.after, which are"
+                " absent; write one of them, or leave expectSuccessWithinSeconds out"
             )
         return self
 

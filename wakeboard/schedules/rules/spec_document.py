@@ -70,6 +70,8 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "priority": row["priority"],
         "suspend": row["suspended"],
         "suspendAfterDead": row["suspend_after_dead"],
+        "expectSuccessWithinSeconds": row["expect_success_within_s"],
+        "alertAfterMissed": row["alert_after_missed"],
         "concurrencyPolicy": row["concurrency_policy"],
         "limitKey": row["limit_key"],
         "catchUp": {"policy": row["catch_up"], "limit": row["catch_up_limit"] if limited else None},

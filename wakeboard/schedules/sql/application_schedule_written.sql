@@ -54,15 +54,22 @@ begin
     return new;
   end if;
   if old.removed_at is null
-     and (old.job_type, old.payload, old.queue, old.priority, old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.starts_at,
-          old.ends_at, old.jitter_s,
-          old.concurrency_policy, old.limit_key, old.catch_up, old.catch_up_limit, old.starting_deadline_s, old.suspend_after_dead,
-          old.max_attempts, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.timeout_s, old.suspended)
-         is not distinct from
-         (new.job_type, new.payload, new.queue, new.priority, new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.starts_at,
-          new.ends_at, new.jitter_s,
-          new.concurrency_policy, new.limit_key, new.catch_up, new.catch_up_limit, new.starting_deadline_s, new.suspend_after_dead,
-          new.max_attempts, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.timeout_s, new.suspended) then
+     and (old.job_type, old.payload, old.schedule,
+          -- columns: old.{column}
+          old.time_zone, old.queue, old.priority, old.limit_key, old.concurrency_policy, old.catch_up, old.catch_up_limit,
+          old.starting_deadline_s, old.jitter_s, old.dst_gap, old.dst_overlap, old.suspended, old.suspend_after_dead, old.max_attempts,
+          old.timeout_s, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.starts_at, old.ends_at,
+          old.expect_success_within_s, old.alert_after_missed
+          -- end
+         ) is not distinct from (
+          new.job_type, new.payload, new.schedule,
+          -- columns: new.{column}
+          new.time_zone, new.queue, new.priority, new.limit_key, new.concurrency_policy, new.catch_up, new.catch_up_limit,
+          new.starting_deadline_s, new.jitter_s, new.dst_gap, new.dst_overlap, new.suspended, new.suspend_after_dead, new.max_attempts,
+          new.timeout_s, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.starts_at, new.ends_at,
+          new.expect_success_within_s, new.alert_after_missed
+          -- end
+         ) then
     return new;
   end if;
   is_due := old.removed_at is null and not old.suspended and old.schedule_error is null and old.next_run_at <= present
@@ -104,8 +111,11 @@ begin
 end
 $$;
 create or replace trigger job_definitions_of_applications before insert or update of
-    job_type, payload, queue, priority, schedule, time_zone, dst_gap, dst_overlap, starts_at, ends_at, jitter_s, concurrency_policy,
-    limit_key, catch_up,
-    catch_up_limit, starting_deadline_s, suspend_after_dead, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s,
-    suspended on wakeboard.job_definitions
+    job_type, payload, schedule,
+    -- columns: {column}
+    time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
+    dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
+    ends_at, expect_success_within_s, alert_after_missed
+    -- end
+  on wakeboard.job_definitions
   for each row when (new.source = 'app') execute function wakeboard.application_schedule_written();

@@ -122,6 +122,12 @@ begin
       when def.suspend_after_dead not between 1 and 100
         then format('suspend_after_dead is %s; write a whole number from 1 to 100'
         ', for example 3', def.suspend_after_dead)
+      when def.expect_success_within_s not between 1 and 2678400
+        then format('expect_success_within_s is %s; write a whole number from 1 t'
+        'o 2678400, for example 3600', def.expect_success_within_s)
+      when def.alert_after_missed not between 1 and 100
+        then format('alert_after_missed is %s; write a whole number from 1 to 100'
+        ', for example 3', def.alert_after_missed)
       when def.time_zone <> 'Etc/UTC' and (def.time_zone ~ '\s' or strpos(
     ' Africa/Abidjan Africa/Accra Africa/Addis_Ababa Africa/Algiers Africa/Asmara Africa/Asmera Africa/Bamako Africa/Bangui Africa/Banjul '
     'Africa/Bissau Africa/Blantyre Africa/Brazzaville Africa/Bujumbura Africa/Cairo Africa/Casablanca Africa/Ceuta Africa/Conakry '
@@ -217,6 +223,13 @@ begin
       when def.suspend_after_dead is not null and def.schedule is null
         then 'suspend_after_dead stops the ticks of schedule or after, whi'
         'ch are absent; write one of them, or leave it out'
+      when def.expect_success_within_s is not null and def.schedule is null
+        then 'expect_success_within_s counts from the ticks of schedule or'
+        ' after, which are absent; write one of them, or leave it out'
+      when def.alert_after_missed is not null and def.expect_success_within_s is null
+        then 'alert_after_missed counts ticks that miss expect_success_wit'
+        'hin_s, which is absent; write it, or leave alert_after_misse'
+        'd out'
       when starts_with(def.job_type, 'wakeboard.')
         then format('job_type is %s; names that begin with wakeboard. are of the '
         'product, write another one', to_json(def.job_type))

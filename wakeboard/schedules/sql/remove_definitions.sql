@@ -33,7 +33,8 @@ begin
      where def.source = remove_definitions.source and def.removed_at is null and def.last_synced_at < synced_before
   ), updated as (
     update job_definitions as def
-       set removed_at = statement_timestamp(), updated_at = statement_timestamp(), next_run_at = null
+       set removed_at = statement_timestamp(), updated_at = statement_timestamp(), next_run_at = null,
+           success_due_at = null, success_missed_at = null
       from known where def.id = known.id and known.answer = 'removed'
   ), noted as (
     insert into definition_changes (definition_id)

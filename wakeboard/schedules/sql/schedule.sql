@@ -12,13 +12,17 @@
 --   select * from wakeboard.schedule('customers/42-report', 'send_report', '{"customer": 42}', '0 8 * * MON', 'America/New_York');
 
 create or replace function wakeboard.schedule(
-  name text, job_type text, payload jsonb default '{}', cron text default null, time_zone text default 'Etc/UTC',
-  queue text default 'default', priority integer default 3, limit_key text default null, concurrency_policy text default 'Allow',
-  catch_up text default 'Latest', catch_up_limit integer default 100, starting_deadline_s integer default null,
-  jitter_s integer default 0, dst_gap text default 'RunAfter', dst_overlap text default 'First', suspended boolean default false,
-  suspend_after_dead integer default null, max_attempts integer default 5, timeout_s integer default 600,
-  backoff text default 'exponential', backoff_base_s integer default 10, backoff_cap_s integer default 3600,
-  every interval default null, at timestamptz default null, starts_at timestamptz default null, ends_at timestamptz default null)
+  name text, job_type text, payload jsonb default '{}',
+  -- arguments: {name} {type} default {default}
+  cron text default null, time_zone text default 'Etc/UTC', queue text default 'default', priority integer default 3,
+  limit_key text default null, concurrency_policy text default 'Allow', catch_up text default 'Latest', catch_up_limit integer default 100,
+  starting_deadline_s integer default null, jitter_s integer default 0, dst_gap text default 'RunAfter', dst_overlap text default 'First',
+  suspended boolean default false, suspend_after_dead integer default null, max_attempts integer default 5, timeout_s integer default 600,
+  backoff text default 'exponential', backoff_base_s integer default 10, backoff_cap_s integer default 3600, every interval default null,
+  at timestamptz default null, starts_at timestamptz default null, ends_at timestamptz default null,
+  expect_success_within_s integer default null, alert_after_missed integer default null
+  -- end
+)
 returns table (id bigint, answer text) language plpgsql security definer
 set enable_seqscan = off set lock_timeout = '2s'
 as $$
@@ -32,8 +36,12 @@ begin
   if name is null or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
      or backoff not in ('exponential', 'fixed') or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
      or least(timeout_s, backoff_base_s, backoff_cap_s) < 1
-     or num_nulls(payload, time_zone, queue, priority, concurrency_policy, catch_up, catch_up_limit, jitter_s, dst_gap, dst_overlap,
-                  suspended, max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s) > 0 then      -- as in enqueue.sql
+     or num_nulls(payload,
+       -- defaults: {name}
+       time_zone, queue, priority, concurrency_policy, catch_up, catch_up_limit, jitter_s, dst_gap, dst_overlap, suspended, max_attempts,
+       timeout_s, backoff, backoff_base_s, backoff_cap_s
+       -- end
+     ) > 0 then                              -- as in enqueue.sql
     perform refuse_argument('name', null, 'namespace/name') where name is null;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
@@ -43,47 +51,54 @@ begin
        from (values ('timeout_s', timeout_s), ('backoff_base_s', backoff_base_s), ('backoff_cap_s', backoff_cap_s)) as given (name, value)
       where given.value not between 1 and 2678400;
     payload := coalesce(payload, '{}');
-    time_zone := coalesce(time_zone, 'Etc/UTC');
-    queue := coalesce(queue, 'default');
-    priority := coalesce(priority, 3);
-    concurrency_policy := coalesce(concurrency_policy, 'Allow');
-    catch_up := coalesce(catch_up, 'Latest');
-    catch_up_limit := coalesce(catch_up_limit, 100);
-    jitter_s := coalesce(jitter_s, 0);
-    dst_gap := coalesce(dst_gap, 'RunAfter');
-    dst_overlap := coalesce(dst_overlap, 'First');
-    suspended := coalesce(suspended, false);
-    max_attempts := coalesce(max_attempts, 5);
-    timeout_s := coalesce(timeout_s, 600);
-    backoff := coalesce(backoff, 'exponential');
-    backoff_base_s := coalesce(backoff_base_s, 10);
+    -- defaults: {name} := coalesce({name}, {default});
+    time_zone := coalesce(time_zone, 'Etc/UTC'); queue := coalesce(queue, 'default'); priority := coalesce(priority, 3);
+    concurrency_policy := coalesce(concurrency_policy, 'Allow'); catch_up := coalesce(catch_up, 'Latest');
+    catch_up_limit := coalesce(catch_up_limit, 100); jitter_s := coalesce(jitter_s, 0); dst_gap := coalesce(dst_gap, 'RunAfter');
+    dst_overlap := coalesce(dst_overlap, 'First'); suspended := coalesce(suspended, false); max_attempts := coalesce(max_attempts, 5);
+    timeout_s := coalesce(timeout_s, 600); backoff := coalesce(backoff, 'exponential'); backoff_base_s := coalesce(backoff_base_s, 10);
     backoff_cap_s := coalesce(backoff_cap_s, 3600);
+    -- end
   end if;
   loop
     select def.id, def.removed_at is null and (
-             def.job_type, def.payload, def.schedule, def.time_zone, def.queue, def.priority, def.limit_key, def.concurrency_policy,
-             def.catch_up, def.catch_up_limit, def.starting_deadline_s, def.jitter_s, def.dst_gap, def.dst_overlap, def.suspended,
-             def.suspend_after_dead, def.max_attempts, def.timeout_s, def.backoff_strategy::text, def.backoff_base_s, def.backoff_cap_s,
-             def.starts_at, def.ends_at)
-             is not distinct from (
-             schedule.job_type, schedule.payload, line, schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key,
-             schedule.concurrency_policy, schedule.catch_up, schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s,
-             schedule.dst_gap, schedule.dst_overlap, schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts,
-             schedule.timeout_s, schedule.backoff, schedule.backoff_base_s, schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at)
+             def.job_type, def.payload, def.schedule,
+             -- columns: def.{column}
+             def.time_zone, def.queue, def.priority, def.limit_key, def.concurrency_policy, def.catch_up, def.catch_up_limit,
+             def.starting_deadline_s, def.jitter_s, def.dst_gap, def.dst_overlap, def.suspended, def.suspend_after_dead, def.max_attempts,
+             def.timeout_s, def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.starts_at, def.ends_at,
+             def.expect_success_within_s, def.alert_after_missed
+             -- end
+           ) is not distinct from (
+             schedule.job_type, schedule.payload, line,
+             -- columns: schedule.{name}{cast}
+             schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy, schedule.catch_up,
+             schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap,
+             schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts, schedule.timeout_s, schedule.backoff::backoff_strategy,
+             schedule.backoff_base_s, schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s,
+             schedule.alert_after_missed
+             -- end
+           )
       into schedule.id, is_same
       from job_definitions as def
      where def.source = 'app' and def.namespace = in_namespace and def.name = short;
     exit when found;
     insert into job_definitions (
-      namespace, name, job_type, payload, schedule, time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit,
-      starting_deadline_s, jitter_s, dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy,
-      backoff_base_s, backoff_cap_s, starts_at, ends_at)
-    values (
-      in_namespace, short, schedule.job_type, schedule.payload, line, schedule.time_zone, schedule.queue, schedule.priority,
-      schedule.limit_key, schedule.concurrency_policy, schedule.catch_up, schedule.catch_up_limit, schedule.starting_deadline_s,
-      schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts,
-      schedule.timeout_s, schedule.backoff::backoff_strategy, schedule.backoff_base_s, schedule.backoff_cap_s, schedule.starts_at,
-      schedule.ends_at)
+      namespace, name, job_type, payload, schedule,
+      -- columns: {column}
+      time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
+      dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
+      ends_at, expect_success_within_s, alert_after_missed
+      -- end
+    ) values (
+      in_namespace, short, schedule.job_type, schedule.payload, line,
+      -- columns: schedule.{name}{cast}
+      schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy, schedule.catch_up,
+      schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended,
+      schedule.suspend_after_dead, schedule.max_attempts, schedule.timeout_s, schedule.backoff::backoff_strategy, schedule.backoff_base_s,
+      schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s, schedule.alert_after_missed
+      -- end
+    )
     on conflict on constraint a_schedule_is_named_once_per_source do nothing
     returning job_definitions.id into schedule.id;
     if found then
@@ -98,14 +113,17 @@ begin
     return;
   end if;
   update job_definitions as def
-     set job_type = schedule.job_type, payload = schedule.payload, schedule = line, time_zone = schedule.time_zone,
-         queue = schedule.queue, priority = schedule.priority, limit_key = schedule.limit_key,
+     set job_type = schedule.job_type, payload = schedule.payload, schedule = line, removed_at = null,
+         -- columns: {column} = schedule.{name}{cast}
+         time_zone = schedule.time_zone, queue = schedule.queue, priority = schedule.priority, limit_key = schedule.limit_key,
          concurrency_policy = schedule.concurrency_policy, catch_up = schedule.catch_up, catch_up_limit = schedule.catch_up_limit,
          starting_deadline_s = schedule.starting_deadline_s, jitter_s = schedule.jitter_s, dst_gap = schedule.dst_gap,
          dst_overlap = schedule.dst_overlap, suspended = schedule.suspended, suspend_after_dead = schedule.suspend_after_dead,
          max_attempts = schedule.max_attempts, timeout_s = schedule.timeout_s, backoff_strategy = schedule.backoff::backoff_strategy,
          backoff_base_s = schedule.backoff_base_s, backoff_cap_s = schedule.backoff_cap_s, starts_at = schedule.starts_at,
-         ends_at = schedule.ends_at, removed_at = null
+         ends_at = schedule.ends_at, expect_success_within_s = schedule.expect_success_within_s,
+         alert_after_missed = schedule.alert_after_missed
+         -- end
    where def.id = schedule.id;
   answer := 'updated';
   return next;

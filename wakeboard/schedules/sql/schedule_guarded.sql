@@ -23,7 +23,11 @@ begin
 end
 $$;
 create or replace trigger job_definitions_guarded before delete or update of
-    job_type, payload, queue, priority, schedule, time_zone, dst_gap, dst_overlap, starts_at, ends_at, jitter_s, concurrency_policy,
-    limit_key, catch_up, catch_up_limit, starting_deadline_s, suspend_after_dead, max_attempts, backoff_strategy, backoff_base_s,
-    backoff_cap_s, timeout_s, suspended on wakeboard.job_definitions
+    job_type, payload, schedule,
+    -- columns: {column}
+    time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
+    dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
+    ends_at, expect_success_within_s, alert_after_missed
+    -- end
+  on wakeboard.job_definitions
   for each row when (old.removed_at is null) execute function wakeboard.schedule_guarded();

@@ -11,9 +11,13 @@ as $$
 #variable_conflict use_column
 declare
   known constant text[] := array[
-    'name', 'job_type', 'payload', 'cron', 'time_zone', 'queue', 'priority', 'limit_key', 'concurrency_policy', 'catch_up',
-    'catch_up_limit', 'starting_deadline_s', 'jitter_s', 'dst_gap', 'dst_overlap', 'suspended', 'suspend_after_dead', 'max_attempts',
-    'timeout_s', 'backoff', 'backoff_base_s', 'backoff_cap_s', 'every', 'at', 'starts_at', 'ends_at'];
+    'name', 'job_type', 'payload',
+    -- arguments: '{name}'
+    'cron', 'time_zone', 'queue', 'priority', 'limit_key', 'concurrency_policy', 'catch_up', 'catch_up_limit', 'starting_deadline_s',
+    'jitter_s', 'dst_gap', 'dst_overlap', 'suspended', 'suspend_after_dead', 'max_attempts', 'timeout_s', 'backoff', 'backoff_base_s',
+    'backoff_cap_s', 'every', 'at', 'starts_at', 'ends_at', 'expect_success_within_s', 'alert_after_missed'
+    -- end
+  ];
   one record;
   place integer;
 begin
@@ -29,25 +33,39 @@ begin
              substr(wanted.name, strpos(wanted.name, '/') + 1) as short,
              case when num_nonnulls(every, at) = 0 then cron else schedule_line(cron, every, at) end as line
         from rows from (jsonb_to_recordset(schedules) as (
-               name text, job_type text, payload jsonb, cron text, time_zone text, queue text, priority integer, limit_key text,
-               concurrency_policy text, catch_up text, catch_up_limit integer, starting_deadline_s integer, jitter_s integer, dst_gap text,
-               dst_overlap text, suspended boolean, suspend_after_dead integer, max_attempts integer, timeout_s integer, backoff text,
-               backoff_base_s integer, backoff_cap_s integer, every interval, at timestamptz, starts_at timestamptz,
-               ends_at timestamptz)) with ordinality as wanted (
-               name, job_type, payload, cron, time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit,
-               starting_deadline_s, jitter_s, dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff,
-               backoff_base_s, backoff_cap_s, every, at, starts_at, ends_at, place)
+               name text, job_type text, payload jsonb,
+               -- arguments: {name} {type}
+               cron text, time_zone text, queue text, priority integer, limit_key text, concurrency_policy text, catch_up text,
+               catch_up_limit integer, starting_deadline_s integer, jitter_s integer, dst_gap text, dst_overlap text, suspended boolean,
+               suspend_after_dead integer, max_attempts integer, timeout_s integer, backoff text, backoff_base_s integer,
+               backoff_cap_s integer, every interval, at timestamptz, starts_at timestamptz, ends_at timestamptz,
+               expect_success_within_s integer, alert_after_missed integer
+               -- end
+             )) with ordinality as wanted (
+               name, job_type, payload,
+               -- arguments: {name}
+               cron, time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s,
+               dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s, every,
+               at, starts_at, ends_at, expect_success_within_s, alert_after_missed
+               -- end
+             , place)
     ), made as (                             -- the new ones, in one statement: each statement reads all constraints of the table
       insert into job_definitions (
-        namespace, name, job_type, payload, schedule, time_zone, queue, priority, limit_key, concurrency_policy, catch_up,
-        catch_up_limit, starting_deadline_s, jitter_s, dst_gap, dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s,
-        backoff_strategy, backoff_base_s, backoff_cap_s, starts_at, ends_at)
-      select in_namespace, short, job_type, coalesce(payload, '{}'), line, coalesce(time_zone, 'Etc/UTC'), coalesce(queue, 'default'),
-             coalesce(priority, 3), limit_key, coalesce(concurrency_policy, 'Allow'), coalesce(catch_up, 'Latest'),
-             coalesce(catch_up_limit, 100), starting_deadline_s, coalesce(jitter_s, 0), coalesce(dst_gap, 'RunAfter'),
-             coalesce(dst_overlap, 'First'), coalesce(suspended, false), suspend_after_dead, coalesce(max_attempts, 5),
-             coalesce(timeout_s, 600), coalesce(backoff, 'exponential')::backoff_strategy, coalesce(backoff_base_s, 10),
-             coalesce(backoff_cap_s, 3600), starts_at, ends_at
+        namespace, name, job_type, payload, schedule,
+        -- columns: {column}
+        time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
+        dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
+        ends_at, expect_success_within_s, alert_after_missed
+        -- end
+      )
+      select in_namespace, short, job_type, coalesce(payload, '{}'), line,
+             -- columns: {given}
+             coalesce(time_zone, 'Etc/UTC'), coalesce(queue, 'default'), coalesce(priority, 3), limit_key,
+             coalesce(concurrency_policy, 'Allow'), coalesce(catch_up, 'Latest'), coalesce(catch_up_limit, 100), starting_deadline_s,
+             coalesce(jitter_s, 0), coalesce(dst_gap, 'RunAfter'), coalesce(dst_overlap, 'First'), coalesce(suspended, false),
+             suspend_after_dead, coalesce(max_attempts, 5), coalesce(timeout_s, 600), coalesce(backoff, 'exponential')::backoff_strategy,
+             coalesce(backoff_base_s, 10), coalesce(backoff_cap_s, 3600), starts_at, ends_at, expect_success_within_s, alert_after_missed
+             -- end
         from (select distinct on (in_namespace, short) * from wanted order by in_namespace, short, place) as firsts
        where jsonb_array_length(schedules) > 1
          and not exists (select from job_definitions as def
@@ -65,10 +83,14 @@ begin
     answer := 'created';
     if id is null or not one.is_first then
       select done.id, done.answer into schedule_many.id, schedule_many.answer
-        from schedule(one.name, one.job_type, one.payload, one.cron, one.time_zone, one.queue, one.priority, one.limit_key,
-                      one.concurrency_policy, one.catch_up, one.catch_up_limit, one.starting_deadline_s, one.jitter_s, one.dst_gap,
-                      one.dst_overlap, one.suspended, one.suspend_after_dead, one.max_attempts, one.timeout_s, one.backoff,
-                      one.backoff_base_s, one.backoff_cap_s, one.every, one.at, one.starts_at, one.ends_at) as done;
+        from schedule(one.name, one.job_type, one.payload,
+               -- arguments: one.{name}
+               one.cron, one.time_zone, one.queue, one.priority, one.limit_key, one.concurrency_policy, one.catch_up, one.catch_up_limit,
+               one.starting_deadline_s, one.jitter_s, one.dst_gap, one.dst_overlap, one.suspended, one.suspend_after_dead, one.max_attempts,
+               one.timeout_s, one.backoff, one.backoff_base_s, one.backoff_cap_s, one.every, one.at, one.starts_at, one.ends_at,
+               one.expect_success_within_s, one.alert_after_missed
+               -- end
+             ) as done;
     end if;
     return next;
   end loop;

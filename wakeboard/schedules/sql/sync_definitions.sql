@@ -54,12 +54,15 @@ begin
   return query                               -- in a snapshot from after the locks
   with wanted as (
     select wanted.* from jsonb_to_recordset(rows) as wanted (
-      namespace text, name text, uid text, generation bigint, spec_hash text, job_type text, payload jsonb, queue text,
-      priority smallint, schedule text, cron_fields text, time_zone text, dst_gap text, dst_overlap text, jitter_s integer,
-      starts_at timestamptz, ends_at timestamptz,
-      concurrency_policy text, limit_key text, catch_up text, catch_up_limit integer, starting_deadline_s integer,
-      max_attempts integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer, timeout_s integer,
-      suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb, suspend_after_dead integer, after jsonb)
+      namespace text, name text, uid text, generation bigint, spec_hash text, job_type text, payload jsonb, schedule text,
+      cron_fields text, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb, after jsonb,
+      -- columns: {column} {column_type}
+      time_zone text, queue text, priority integer, limit_key text, concurrency_policy text, catch_up text, catch_up_limit integer,
+      starting_deadline_s integer, jitter_s integer, dst_gap text, dst_overlap text, suspended boolean, suspend_after_dead integer,
+      max_attempts integer, timeout_s integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer,
+      starts_at timestamptz, ends_at timestamptz, expect_success_within_s integer, alert_after_missed integer
+      -- end
+    )
      where not exists (select from job_definitions as other
                         where other.namespace collate "C" = wanted.namespace and other.name collate "C" = wanted.name
                           and other.source = 'app' and other.removed_at is null)
@@ -95,19 +98,11 @@ begin
   ), updated as (
     update job_definitions as def
        set uid = wanted.uid, generation = wanted.generation, spec_hash = wanted.spec_hash, job_type = wanted.job_type,
-           payload = wanted.payload, queue = wanted.queue, priority = wanted.priority, schedule = wanted.schedule,
-           cron_fields = wanted.cron_fields, time_zone = wanted.time_zone, dst_gap = wanted.dst_gap,
-           dst_overlap = wanted.dst_overlap, jitter_s = wanted.jitter_s, starts_at = wanted.starts_at, ends_at = wanted.ends_at,
-           concurrency_policy = wanted.concurrency_policy,
-           limit_key = wanted.limit_key, catch_up = wanted.catch_up, catch_up_limit = wanted.catch_up_limit,
-           starting_deadline_s = wanted.starting_deadline_s, max_attempts = wanted.max_attempts,
-           backoff_strategy = wanted.backoff_strategy, backoff_base_s = wanted.backoff_base_s,
-           backoff_cap_s = wanted.backoff_cap_s, timeout_s = wanted.timeout_s, suspended = wanted.suspended,
+           payload = wanted.payload, schedule = wanted.schedule, cron_fields = wanted.cron_fields,
            next_run_at = case when def.schedule_error is not null and def.spec_hash = wanted.spec_hash and def.removed_at is null
                               then coalesce(def.next_run_at, wanted.next_run_at) else wanted.next_run_at end,
            tzdata_version = wanted.tzdata_version, schedule_error = null,
            origin = coalesce(wanted.origin, ''), labels = coalesce(wanted.labels, '{}'),
-           suspend_after_dead = wanted.suspend_after_dead,
            dead_counted_from = case when wanted.suspend_after_dead is not null
                                          and (def.suspend_after_dead is null or def.removed_at is not null)
                                     then statement_timestamp() else def.dead_counted_from end,
@@ -115,23 +110,38 @@ begin
            circuit_probe_at = case when keeps.circuit then def.circuit_probe_at end,
            circuit_probe_id = case when keeps.circuit then def.circuit_probe_id end,
            circuit_probes = case when keeps.circuit then def.circuit_probes end,
-           updated_at = statement_timestamp(), last_synced_at = statement_timestamp(), removed_at = null
+           updated_at = statement_timestamp(), last_synced_at = statement_timestamp(), removed_at = null,
+           -- columns: {column} = wanted.{column}
+           time_zone = wanted.time_zone, queue = wanted.queue, priority = wanted.priority, limit_key = wanted.limit_key,
+           concurrency_policy = wanted.concurrency_policy, catch_up = wanted.catch_up, catch_up_limit = wanted.catch_up_limit,
+           starting_deadline_s = wanted.starting_deadline_s, jitter_s = wanted.jitter_s, dst_gap = wanted.dst_gap,
+           dst_overlap = wanted.dst_overlap, suspended = wanted.suspended, suspend_after_dead = wanted.suspend_after_dead,
+           max_attempts = wanted.max_attempts, timeout_s = wanted.timeout_s, backoff_strategy = wanted.backoff_strategy,
+           backoff_base_s = wanted.backoff_base_s, backoff_cap_s = wanted.backoff_cap_s, starts_at = wanted.starts_at,
+           ends_at = wanted.ends_at, expect_success_within_s = wanted.expect_success_within_s,
+           alert_after_missed = wanted.alert_after_missed
+           -- end
       from wanted join ready using (namespace, name)
       join job_definitions as former on former.id = ready.id
      cross join lateral (values (wanted.suspend_after_dead is not null and former.removed_at is null)) as keeps (circuit)
      where def.id = ready.id and ready.answer = 'updated'
   ), created as (
     insert into job_definitions (
-      source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule, cron_fields, time_zone,
-      dst_gap, dst_overlap, jitter_s, starts_at, ends_at,
-      concurrency_policy, limit_key, catch_up, catch_up_limit, starting_deadline_s, max_attempts,
-      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at, tzdata_version, origin, labels,
-      suspend_after_dead)
-    select sync_definitions.source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule,
-           cron_fields, time_zone, dst_gap, dst_overlap, jitter_s, starts_at, ends_at,
-           concurrency_policy, limit_key, catch_up, catch_up_limit,
-           starting_deadline_s, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at,
-           tzdata_version, coalesce(origin, ''), coalesce(labels, '{}'), suspend_after_dead
+      source, namespace, name, uid, generation, spec_hash, job_type, payload, schedule, cron_fields, next_run_at, tzdata_version, origin,
+      labels,
+      -- columns: {column}
+      time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
+      dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
+      ends_at, expect_success_within_s, alert_after_missed
+      -- end
+    )
+    select sync_definitions.source, namespace, name, uid, generation, spec_hash, job_type, payload, schedule, cron_fields, next_run_at,
+           tzdata_version, coalesce(origin, ''), coalesce(labels, '{}'),
+           -- columns: {column}
+           time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
+           dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
+           ends_at, expect_success_within_s, alert_after_missed
+           -- end
       from wanted
      where not exists (select from known where known.namespace = wanted.namespace and known.name = wanted.name)
      order by namespace, name

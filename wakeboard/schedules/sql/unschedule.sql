@@ -28,6 +28,7 @@ begin
   if waiting is not null then
     perform refuse_locked() where cardinality(lock_runs(waiting)) < cardinality(waiting);
     perform finish_runs(waiting, 'cancelled', 'ScheduleRemoved');
+    update job_definitions set success_due_at = null, success_missed_at = null where id = def.id;
     return true;
   end if;
   if not def.suspended and def.schedule_error is null and def.next_run_at <= statement_timestamp() then

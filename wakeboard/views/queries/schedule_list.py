@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-STATES: Final = ("active", "paused", "circuit open", "suspended", "stalled", "on demand")
+STATES: Final = ("active", "paused", "circuit open", "suspended", "stalled", "on demand", "ended")
 HEALTHS: Final = ("failing", "retrying", "late", "ok")
 LIVE_RUNS_READ: LiteralString = "200"  # of one schedule
 DEAD_RUNS_READ: LiteralString = "100000"  # of all schedules
@@ -45,9 +45,9 @@ class ScheduleRow:
     """A schedule, its next tick, its last result and its runs.
 
     `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
-    `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why)
-    or on demand. `runs_after`: the names in spec.after. `blocked`: what it waits for that does not pass by itself, if
-    that was asked for. `last_*`: the run that ended last.
+    `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why), on demand
+    or ended (it has no further tick). `runs_after`: the names in spec.after. `blocked`: what it waits for that does not
+    pass by itself, if that was asked for. `last_*`: the run that ended last.
     """
 
     id: int
@@ -154,7 +154,7 @@ RUNS_AFTER: LiteralString = """(
 SCHEDULES: LiteralString = f"""
   select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
          def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
-         def.priority::integer, def.concurrency_policy, def.generation, def.spec_hash,
+         def.priority::integer, def.concurrency_policy, def.generation, def.spec_hash, def.success_missed_at,
          nullif(def.last_tick_at, 'epoch') as last_tick_at,
          coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
          coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
@@ -224,7 +224,9 @@ _LIVE: LiteralString = f"""
                where definition_id = schedule.id limit {LIVE_RUNS_READ}) as run) as live on true
 """
 _HEALTH: LiteralString = """
-         case when schedule.state = 'stalled' or dead.runs > 0 then 'failing'
+         case when schedule.state = 'stalled' or dead.runs > 0
+                   or schedule.success_missed_at is not null and schedule.state not in ('paused', 'suspended')
+                   then 'failing'
               when live.failed > 0 then 'retrying'
               when live.waits_long and schedule.state <> 'paused' or schedule.state = 'active'
                    and schedule.next_run_at < statement_timestamp() - %(late_after)s::interval then 'late'

@@ -54,7 +54,8 @@ select id, source, namespace, name, uid, generation, spec_hash, job_type::text, 
        next_run_at, nullif(last_tick_at, 'epoch') as last_tick_at, schedule_error, tzdata_version, last_synced_at,
        (select json_agg(json_build_object('schedule', parent_name, 'outcome', outcome, 'ticks', ticks) order by place)
           from wakeboard.schedule_dependencies where definition_id = job_definitions.id) as after,
-       created_at, updated_at, removed_at, suspend_after_dead, circuit_opened_at, circuit_probe_at, circuit_probe_id
+       created_at, updated_at, removed_at, suspend_after_dead, circuit_opened_at, circuit_probe_at, circuit_probe_id,
+       expect_success_within_s, alert_after_missed
   from wakeboard.job_definitions
  where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
 """

@@ -163,6 +163,13 @@ select id from late where id is not null limit %(most)s
 _CIRCUITS: LiteralString = """
 select id from wakeboard.job_definitions where circuit_opened_at is not null and removed_at is null limit %(most)s
 """
+_MISSED: LiteralString = """
+(select id from wakeboard.job_definitions where success_missed_at is not null limit %(most)s)
+"""
+_ENDED: LiteralString = """
+select id from wakeboard.job_definitions
+ where removed_at is null and not suspended and schedule_error is null and next_run_at is null limit %(most)s
+"""
 # A pause of everything or of a queue holds schedules that no index finds.
 _PAUSED: LiteralString = """
 select case when scope ^@ 'schedule:' then substr(scope, 10)::bigint end from wakeboard.pauses as pause limit %(most)s
@@ -171,9 +178,10 @@ _BY_STATE: Final[Mapping[str, LiteralString]] = {
     "stalled": _STALLED,
     "circuit open": _CIRCUITS,
     "paused": _PAUSED,
+    "ended": _ENDED,
 }
 _BY_HEALTH: Final[Mapping[str, LiteralString]] = {
-    "failing": f"{_DEAD} union {_STALLED}",
+    "failing": f"{_DEAD} union {_STALLED} union {_MISSED}",
     "retrying": _FAILED,
     "late": _LATE,
 }

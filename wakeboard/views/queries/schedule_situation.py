@@ -30,6 +30,7 @@ select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, de
        def.schedule as cron, def.concurrency_policy, def.suspended, def.suspended and def.spec_hash = '' as object_gone,
        {STATE} as state,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
+       def.expect_success_within_s, def.alert_after_missed, def.success_missed_at,
        def.removed_at, def.schedule_error, def.next_run_at, removal.count as removal_count,
        removal.requested_at as removal_at,
        {SERVED.replace("{of}", "def")}, {LAST_WORKER},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row
 
-from wakeboard.dependencies.queries import read_parents
+from wakeboard.dependencies.queries import ENDED, read_parents
 from wakeboard.dependencies.rules.graph import blocked_by
 from wakeboard.store.statements import read
 from wakeboard.views.queries.job_types import meant_job_types
@@ -36,7 +36,8 @@ class ScheduleState:
     `type_meant`: a job type of the queue with a similar name, if none knows this one.
     `missing_offer`: the sentence about what none of its workers offers (views/rules/offers.py).
     `runs_after`: the names in spec.after. `waiting_for`: what a user must do something about before it continues.
-    `circuit_*`: since when it creates no runs after dead ones, and its probe.
+    `circuit_*`: since when it creates no runs after dead ones, and its probe. `success_missed_at`: since when its ticks
+    have not the success that it expects.
     """
 
     id: int
@@ -88,6 +89,10 @@ class ScheduleState:
     circuit_opened_at: datetime | None = None
     circuit_probe_at: datetime | None = None
     circuit_probe_id: int | None = None
+    expect_success_within_s: int | None = None
+    alert_after_missed: int | None = None
+    success_missed_at: datetime | None = None
+    has_ended: bool = False
 
 
 # How far back the last success and the last failure are searched among finished runs.
@@ -108,7 +113,9 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        (select max(last_known_at) from wakeboard.worker_types where worker_types.queue = def.queue) as queue_known_at,
        action.action as last_action, action.token as last_action_token, action.requested_at as last_action_at,
        action.result as last_action_result,
-       def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id
+       def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
+       def.expect_success_within_s, def.alert_after_missed, def.success_missed_at,
+       coalesce({ENDED}, false) as has_ended
   from wakeboard.job_definitions as def {RUNS_OF_SCHEDULE}
   left join lateral (
     select scope, reason from wakeboard.pauses

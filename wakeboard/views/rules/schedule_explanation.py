@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from wakeboard.dependencies.rules.graph import parent_facts, unmatched_fact
 from wakeboard.text.facts import Fact, Pause, listed_runs, pause_fact, skipped_fact, unserved_fact
-from wakeboard.text.humanize import counted, reason_in_words
+from wakeboard.text.humanize import counted, expectation, reason_in_words
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.rules.thresholds import NO_WORKER_AFTER, OVERDUE_AFTER
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wakeboard.dependencies.rules.graph import Parent, UnmatchedTicks
 
-State = Literal["active", "on demand", "paused", "circuit open", "suspended", "stalled", "removed"]
+State = Literal["active", "on demand", "ended", "paused", "circuit open", "suspended", "stalled", "removed"]
 
 _POLICIES: Final = {
     "Forbid": "The concurrency policy Forbid skips its ticks meanwhile.",
@@ -88,6 +88,9 @@ class ScheduleSituation:
     circuit_opened_at: datetime | None = None
     circuit_probe_at: datetime | None = None
     circuit_probe_id: int | None = None
+    expect_success_within_s: int | None = None
+    alert_after_missed: int | None = None
+    success_missed_at: datetime | None = None
     waiting_ticks: int = 0
     oldest_waiting_tick: datetime | None = None
     unmatched: list[UnmatchedTicks] = field(default_factory=list["UnmatchedTicks"])
@@ -102,6 +105,7 @@ def explain_schedule(schedule: ScheduleSituation, *, with_counts: bool = True) -
     facts = list(_stops(schedule, with_counts=with_counts))
     if not schedule.removed_at:
         facts += _ticks(schedule)
+    facts += _expectation(schedule)
     facts += _runs(schedule)
     unserved = unserved_fact(
         schedule.queue,
@@ -169,10 +173,10 @@ def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
     elif schedule.cron is None:
         name = one_line(f"{schedule.namespace}/{schedule.name}")
         yield Fact("on_demand", f"It has no cron expression: `wakeboard run-now {name}` starts it.")
-    elif schedule.state != "active":
+    elif schedule.state == "ended":
+        yield Fact("ended", "It has ended: it has no further tick.")
+    elif schedule.state != "active" or schedule.next_run_at is None:
         return
-    elif schedule.next_run_at is None:
-        yield Fact("no_tick", "It has no further tick.")
     elif schedule.next_run_at > schedule.now:
         yield Fact("next_tick", "Its next tick is", schedule.next_run_at, ".")
     else:
@@ -204,6 +208,19 @@ def _maintenance(schedule: ScheduleSituation) -> Iterator[Fact]:
         yield Fact("no_maintenance", f"{who} since" if seen else f"{who} yet.", seen, "." if seen else "")
     elif schedule.last_maintenance:
         yield Fact("maintenance", "Maintenance was last done", schedule.last_maintenance, ".")
+
+
+def _expectation(schedule: ScheduleSituation) -> Iterator[Fact]:
+    """What it expects of its ticks, and whether they have missed it. Nobody expects it of a suspended or paused one."""
+    if schedule.expect_success_within_s is None:
+        return
+    expected = expectation(schedule.expect_success_within_s, schedule.alert_after_missed)
+    if schedule.success_missed_at and not schedule.suspended and not schedule.pauses:
+        yield Fact(
+            "success_missed", f"It expects {expected}. It has missed this since", schedule.success_missed_at, "."
+        )
+    elif not schedule.removed_at:
+        yield Fact("expects", f"It expects {expected}.")
 
 
 def _runs(schedule: ScheduleSituation) -> Iterator[Fact]:
