@@ -191,7 +191,11 @@ FAULTS = (
         "a completion has the epoch of the newest lease of its run",
         "forgotten-completion",
         "the run has the result",
-        {"({ row }) => row.lease_epoch)]": "({ row }) => (this.held.get(row.id)?.row ?? row).lease_epoch)]"},
+        {
+            "group.map(({ row }) => row.lease_epoch)]": (
+                "group.map(({ row }) => (this.held.get(row.id)?.row ?? row).lease_epoch)]"
+            )
+        },
     ),
     Fault(
         "an effect that another run executes is executed, too",
