@@ -125,7 +125,7 @@ class Outcome:
     delay_s: float | None  # until the next attempt; None: the run's own backoff, or there is none
     called: list[str]  # steps whose function this attempt called
     happened: list[str]  # effects that this attempt had
-    progress: list[float]  # all values that it reported
+    progress: list[float]  # all values that it reported of the run
     consumed: int  # units that it took of its rate limit by `run.consume`
     log: list[str]  # messages
 
@@ -245,9 +245,10 @@ class _FakeAttempt(Run):
             log=self._messages.texts,
         )
 
-    def progress(self, fraction: float) -> None:
-        super().progress(fraction)
-        self._progress.append(self.fraction or 0.0)
+    def progress(self, fraction: float, message: str = "", *, step: str | None = None) -> None:
+        super().progress(fraction, message, step=step)
+        if step is None and self.reported:
+            self._progress.append(self.reported[None].fraction)
 
     async def _read_results(self) -> list[Any]:
         self._raise_if_lost()
@@ -268,6 +269,9 @@ class _FakeAttempt(Run):
             self._called.append(name)
             return False, None
         return True, _as_json(self._fake.steps[name])
+
+    async def _record_failed_step(self, name: str, error: Exception) -> None:
+        pass  # it is called again in the next attempt
 
     def _effects_of(self, *, forever: bool) -> dict[str, Any]:
         return self._fake.forever_effects if forever else self._fake.effects

@@ -38,7 +38,7 @@ async def echo(run):
 
 
 async def wait(run):
-    run.progress = 0.5
+    run.progress, run.message = 0.5, "half"
     await note(run, "started")
     try:
         await asyncio.sleep(run.payload["seconds"])
@@ -73,7 +73,9 @@ async def steps(run):
         await under_lease("step", run, name="draw", result=json.dumps(drawn))
     await note(run, f"drawn {drawn}")
     if run.row.attempts == 1:
-        raise ValueError("after the step")
+        await under_lease("step", run, name="fail")
+        await under_lease("step", run, name="fail", error="no such customer")
+        raise ValueError("no such customer")
     return {"drawn": drawn}
 
 

@@ -162,7 +162,8 @@ class Worker:
             if row.id in self.held:  # under an older lease, which must be lost
                 self.lose([self.held[row.id]])
             run = self.held[row.id] = SimpleNamespace(id=row.id, epoch=row.lease_epoch, row=row, payload=row.payload)
-            run.began, run.progress, run.requested, run.outcome = time.monotonic(), None, None, None
+            run.began, run.requested, run.outcome = time.monotonic(), None, None
+            run.progress, run.message = None, None
             if time.monotonic() < sent + LEASE_S / 4 and self.leases_valid():
                 run.task = asyncio.create_task(self.execute(run))
             else:
@@ -192,7 +193,7 @@ class Worker:
             pause, sent, runs = LEASE_S / 4, time.monotonic(), list(self.held.values())
             leases = {"ids": array(run.id for run in runs), "epochs": array(run.epoch for run in runs)}
             ages, progresses = array(sent - run.began for run in runs), array(run.progress for run in runs)
-            state = {"ages_s": ages, "progresses": progresses}
+            state = {"ages_s": ages, "progresses": progresses, "messages": [run.message for run in runs]}
             try:
                 answers = await self.heartbeats.call("renew", worker=WORKER, lease_s=LEASE_S, **leases, **state)
                 self.valid_until = sent + 0.75 * LEASE_S

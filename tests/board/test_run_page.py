@@ -87,7 +87,7 @@ async def test_an_effect_is_shown_under_each_attempt_that_touched_it(worker: Sql
 
 @pytest.mark.parametrize(
     ("ending", "state"),
-    [("", "started"), ("fail", "failed"), ("release", "released"), ("complete", "failed"), ("fail again", "failed")],
+    [("", "running"), ("fail", "failed"), ("release", "interrupted"), ("complete", "failed"), ("fail again", "failed")],
 )
 async def test_an_unfinished_step_is_shown_as_its_attempt_ended(worker: SqlClient, board: str, ending: str, state: str):
     run_id = worker.enqueue()

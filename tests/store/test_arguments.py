@@ -180,6 +180,8 @@ VALID: Final = {
     "unique_for": "null",
     "units": "2",
     "progresses": "'{0.5}'",
+    "messages": "'{half}'",
+    "steps": """'[{"id": 1, "name": "import", "progress": 0.5}]'""",
     "queue": "'default'",
     "queues": "'{default}'",
     "reason": "'why'",

@@ -14,7 +14,7 @@ from tests.worker.test_completer import claimed, returns, until
 from wakeboard.engine.handlers import Handler
 from wakeboard.engine.run import UNREACHABLE
 from wakeboard.engine.worker_api import SNOOZED, Attention, Release, Renewal, Worker, WorkerStore, renew
-from wakeboard.errors import Locked
+from wakeboard.errors import InvalidValue, Locked, Snooze
 from wakeboard.store.connection import connect, connect_blocking
 from wakeboard_worker import heartbeat
 from wakeboard_worker.attempt import Attempt, AttemptContext
@@ -93,6 +93,52 @@ async def test_an_answer_for_an_older_lease_does_not_stop_a_newer_attempt(
             beats.stop()
         newest = await (await conn.execute("select lease_epoch from wakeboard.job_runs")).fetchone()
         assert [(row[1],) for row in in_flight.coroutines.waiting] == [newest]
+
+
+async def test_progress_of_a_run_and_its_steps_is_visible_within_a_second(database: str) -> None:
+    """Long before a heartbeat is due. A step that raises has failed, with its error; one that snoozes has not."""
+    me = replace(ME, lease_s=600)
+    async with await connect(database) as conn, await connect(database) as viewer:
+        store = WorkerStore(conn, me)
+
+        async def worker_store() -> WorkerStore:
+            return store
+
+        context = AttemptContext(asyncio.get_running_loop(), me.worker_id, worker_store)
+        in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+        await store.register_worker(["returns"])
+        await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
+        attempt = Attempt((await claimed(store))[0], context, time.monotonic())
+        in_flight.coroutines.add_running(attempt)
+        beats = Heartbeat(database, me, in_flight)
+        beats.start()
+
+        async def write() -> None:
+            attempt.progress(0.3, "page\0 3, password=hunter2", step="write")
+            began = time.monotonic()
+            await until(viewer, "select from wakeboard.job_steps where progress_message = 'page� 3, password=***'")
+            attempt.progress(0.25, "2 of 10")
+            await until(viewer, "select from wakeboard.job_runs where (progress, progress_message) = (0.25, '2 of 10')")
+            assert time.monotonic() - began < 2
+            raise ValueError("no such customer")
+
+        async def wait() -> None:
+            raise Snooze(60)
+
+        try:
+            with pytest.raises(ValueError, match="no such customer"):
+                await attempt.step("write", write)
+            with pytest.raises(Snooze):
+                await attempt.step("wait", wait)
+            with pytest.raises(InvalidValue, match="no step 'write'"):
+                attempt.progress(0.5, step="write")
+        finally:
+            beats.stop()
+        steps = await viewer.execute("select failed_at is null, error, progress from wakeboard.job_steps order by name")
+        assert await steps.fetchall() == [
+            (True, None, None),
+            (False, "ValueError: no such customer", pytest.approx(0.3)),
+        ]
 
 
 async def renewal(conn: psycopg.AsyncConnection[Any]) -> None:

@@ -11,7 +11,15 @@ from markupsafe import Markup
 
 from wakeboard import __version__
 from wakeboard.limits.rules.rate import Rate
-from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL, counted, due, lasted, reason_in_words, relative
+from wakeboard.text.humanize import (
+    WAITS_FOR_RUNS_UNTIL,
+    counted,
+    due,
+    lasted,
+    progress_in_words,
+    reason_in_words,
+    relative,
+)
 from wakeboard.text.sanitize import one_line, printable
 
 SECTIONS: Final = (  # of the navigation: label, path, and the key that leads there after g
@@ -50,7 +58,8 @@ def environment() -> Environment:
         "time": time_element,
     }
     env.filters.update(filters)
-    shared: dict[str, Any] = {"reason_in_words": reason_in_words, "sections": SECTIONS, "version": __version__}
+    words = {"progress_in_words": progress_in_words, "reason_in_words": reason_in_words}
+    shared: dict[str, Any] = {**words, "sections": SECTIONS, "version": __version__}
     env.globals.update(shared)
     return env
 

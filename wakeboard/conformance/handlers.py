@@ -39,7 +39,7 @@ async def echo(run: Run) -> Any:
 @handler("conformance.wait")
 async def wait(run: Run) -> dict[str, int]:
     """Wait for `seconds`, unless the worker stops the attempt."""
-    run.progress(0.5)
+    run.progress(0.5, "half")
     try:
         await note(run, "started")
         await asyncio.sleep(run.payload["seconds"])
@@ -68,7 +68,7 @@ async def fail(run: Run) -> dict[str, int]:
 
 @handler("conformance.steps")
 async def steps(run: Run) -> dict[str, float]:
-    """Draw a number in a step. The first attempt fails after it."""
+    """Draw a number in a step. The first attempt fails in the next one."""
     await asyncio.sleep(run.payload.get("seconds", 0))
 
     async def draw() -> float:
@@ -78,8 +78,13 @@ async def steps(run: Run) -> dict[str, float]:
     drawn = await run.step("draw", draw)
     await note(run, f"drawn {drawn}")
     if run.attempt == 1:
-        raise ValueError("after the step")
+        await run.step("fail", refuse)
     return {"drawn": drawn}
+
+
+def refuse() -> None:
+    """The function of a step that fails."""
+    raise ValueError("no such customer")
 
 
 @handler("conformance.effect")

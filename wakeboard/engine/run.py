@@ -15,12 +15,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, Self, TypeAlias, get_args
 from uuid import UUID, uuid5
 
-from wakeboard.errors import EffectHeld, EffectRepeated, InvalidValue, LeaseLost, StepRepeated
+from wakeboard.errors import (
+    DatabaseUnavailable,
+    EffectHeld,
+    EffectRepeated,
+    InvalidValue,
+    LeaseLost,
+    Snooze,
+    StepRepeated,
+)
 from wakeboard.store.pg_timestamp import from_pg_timestamp
 from wakeboard.text.name_patterns import check_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
     from datetime import datetime
     from types import TracebackType
 
@@ -63,6 +71,17 @@ class ClaimedRow(NamedTuple):
     schedule: str | None
 
 
+class Progress(NamedTuple):
+    """How much of a run or of a step is done, from 0 to 1, and in words."""
+
+    fraction: float
+    message: str = ""
+
+
+Reported: TypeAlias = "Mapping[str | None, Progress]"
+"""The progress that an attempt reported last: of its run (None), and of its steps by name."""
+
+
 class KnownEffect(NamedTuple):
     """What was known of an effect: 'new', 'begun' (here), 'in doubt', 'done', or 'held' by a run that is executing it.
 
@@ -98,12 +117,12 @@ class Run(ABC, Generic[PayloadT]):
         "definition_id",
         "effect_conn",
         "epoch",
-        "fraction",
         "id",
         "job_type",
         "max_attempts",
         "priority",
         "queue",
+        "reported",
         "schedule",
         "stopped_because",
         "timeout_s",
@@ -154,7 +173,7 @@ class Run(ABC, Generic[PayloadT]):
             self.schedule,
         ) = row
         self.stopped_because: str | None = None
-        self.fraction: float | None = None  # what `progress` reported last
+        self.reported: dict[str | None, Progress] | None = None
         self.effect_conn: Any = None  # the connection that `once` was called with last
         self._steps: set[str] | None = None  # the names of the steps of this attempt
         self._effects: dict[str, Any] | None = None  # the keys of its effects, with the connection of `once`
@@ -216,12 +235,19 @@ class Run(ABC, Generic[PayloadT]):
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
-    def progress(self, fraction: float) -> None:
-        """Report how much is done, from 0 to 1; a value outside is clamped. The last value wins.
+    def progress(self, fraction: float, message: str = "", *, step: str | None = None) -> None:
+        """Report how much is done, from 0 to 1, and in words such as "page 4 of 10"; of a step that runs, by its name.
 
-        The worker's next heartbeat writes it to `job_runs.progress`, where `wakeboard runs` reads it.
+        A fraction outside is clamped, and 200 characters of the message are kept. The last report wins. It stays in
+        memory, and is visible within a second. Raises InvalidValue if the attempt has not begun such a step.
         """
-        self.fraction = min(1.0, max(0.0, float(fraction)))
+        told = Progress(min(1.0, max(0.0, float(fraction))), str(message))
+        if step is not None and step not in (self._steps or ()):
+            raise InvalidValue(f"there is no step {step!r}; call progress while run.step({step!r}, …) executes")
+        if self.reported is None:
+            self.reported = {}
+        if self.reported.get(step) != told:  # what is equal is not sent again
+            self.reported[step] = told
 
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call `function(*args)` at most once successfully per run, and return its result as JSON gives it back.
@@ -288,6 +314,10 @@ class Run(ABC, Generic[PayloadT]):
         """Begin a step, or complete it with its result as JSON text. Returns (already completed, its stored result)."""
 
     @abstractmethod
+    async def _record_failed_step(self, name: str, error: Exception) -> None:
+        """Record that the function of a step raised `error`. Raises nothing that would hide it."""
+
+    @abstractmethod
     async def _consume(self, units: int) -> None:
         """Take units of the rate limit."""
 
@@ -318,11 +348,16 @@ class Run(ABC, Generic[PayloadT]):
             done, stored = await self._record_step(name)
             if done:
                 return stored
-            result = function(*args)
-            if inspect.isawaitable(result):
-                result = await result
-            text = json.dumps(result, ensure_ascii=False)
-            await self._record_step(name, text)
+            try:
+                result = function(*args)
+                if inspect.isawaitable(result):
+                    result = await result
+                text = json.dumps(result, ensure_ascii=False)
+                await self._record_step(name, text)
+            except Exception as error:
+                if self._has_failed(error):
+                    await self._record_failed_step(name, error)
+                raise
             return json.loads(text)
 
     def _step_in_thread(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -330,9 +365,18 @@ class Run(ABC, Generic[PayloadT]):
             done, stored = self._wait_for(self._record_step(name))
             if done:
                 return stored
-            text = json.dumps(function(*args), ensure_ascii=False)
-            self._wait_for(self._record_step(name, text))
+            try:
+                text = json.dumps(function(*args), ensure_ascii=False)
+                self._wait_for(self._record_step(name, text))
+            except Exception as error:
+                if self._has_failed(error):
+                    self._wait_for(self._record_failed_step(name, error))
+                raise
             return json.loads(text)
+
+    def _has_failed(self, error: Exception) -> bool:
+        """Whether a step that raised `error` has failed. Otherwise it was interrupted, and the attempt says by what."""
+        return not (self.cancelled or isinstance(error, DatabaseUnavailable | LeaseLost | Snooze))
 
     @contextmanager
     def _unique_step(self, name: str) -> Generator[None]:
@@ -350,6 +394,9 @@ class Run(ABC, Generic[PayloadT]):
         except BaseException:
             self._steps.discard(name)
             raise
+        finally:
+            if self.reported:
+                self.reported.pop(name, None)
 
     async def _note_once_later(self, conn: Any, key: str, answer: Awaitable[bool]) -> bool:
         return self._note_once(conn, key, await answer)

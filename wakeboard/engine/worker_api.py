@@ -23,14 +23,18 @@ from wakeboard.engine.scan_positions import PRIORITIES
 from wakeboard.errors import LeaseLost, Locked
 from wakeboard.store.array_texts import number_array, text_array
 from wakeboard.store.statements import call, call_blocking, execute, translating
+from wakeboard.text.redact import redact
+from wakeboard.text.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from wakeboard.engine.run import Progress, Reported
     from wakeboard.engine.scan_positions import Further, Pair, ScanPositions
 
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
+MAX_MESSAGE: Final = 200  # characters of a message with the progress
 LONGEST_TIMEOUT_S: Final = 2_678_400
 MAX_LIMIT_PAUSE_S: Final = 86_400.0
 PAUSE_LIMITS_S: Final = 1.0  # how long the pauses of limits delay the outcomes of a batch
@@ -100,7 +104,7 @@ class Failure(NamedTuple):
 class Release(NamedTuple):
     """A run to release. `reason` WORKER_STOPPED or DISCONNECTED is counted: from the fifth on it costs the attempt.
 
-    `progress`: what its handler reported last; None: nothing.
+    `reported`: what its handler reported last.
     """
 
     id: int
@@ -108,7 +112,7 @@ class Release(NamedTuple):
     delay_s: float = 0.0
     reason: str = "worker_stopped"
     times: Times | None = None
-    progress: float | None = None
+    reported: Reported | None = None
 
     @property
     def counted(self) -> bool:
@@ -117,12 +121,12 @@ class Release(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """A lease to renew: seconds since its handler started (None: not yet), progress from 0 to 1 (None: unknown)."""
+    """A lease to renew: seconds since its handler started (None: not yet), and the progress that it reported."""
 
     id: int
     epoch: int
     age_s: float | None = None
-    progress: float | None = None
+    reported: Reported | None = None
 
 
 class Attention(NamedTuple):
@@ -197,7 +201,9 @@ _COMPLETE: Final = (
     "%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text::pg_catalog.jsonb, %s::bigint[], %s::real[], %s::real[])"
 )
 _RENEW: Final = (
-    "select id, answer, epoch from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
+    "select id, answer, epoch from wakeboard.renew("
+    "%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[], %s::pg_catalog.text[],"
+    " %s::pg_catalog.text::pg_catalog.jsonb)"
 )
 
 
@@ -362,16 +368,18 @@ class WorkerStore:
 
     async def release(self, releases: Sequence[Release]) -> list[int]:
         """Puts runs back into their queue, and gives their attempt back. Their progress is kept."""
-        if reported := [release for release in releases if release.progress is not None]:
+        if reported := [release for release in releases if release.reported]:
             await self._renew_progress(reported)
         return await self._report(_RELEASE, *_release_values(self.worker, releases))
 
     async def _renew_progress(self, releases: Sequence[Release]) -> None:
         """Stores the progress that no heartbeat has sent. A run that is locked keeps the progress it had."""
-        ids, epochs, _, _, times, progresses = (list(column) for column in zip(*releases, strict=True))
-        held = number_array(ids), number_array(epochs), _ages(times)[0], _reals(progresses)
+        now = time.monotonic()
+        held = [
+            Renewal(*each[:2], now - each.times.started if each.times else None, each.reported) for each in releases
+        ]
         with suppress(Locked):
-            await self._rows(_RENEW, self.worker.worker_id, self.worker.lease_s, *held)
+            await self._rows(_RENEW, *_renew_values(self.worker, held))
 
     async def still_leased(self, leases: Sequence[tuple[int, int]]) -> set[int]:
         """The ids of those leases (id, epoch) that this worker still holds: another transaction had locked the run."""
@@ -395,10 +403,12 @@ class WorkerStore:
 
     # -- for handlers (LeaseLost when the lease is lost) ---------------------------------------------------------------
 
-    async def step(self, run_id: int, epoch: int, name: str, result: str | None = None) -> tuple[bool, Any]:
-        """Starts a step, or finishes it with a JSON text. Returns (finished, its stored result)."""
-        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::pg_catalog.text::pg_catalog.jsonb)"
-        done, stored = (await self._rows(query, self.worker.worker_id, run_id, epoch, name, result))[0]
+    async def step(
+        self, run_id: int, epoch: int, name: str, result: str | None = None, error: str | None = None
+    ) -> tuple[bool, Any]:
+        """Starts a step, finishes it with a JSON text, or fails it. Returns (finished, its stored result)."""
+        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::pg_catalog.text::pg_catalog.jsonb, %s)"
+        done, stored = (await self._rows(query, self.worker.worker_id, run_id, epoch, name, result, error))[0]
         return done, stored
 
     async def consume(self, run_id: int, epoch: int, units: int) -> None:
@@ -448,9 +458,27 @@ def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Renewal]
 
     Blocking, on a connection of its own. `connection.abort` from another thread ends the wait for a reply.
     """
-    ids, epochs, ages, progresses = zip(*held, strict=True) if held else ((), (), (), ())
-    values = worker.worker_id, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages), _reals(progresses)
-    return [Attention(*row) for row in call_blocking(conn, _RENEW, *values)]
+    return [Attention(*row) for row in call_blocking(conn, _RENEW, *_renew_values(worker, held))]
+
+
+def _renew_values(worker: Worker, held: Sequence[Renewal]) -> tuple[Any, ...]:
+    ids, epochs, ages, _ = zip(*held, strict=True) if held else ((), (), (), ())
+    of_runs = [lease.reported.get(None) if lease.reported else None for lease in held]
+    steps = [
+        {"id": lease.id, "name": printable(name), "progress": told.fraction, "message": _message(told)}
+        for lease in held
+        for name, told in (lease.reported or {}).items()
+        if name is not None
+    ]
+    return (
+        *(worker.worker_id, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages)),
+        *(_reals(told and told.fraction for told in of_runs), [told and _message(told) for told in of_runs]),
+        json.dumps(steps) if steps else None,
+    )
+
+
+def _message(told: Progress) -> str:
+    return one_line(redact(told.message, MAX_MESSAGE))
 
 
 def release(conn: psycopg.Connection[Any], worker: Worker, releases: Sequence[Release]) -> set[int]:

@@ -84,6 +84,13 @@ def quoted_list(words: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def progress_in_words(fraction: float | None, message: str | None) -> str:
+    """How much is done, such as "40 % done: page 4 of 10"; empty: nothing was reported."""
+    if fraction is None:
+        return ""
+    return f"{fraction * 100:.0f} % done{f': {one_line(message)}' if message else ''}"
+
+
 def counted(number: int, noun: str) -> str:
     """A number and its noun, which is given in the singular: "1 run", "2 dead runs", "0 crashes"."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"

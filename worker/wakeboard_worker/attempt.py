@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.engine.run import Run
-from wakeboard.errors import DatabaseUnavailable, Locked
+from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from wakeboard.engine.run import ClaimedRow, Effect, KnownEffect, Once
+    from wakeboard.engine.run import ClaimedRow, Effect, KnownEffect, Once, Reported
     from wakeboard.engine.worker_api import Worker, WorkerStore
 
 # The attempt whose handler runs in this context: log records of the code that it calls carry the attempt's fields.
@@ -63,13 +63,14 @@ class AttemptContext:
         self.worker_id = worker_id
         self.worker_store = worker_store
         self.spans = spans
+        self.progressed: Callable[[], None] = lambda: None  # lets the heartbeat send what attempts have reported
         self.locked_turn = asyncio.Lock()  # of the operations that met a lock, one at a time uses the connection
 
 
 class Attempt(Run):
     """An attempt whose handler is a coroutine function. The constructor runs thousands of times per second."""
 
-    __slots__ = ("abandoned", "context", "ended", "has_outcome", "result", "started", "task")
+    __slots__ = ("abandoned", "context", "ended", "has_outcome", "result", "sent", "started", "task")
 
     in_thread = False
 
@@ -82,6 +83,7 @@ class Attempt(Run):
         self.started = started  # time.monotonic(); 0: not yet
         self.ended = 0.0  # when the handler ended, likewise
         self.task: asyncio.Task[Any] | None = None
+        self.sent: Reported = {}  # the progress that the store has
 
     def stop(self, because: str) -> None:
         """Ask the handler to stop, once: an async handler is cancelled, and `cancelled` becomes true."""
@@ -94,6 +96,17 @@ class Attempt(Run):
         """Seconds since the handler started; None: it has not started."""
         return time.monotonic() - self.started if self.started else None
 
+    def unsent_progress(self) -> Reported | None:
+        """The progress that the store does not have. Called by the heartbeat's thread, too."""
+        if not self.reported:
+            return None
+        return {step: told for step, told in self.reported.copy().items() if self.sent.get(step) is not told} or None
+
+    def note_sent(self, progress: Reported) -> None:
+        """Note that the store has this progress. What is not reported any more is forgotten."""
+        reported = self.reported or {}
+        self.sent = {step: told for step, told in {**self.sent, **progress}.items() if step in reported}
+
     def has_open_effect(self) -> bool:
         """Whether a connection that the handler passed to `once` is still in a transaction."""
         conns = [self.effect_conn, *(self._effects or {}).values()]
@@ -103,6 +116,11 @@ class Attempt(Run):
         """The fields that each log record of this attempt carries."""
         fields, spans = Run.log_fields(self), self.context.spans
         return fields if spans is None else fields | spans.log_fields(self)
+
+    def progress(self, fraction: float, message: str = "", *, step: str | None = None) -> None:
+        """As `Run.progress`."""
+        Run.progress(self, fraction, message, step=step)
+        self.context.progressed()
 
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """As `Run.step`."""
@@ -124,6 +142,14 @@ class Attempt(Run):
 
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         return await self._repeated(lambda store: store.step(self.id, self.epoch, name, result))
+
+    async def _record_failed_step(self, name: str, error: Exception) -> None:
+        """Try it once: if the database does not answer, the outcome of the attempt still says that the step failed."""
+        from wakeboard_worker.outcomes import error_line
+
+        with suppress(WakeboardError):
+            store = await self.context.worker_store()
+            await store.step(self.id, self.epoch, name, error=error_line(error))
 
     async def _read_results(self) -> list[Any]:
         return await self._repeated(lambda store: store.run_results(self.id, self.epoch))

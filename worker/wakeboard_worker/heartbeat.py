@@ -1,6 +1,7 @@
 """Renews the worker's leases from a thread with its own connection, so that no handler can delay it.
 
-Every quarter of a lease it renews all leases in one call. The leases count as valid for three quarters of a lease (the
+Every quarter of a lease it renews all leases in one call. Between these it renews those whose handlers have reported
+progress, so that users see it within a second. The leases count as valid for three quarters of a lease (the
 lease validity window) from the moment at which the last answered renewal was *sent*. After that the worker drops them:
 other workers may have the runs. The clock includes the time that the machine is suspended.
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 RENEWALS_PER_LEASE = 4
 VALID_SHARE = 0.75  # the lease validity window, as a share of a lease
+PROGRESS_S = 0.5  # before a renewal that is made only because of progress
+PROGRESS_SHARE = 0.05  # of the time, which such renewals take at most
 BUSY_RETRY_S = 0.5  # before leases whose row was locked are renewed again
 FAILURE_RETRY_S = 0.5  # or a sixth of the interval between renewals, if that is longer
 STOP_S = 1.0  # how long the end of the worker waits for the reply to a renewal
@@ -50,6 +53,9 @@ class Heartbeat:
         self._dsn, self._worker, self._in_flight = dsn, worker, in_flight
         self._valid_until = boottime() + worker.lease_s * VALID_SHARE
         self._stopped = threading.Event()
+        self._progressed = threading.Event()  # or stopped
+        self._progress_pause_s = PROGRESS_S
+        in_flight.context.progressed = self._progressed.set
         self._interval_s = worker.lease_s / RENEWALS_PER_LEASE
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._reply_limit = ReplyLimit(self._interval_s)  # within the validity window
@@ -69,6 +75,7 @@ class Heartbeat:
     def stop(self) -> None:
         """Stop renewing. Waits for an outstanding reply for a second, and then cancels the statement."""
         self._stopped.set()
+        self._progressed.set()
         self._thread.join(timeout=STOP_S)
         conn = self._conn
         if self._thread.is_alive() and conn is not None:  # the process may end before the reply comes
@@ -86,7 +93,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         pause_s = self._interval_s
-        while not self._stopped.wait(pause_s):
+        while not self._waits(pause_s):
             try:
                 self._check_event_loop()
                 self._release_unstarted()
@@ -94,6 +101,7 @@ class Heartbeat:
                 outages.recovered("heartbeat")
             except Exception as error:  # noqa: BLE001 - continues even if memory or descriptors run out
                 pause_s = min(max(FAILURE_RETRY_S, self._interval_s / 6), self._interval_s)
+                self._all_due_at = 0.0
                 with suppress(Exception):
                     if isinstance(error, DatabaseUnavailable):
                         outages.lost("heartbeat", error)
@@ -104,25 +112,38 @@ class Heartbeat:
                     self.drop_invalid_leases()
         self._close()
 
+    def _waits(self, pause_s: float) -> bool:
+        """Wait, or until an attempt reports progress. Returns whether the thread has to stop."""
+        if self._stopped.wait(min(pause_s, self._progress_pause_s)):
+            return True
+        self._progressed.wait(max(0.0, pause_s - self._progress_pause_s))
+        self._progressed.clear()
+        return self._stopped.is_set()
+
     def _renew_due(self) -> float:
-        """Renew the leases that are due. Returns the seconds until the next call."""
+        """Renew the leases that are due, and those with progress. Returns the seconds until the next call."""
         self.drop_invalid_leases()
         sent = boottime()
-        renews_all = sent >= self._all_due_at or not self._busy
+        renews_all = sent >= self._all_due_at
         # Dropped leases are not renewed, even if the event loop has not processed the drop yet.
         leases = self._in_flight.leases_in_report() if self._dropped else self._in_flight.leases()
-        answers = self._renew([lease for lease in leases if renews_all or lease[:2] in self._busy])
+        due = [lease for lease in leases if renews_all or lease.reported or lease[:2] in self._busy]
         were_busy = self._busy
+        answers = self._renew(due) if due or renews_all else []
+        self._progress_pause_s = max(PROGRESS_S, (boottime() - sent) / PROGRESS_SHARE)
         self.unregistered += any(answer.answer == "unregistered" for answer in answers)
         self._busy = {(answer.id, answer.epoch) for answer in answers if answer.answer == "busy"}
-        if renews_all:  # a retry for busy rows does not renew the other leases
+        if due:
+            self._in_flight.note_sent(lease for lease in due if lease[:2] not in self._busy)
+        if renews_all:  # progress and retries for busy rows do not renew the other leases
             self._all_due_at = sent + self._interval_s
             self._valid_until = sent + self._worker.lease_s * VALID_SHARE
             if self._in_flight.deferred_releases:
                 self._call_loop(self._in_flight.flush_deferred_releases)
             self._dropped = self._failed = False
         self._pass_on(answers, were_busy)
-        return min(BUSY_RETRY_S, self._interval_s) if self._busy else self._interval_s
+        pause_s = max(0.0, self._all_due_at - boottime())
+        return min(BUSY_RETRY_S, pause_s) if self._busy else pause_s
 
     def _check_event_loop(self) -> None:
         """Exit if the event loop is blocked for too long. Otherwise this thread would renew its leases for ever."""

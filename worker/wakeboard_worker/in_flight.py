@@ -281,8 +281,17 @@ class InFlightBuffer:
         leases = {lease_of(each): Renewal(*lease_of(each)) for each in outcomes}
         leases |= {lease_of(each): each for each in self.leases_in_report()}
         leases |= {row[:2]: Renewal(*row[:2]) for row in rows}
-        leases |= {lease_of(at): Renewal(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
-        return sorted(leases.values())
+        leases |= {
+            lease_of(at): Renewal(at.id, at.epoch, at.age_s(), at.unsent_progress()) for at in attempts if not at.lost
+        }
+        return sorted(leases.values(), key=lease_of)
+
+    def note_sent(self, renewals: Iterable[Renewal]) -> None:
+        """Note that the store has the progress in these renewals. Called by the heartbeat's thread."""
+        sent = {lease_of(renewal): renewal.reported for renewal in renewals if renewal.reported}
+        for attempt in [at for executor in self.executors for at in list(executor.running.values())] if sent else ():
+            if progress := sent.get(lease_of(attempt)):
+                attempt.note_sent(progress)
 
     def leases_in_report(self) -> list[Renewal]:
         """The leases of outcomes that are being reported. `drop_all_leases` does not drop these."""
@@ -377,7 +386,7 @@ class InFlightBuffer:
         if attempt.started:
             outcome = outcome._replace(times=Times(attempt.started, attempt.ended or time.monotonic()))
         if isinstance(outcome, Release):
-            outcome = outcome._replace(progress=attempt.fraction)
+            outcome = outcome._replace(reported=attempt.unsent_progress())
             self.releases.append(outcome)
             if run_lines.per_second and run_lines.take():
                 fields = {**attempt.log_fields(), "outcome": "released", "next_try_s": outcome.delay_s}

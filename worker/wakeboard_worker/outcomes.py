@@ -161,6 +161,11 @@ def _text_with_cause(error: BaseException) -> str:
     return requested if cause in requested else storable(f"{cause} ({requested})", MAX_ERROR)
 
 
+def error_line(error: BaseException) -> str:
+    """Return the type of an error, or of its cause, and its message."""
+    return storable(f"{_type_name(_cause(error))}: {_text_with_cause(error)}", MAX_ERROR)
+
+
 def _error_text(error: BaseException) -> str:
     return _without_credentials(_str(error).strip() or _type_name(error), MAX_ERROR)
 

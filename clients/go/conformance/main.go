@@ -39,7 +39,7 @@ func wait(ctx context.Context, run *worker.Run) (any, error) {
 	if err := run.Decode(&payload); err != nil {
 		return nil, err
 	}
-	run.Progress(0.5)
+	run.Progress(0.5, "half")
 	note(ctx, run, "started")
 	select {
 	case <-ctx.Done():
@@ -98,7 +98,7 @@ func odd(_ context.Context, run *worker.Run) (any, error) {
 		cycle["self"] = cycle
 		return cycle, nil
 	case "progress NaN":
-		run.Progress(math.NaN())
+		run.Progress(math.NaN(), "")
 	case "an error without a text":
 		return nil, (*silent)(nil)
 	case "a result without JSON":
@@ -133,7 +133,7 @@ func steps(ctx context.Context, run *worker.Run) (any, error) {
 	}
 	note(ctx, run, fmt.Sprintf("drawn %v", drawn))
 	if run.Attempt == 1 {
-		return nil, errors.New("after the step")
+		return worker.Step(ctx, run, "fail", func(context.Context) (any, error) { return nil, errors.New("no such customer") })
 	}
 	return map[string]float64{"drawn": drawn}, nil
 }

@@ -29,7 +29,7 @@ const (
 			@pool::text, @host::text, '0.1.0', @queues::text[], @concurrency::integer, @lease::integer, @types::text[])
 		and coalesce(wakeboard.quarantined_since(@queues::text[], @types::text[]) < now() - interval '1 min', false)`
 	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[], @ages::real[],
-		array(select nullif(fraction, 'NaN') from unnest(@fractions::real[]) as fraction))`
+		array(select nullif(fraction, 'NaN') from unnest(@fractions::real[]) as fraction), @messages::text[])`
 	// Each function returns the runs whose outcome it did not accept. Those that are still leased were locked by another
 	// transaction.
 	refusedBy = "select id, id in (select wakeboard.still_leased(@worker::bigint, @ids::bigint[], @epochs::bigint[])) from "
@@ -202,7 +202,7 @@ func (w *Worker) heldRuns() map[int64]*Run {
 func (w *Worker) leasesValid() bool { return time.Since(*w.renewed.Load()) < w.options.Lease*3/4 }
 
 func (w *Worker) renewUntilEnded(ctx context.Context) {
-	for pause := w.options.Lease / 4; sleep(ctx, pause, nil); pause = w.renew() {
+	for pause := w.options.Lease / 4; w.waitForHeartbeat(ctx, pause); pause = w.renew() {
 		if !w.leasesValid() { // so other workers may have the runs
 			for _, run := range w.heldRuns() {
 				run.cancel(ErrLeaseLost)
@@ -212,15 +212,33 @@ func (w *Worker) renewUntilEnded(ctx context.Context) {
 	}
 }
 
+// waitForHeartbeat waits for the next heartbeat, or until a handler has reported progress. It returns false when ctx has ended.
+func (w *Worker) waitForHeartbeat(ctx context.Context, pause time.Duration) bool {
+	for until := time.Now().Add(pause); ; {
+		if !sleep(ctx, min(progressEach, time.Until(until)), nil) {
+			return false
+		}
+		if w.progressed.Swap(false) || !time.Now().Before(until) {
+			return true
+		}
+	}
+}
+
 // renew renews all leases in one call, also if there are none. It returns how long to wait until the next call.
 func (w *Worker) renew() (pause time.Duration) {
 	pause = w.options.Lease / 4
 	sent, runs := time.Now(), w.heldRuns()
-	ids, epochs, ages, fractions := []int64{}, []int64{}, []float64{}, []*float64{}
+	ids, epochs, ages, fractions, messages := []int64{}, []int64{}, []float64{}, []*float64{}, []string{}
 	for id, run := range runs {
-		ids, epochs, ages, fractions = append(ids, id), append(epochs, run.Epoch), append(ages, sent.Sub(run.started).Seconds()), append(fractions, run.fraction.Load())
+		ids, epochs, ages = append(ids, id), append(epochs, run.Epoch), append(ages, sent.Sub(run.started).Seconds())
+		fraction, message := (*float64)(nil), ""
+		if reported := run.reported.Load(); reported != nil {
+			fraction, message = &reported.fraction, reported.message
+		}
+		fractions, messages = append(fractions, fraction), append(messages, message)
 	}
-	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions})
+	values := pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions, "messages": messages}
+	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, values)
 	if err != nil {
 		logf("the leases are not renewed: %v", err)
 		return min(busyRetry, pause)

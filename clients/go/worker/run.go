@@ -37,15 +37,23 @@ type Run struct {
 	cancel   context.CancelCauseFunc
 	settled  atomic.Bool // it has an outcome, or its lease is lost
 	ended    atomic.Bool // its outcome is accepted, or its lease is lost
-	fraction atomic.Pointer[float64]
+	reported atomic.Pointer[progress]
 	steps    sync.Map // the names of those that have begun and have not failed
 }
 
 // Decode reads the payload into a value.
 func (r *Run) Decode(value any) error { return json.Unmarshal(r.Payload, value) }
 
-// Progress reports how much is done, from 0 to 1. The next heartbeat writes it.
-func (r *Run) Progress(fraction float64) { r.fraction.Store(new(min(1, max(0, fraction)))) }
+type progress struct {
+	fraction float64
+	message  string
+}
+
+// Progress reports how much is done, from 0 to 1, and in words such as "page 4 of 10". It is visible within a second.
+func (r *Run) Progress(fraction float64, message string) {
+	r.reported.Store(&progress{min(1, max(0, fraction)), storable(message, maxMessage)})
+	r.worker.progressed.Store(true)
+}
 
 // underLease calls an SQL function for the handler, until the database answers or the lease is lost.
 func (r *Run) underLease(sql string, values []any, into ...any) error {
@@ -61,6 +69,8 @@ func (r *Run) underLease(sql string, values []any, into ...any) error {
 	return ErrLeaseLost
 }
 
+const failedStep = "select done from wakeboard.step($1::bigint, $2::bigint, $3::bigint, $4::text, error => $5::text)"
+
 // Step calls work at most once successfully per run. A later attempt gets the stored result.
 func Step[Result any](ctx context.Context, run *Run, name string, work func(context.Context) (Result, error)) (result Result, err error) {
 	const sql = "select done, stored from wakeboard.step($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text::jsonb)"
@@ -74,9 +84,12 @@ func Step[Result any](ctx context.Context, run *Run, name string, work func(cont
 	}
 	if err == nil {
 		result, err = work(ctx)
-	}
-	if err == nil {
-		stored, err = json.Marshal(result)
+		if err == nil {
+			stored, err = json.Marshal(result)
+		}
+		if failed := outcomeOf(nil, err, context.Cause(ctx)); failed.Word == "failed" && failed.Kind == "failed" {
+			_ = run.underLease(failedStep, []any{name, failed.Type + ": " + failed.Text}, nil) // err counts
+		}
 	}
 	if err == nil {
 		err = run.underLease(sql, []any{name, string(stored)}, nil, nil)

@@ -33,12 +33,14 @@ import (
 )
 
 const (
+	progressEach = 500 * time.Millisecond // looks whether handlers have reported progress
 	busyRetry    = 500 * time.Millisecond // for runs that another transaction has locked
 	splitFor     = 3 * time.Second        // so long, outcomes that met a lock are sent in smaller parts; then others have their turn
 	tick         = 20 * time.Millisecond
 	keysPerClaim = 200
 	batchSize    = 1000   // outcomes in one statement
 	maxResult    = 16_384 // bytes of JSON
+	maxMessage   = 200    // bytes of a message with the progress
 	maxLine      = 4_000  // bytes of an error or a log message
 )
 
@@ -72,6 +74,7 @@ type Worker struct {
 	own, shared *pgxpool.Pool // for its goroutines, each with a connection, so that nothing delays the heartbeat; for handlers
 	running     atomic.Int64  // handlers
 	registered  atomic.Bool
+	progressed  atomic.Bool // a handler has reported progress since the last renewal
 	outbox      chan outcome
 	wake        chan struct{} // a run may be due, or there is a free slot
 	renewed     atomic.Pointer[time.Time]

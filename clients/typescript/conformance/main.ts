@@ -11,7 +11,7 @@ const NOTE = "select conformance.note($1, $2, $3)";
 const note = (run: Run, what: string) => notes.query(NOTE, [run.id, run.epoch, what]);
 
 async function wait(run: Run) {
-  run.progress(0.5);
+  run.progress(0.5, "half");
   await note(run, "started");
   try {
     await sleep(run.payload.seconds * 1000, undefined, { signal: run.signal });
@@ -44,7 +44,7 @@ async function steps(run: Run) {
     return Math.random();
   });
   await note(run, `drawn ${drawn}`);
-  if (run.attempt === 1) throw new Error("after the step");
+  if (run.attempt === 1) await run.step("fail", () => { throw new Error("no such customer"); });
   return { drawn };
 }
 

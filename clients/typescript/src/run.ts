@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 
 import { type Connection, toDate } from "./connection.js";
-import { EffectHeld } from "./outcome.js";
+import { EffectHeld, failure, readable } from "./outcome.js";
 import { InvalidValue, type Json, type Query, rowsOf } from "./client/query.js";
 import type { Position } from "./scan.js";
 
@@ -40,14 +40,19 @@ export class Run<Payload = any> {
   readonly epoch: number;
   /** namespace/name of the JobSchedule; null: an application enqueued the run. */
   readonly schedule: string | null;
-  /** The last value given to `progress`. */
-  fraction: number | null = null;
+  /** What was given to `progress` last. */
+  reported: { fraction: number; message: string } | null = null;
   private abortController: AbortController | null = null; // made when it is first used: it costs as much as the rest of a run
   private readonly steps = new Set<string>();
   private readonly lease: [worker: string, run: string, epoch: string];
 
   /** `call` executes a statement under the lease of the run, and repeats it while the database is unavailable. */
-  constructor(private readonly row: ClaimedRow, worker: string, private readonly call: Connection["rows"]) {
+  constructor(
+    private readonly row: ClaimedRow,
+    worker: string,
+    private readonly call: Connection["rows"],
+    private readonly progressed: () => void,
+  ) {
     [this.id, this.uuid, this.jobType, this.payload] = [row.id, row.uuid, row.job_type, row.payload];
     [this.queue, this.attempt, this.maxAttempts] = [row.queue, row.attempts, row.max_attempts];
     [this.epoch, this.schedule] = [Number(row.lease_epoch), row.schedule];
@@ -63,9 +68,10 @@ export class Run<Payload = any> {
   /** The tick that this run executes. */
   get scheduledFor(): Date { return toDate(this.row.scheduled_for); }
 
-  /** Report how much is done, from 0 to 1. The next heartbeat writes it. */
-  progress(fraction: number): void {
-    this.fraction = Math.min(1, Math.max(0, fraction)) || 0; // also for NaN, such as 0 of 0
+  /** Report how much is done, from 0 to 1, and in words such as "page 4 of 10". It is visible within a second. */
+  progress(fraction: number, message = ""): void {
+    this.reported = { fraction: Math.min(1, Math.max(0, fraction)) || 0, message: readable(message, 200) }; // || 0: NaN, such as 0 of 0
+    this.progressed();
   }
 
   /** Call `work` at most once successfully per run. A later attempt gets the stored result. */
@@ -81,6 +87,10 @@ export class Run<Payload = any> {
       return JSON.parse(text);
     } catch (error) {
       this.steps.delete(name); // it may be repeated
+      if (!this.signal.aborted && failure(error, null, 0).kind === "fail") {
+        const failed = "select done from wakeboard.step($1, $2, $3, $4, error => $5)";
+        await this.call(failed, [...this.lease, name, readable(error)]).catch(() => undefined); // `error` counts
+      }
       throw error;
     }
   }

@@ -61,6 +61,7 @@ const VALID_SHARE = 0.75; // of a lease, after its last heartbeat was sent
 const BATCH = 1000; // outcomes in one statement
 const REGISTER_EVERY_S = 180;
 const SPLIT_S = 3; // for so long, outcomes that met a lock are sent in smaller parts; then others have their turn
+const PROGRESS_MS = 500; // between two looks at whether handlers have reported progress
 const BUSY_RETRY_MS = 500; // for runs that another transaction has locked
 const STOP_GRACE_MS = 2000; // for a handler that was asked to stop
 const KEYS = 200; // limit keys of one claim
@@ -86,6 +87,7 @@ export class Worker {
   private readonly db: Record<"claims" | "outcomes" | "heartbeats" | "handlers", Connection>;
   private readonly held = new Map<string, Attempt>(); // by run id
   private readonly ended = new AbortController();
+  private progressed = false; // a handler has reported progress since the last renewal
   private running = 0;
   private outbox: Attempt[] = [];
   private orphans: ClaimedRow[] = []; // of leases that were dropped: released when the database answers again
@@ -277,7 +279,7 @@ export class Worker {
       const rows = await this.persist(() => this.db.handlers.rows<Row>(sql, values), () => attempt.stopped !== "lost");
       if (!rows) throw new LeaseLost(`the lease of run ${row.id} is lost`);
       return rows;
-    });
+    }, () => (this.progressed = true));
     const attempt: Attempt = { row, run, startedAt: clock(), endedAt: 0, stopped: null, outcome: null };
     const older = this.held.get(row.id);
     if (older && !older.outcome) this.lose(older); // its lease must be lost, and the heartbeat does not say so
@@ -324,21 +326,33 @@ export class Worker {
   private async renewPeriodically(): Promise<void> {
     const interval = (this.options.leaseSeconds / 4) * 1000;
     let pause = interval;
-    while (await sleep(pause, true, { signal: this.ended.signal }).catch(() => false)) { // false: the worker has ended
+    while (await this.heartbeatDue(pause)) {
       if (!this.leasesValid()) this.orphan([...this.held.values()]); // other workers may have the runs
       const allRenewed = await this.renew().catch((error) => this.options.log(`the leases are not renewed: ${error}`));
       pause = allRenewed ? interval : Math.min(BUSY_RETRY_MS, interval);
     }
   }
 
+  /** Wait for the next heartbeat, or until a handler has reported progress. Returns false when the worker has ended. */
+  private async heartbeatDue(pause: number): Promise<boolean> {
+    const until = clock() + pause / 1000;
+    do {
+      const slice = Math.max(0, Math.min(PROGRESS_MS, (until - clock()) * 1000));
+      if (!(await sleep(slice, true, { signal: this.ended.signal }).catch(() => false))) return false;
+    } while (clock() < until && !this.progressed);
+    this.progressed = false;
+    return true;
+  }
+
   /** Renew all leases in one call, also if there are none. Returns whether no run was locked. */
   private async renew(): Promise<boolean> {
     const leases = [...this.held.values()];
     const sent = clock();
-    const sql = "select id, answer, epoch from wakeboard.renew($1, $2, $3, $4, $5, $6)";
+    const sql = "select id, answer, epoch from wakeboard.renew($1, $2, $3, $4, $5, $6, $7)";
     const [ids, epochs] = [leases.map(({ row }) => row.id), leases.map(({ row }) => row.lease_epoch)];
-    const [ages, fractions] = [leases.map(({ startedAt }) => sent - startedAt), leases.map(({ run }) => run.fraction)];
-    const values = [this.id, this.options.leaseSeconds, ids, epochs, ages, fractions];
+    const reported = leases.map(({ run }) => run.reported);
+    const [fractions, messages] = [reported.map((each) => each?.fraction), reported.map((each) => each?.message)];
+    const values = [this.id, this.options.leaseSeconds, ids, epochs, leases.map(({ startedAt }) => sent - startedAt), fractions, messages];
     const answers = await this.db.heartbeats.rows<{ id: string; answer: string; epoch: string }>(sql, values);
     this.validUntil = sent + this.options.leaseSeconds * VALID_SHARE;
     for (const row of this.orphans.splice(0).filter(({ id }) => !this.held.has(id))) { // they do not count as crashes

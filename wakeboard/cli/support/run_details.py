@@ -14,7 +14,15 @@ from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
 from wakeboard.cli.support.time_args import in_display_zone, with_offset
 from wakeboard.engine.attempt_outcomes import FAILURES
 from wakeboard.process.display_zone import zone_label
-from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL, counted, lasted, reason_in_words, relative, times
+from wakeboard.text.humanize import (
+    WAITS_FOR_RUNS_UNTIL,
+    counted,
+    lasted,
+    progress_in_words,
+    reason_in_words,
+    relative,
+    times,
+)
 from wakeboard.text.mask_json import mask_json, pretty_json
 from wakeboard.text.sanitize import one_line, printable
 
@@ -183,13 +191,18 @@ def _steps(steps: Sequence[StepRow], width: int) -> Iterator[Text]:
     rows = [
         [
             one_line(step.name),
-            styled(step.state, ", reused" if step.reused_epochs else ""),
-            lasted(step.finished_at - step.started_at) if step.finished_at else "-",
-            "" if step.result is None else one_line(mask_json(step.result).text),
+            styled(step.state, ", reused" if step.reused_epochs else _progress_of(step)),
+            lasted(step.duration) if step.duration is not None else "-",
+            one_line(step.error or "" if step.result is None else mask_json(step.result).text),
         ]
         for step in steps
     ]
     yield from _section("steps", columns, rows, width)
+
+
+def _progress_of(step: StepRow) -> str:
+    words = progress_in_words(step.progress, step.progress_message)
+    return f", {words}" if words else ""
 
 
 def _effects(effects: Sequence[EffectRow], now: datetime, width: int) -> Iterator[Text]:
@@ -225,8 +238,8 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
         yield run.scheduled_for, "tick"
     yield from _attempt_events(run)
     for step in run.steps:
-        state = "done" if step.finished_at else "started"
-        yield step.finished_at or step.started_at, f"step {one_line(step.name)} {state}"
+        state = "started" if step.ended_at is None else step.state
+        yield step.ended_at or step.started_at, f"step {one_line(step.name)} {state}"
     for effect in run.effects:
         if effect.finished_epoch != effect.lease_epoch:
             state = "begun" if effect.finished_at else effect.state

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.cli.support.tables import Column, styled
 from wakeboard.cli.support.time_args import in_display_zone
 from wakeboard.process.display_zone import in_zone
-from wakeboard.text.humanize import counted, due, reason_in_words, relative
+from wakeboard.text.humanize import counted, due, progress_in_words, reason_in_words, relative
 from wakeboard.text.mask_json import mask_json
 from wakeboard.text.sanitize import one_line
 
@@ -90,7 +90,7 @@ def run_notes(run: RunRow) -> str:
     if run.status in {"failed", "dead"}:
         return error_line(run.error_type, run.error)
     parts = [
-        f"{run.progress:.0%} done" if run.progress is not None and run.status in {"queued", "running"} else "",
+        progress_in_words(run.progress, run.progress_message) if run.status in {"queued", "running"} else "",
         "cancel requested" if run.cancel_requested_at else "",
         reason_in_words(run.reason, run.status),
         counted(run.skipped_count, "tick") if run.skipped_count and run.skipped_count > 1 else "",

@@ -27,6 +27,11 @@ def steps(harness: Harness) -> None:
     notes = [note.what for note in harness.notes(run)]
     expect(notes.count("draw") == 1, f"the step was executed {times(notes.count('draw'))}")
     expect(notes[1] == notes[-1], f"the step returned '{notes[1]}' and then '{notes[-1]}'")
+    failed = harness.rows(
+        b"select error from wakeboard.job_steps where run_id = %s and name = 'fail' and failed_at is not null", run
+    )
+    text = str(failed[0][0] if failed else None)
+    expect("no such customer" in text, f"the error of the step that failed is recorded as '{text}'")
 
 
 @scenario(

@@ -17,14 +17,16 @@ scenario = registration(LEASES)
 
 
 @scenario(
-    "progress reaches the database while the handler runs",
+    "progress reaches the database while the handler runs, with its message",
     "users cannot distinguish a long run from one that hangs",
 )
 def progress(harness: Harness) -> None:
     run = harness.one("wait", {"seconds": 20})
     harness.start()
     harness.wait(
-        "the progress of 0.5 did not arrive", b"select progress = 0.5 from wakeboard.job_runs where id = %s", run
+        "the progress of 0.5 with the message 'half' did not arrive",
+        b"select progress = 0.5 and progress_message = 'half' from wakeboard.job_runs where id = %s",
+        run,
     )
 
 

@@ -1,6 +1,9 @@
 -- for: worker
 -- The heartbeat: records that the worker is alive and renews its leases (ids[i], epochs[i]) for another `lease_s` seconds, but not beyond
--- start + timeout + 10 s. ages_s[i]: seconds since the handler started; null before that. progress[i]: 0 to 1, or null.
+-- start + timeout + 10 s. ages_s[i]: seconds since the handler started; null before that. progresses[i]: 0 to 1, or null for the progress
+-- that is stored. messages[i]: the progress in words, of which 200 characters are stored. steps: the progress of steps that run, a list
+-- of {"id": of the run, "name": of the step, "progress": 0 to 1, "message": text or null}. Call it between heartbeats, with only the leases
+-- whose progress has changed, so that users see it soon.
 -- An expired lease is not renewed, but the start of its handler is recorded (see `reap`).
 -- Raises 55P03 if the row of this worker and that of any lease are locked: an earlier renewal of it has not ended, for example because no
 -- synchronous standby confirms its commit. Nothing is recorded, so the leases count as not renewed.
@@ -13,7 +16,8 @@
 --   select * from wakeboard.renew(7, 60, '{1}', '{1}', '{2.5}', '{0.4}');
 
 create or replace function wakeboard.renew(
-  worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[])
+  worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[],
+  messages text[] default null, steps jsonb default null)
 returns table (id bigint, answer text, epoch bigint) language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '1s'
 as $$
@@ -31,6 +35,9 @@ begin
             progresses::progress_array;
     raise exception using errcode = '22023', message = 'arrays of renew are null or differ in length; write one element for each run';
   end if;
+  if cardinality(ids) <> cardinality(messages) or jsonb_typeof(steps) <> 'array' then
+    raise exception using errcode = '22023', message = 'write one element of messages for each run, and steps as a JSON list';
+  end if;
   update workers
      set last_seen = statement_timestamp(),
          heartbeats_since = case when last_seen < statement_timestamp() - make_interval(secs => lease_s * 0.75) then statement_timestamp()
@@ -43,10 +50,10 @@ begin
   end if;
   with held as (
     select id, epoch, case when age_s is not null then least(greatest(age_s, 0), 2764800) end as age_s,   -- at most 32 days
-           case when progress is not null then least(greatest(progress, 0), 1) end as progress
-      from unnest(ids, epochs, ages_s, progresses) as held (id, epoch, age_s, progress)
+           case when progress is not null then least(greatest(progress, 0), 1) end as progress, message
+      from unnest(ids, epochs, ages_s, progresses, messages) as held (id, epoch, age_s, progress, message)
   ), locked as (
-    select run.id, held.age_s, held.progress, run.locked_until > statement_timestamp() as holds
+    select run.id, held.age_s, held.progress, held.message, run.locked_until > statement_timestamp() as holds
       from held join job_runs as run on run.id = held.id
      where run.locked_by = worker and run.lease_epoch = held.epoch
      order by run.id
@@ -55,6 +62,7 @@ begin
     update job_runs as run
        set started_at = coalesce(statement_timestamp() - make_interval(secs => locked.age_s), started_at),
            progress = coalesce(locked.progress, run.progress),
+           progress_message = case when locked.progress is null then run.progress_message else left(nullif(locked.message, ''), 200) end,
            started_epoch = case when locked.age_s is null then run.started_epoch else run.lease_epoch end,
            locked_until = case when holds then least(
              statement_timestamp() + make_interval(secs => least(lease_s, 3600)),
@@ -67,6 +75,18 @@ begin
   select array_agg(updated.id), array_agg(updated.lease_epoch), array_agg(updated.cancels)
     into renewed, renewed_epochs, cancels
     from updated where holds;
+
+  if steps is not null then
+    update job_steps as step
+       set progress = least(greatest(told.progress, 0), 1), progress_message = left(nullif(told.message, ''), 200)
+      from (select past.run_id, past.name, told.progress, told.message
+              from jsonb_to_recordset(steps) as told (id bigint, name text, progress real, message text)
+              join unnest(renewed, renewed_epochs) as held (id, epoch) on held.id = told.id
+              join job_steps as past on past.run_id = told.id and past.name = told.name and past.lease_epoch = held.epoch
+             where past.finished_at is null and past.failed_at is null and told.progress <> 'NaN'
+               for no key update of past skip locked) as told
+     where step.run_id = told.run_id and step.name = told.name;
+  end if;
 
   if true = any (cancels) then
     return query

@@ -26,7 +26,8 @@ begin
    where not (
      pg_catalog.num_nonnulls(
        idempotency_key, limit_key, shared_limit_key, definition_id, definition_generation, schedule, start_before, cancel_requested_at,
-       cancel_reason, failed_at, dead_at, progress, error_type, last_error, last_stack, started_epoch, has_dependents)
+       cancel_reason, failed_at, dead_at, progress, progress_message, error_type, last_error, last_stack, started_epoch,
+       has_dependents)
          operator(pg_catalog.=) 0
      and status operator(pg_catalog.=) 'queued' and trigger operator(pg_catalog.=) 'application'
      and (attempts operator(pg_catalog.|) crash_count operator(pg_catalog.|) release_count) operator(pg_catalog.=) 0

@@ -1,11 +1,11 @@
 -- for: worker
 -- Records a named step of a run. Without `result` the step starts: returns whether an attempt has finished it, and its stored result. With
--- `result` (JSON null for nothing) it is finished. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run
+-- `result` (JSON null for nothing) it is finished, with `error` it has failed and may start again. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run
 -- or the step: at once if it has locked a row, after 100 ms if it has inserted the step and is still open. Try again soon.
 
 create or replace function wakeboard.step(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, name wakeboard.step_name,
-  result jsonb default null)
+  result jsonb default null, error text default null)
 returns table (done boolean, stored jsonb) language plpgsql security definer
 set lock_timeout = '100ms'
 as $$
@@ -24,6 +24,13 @@ begin
   end if;
   perform from job_steps as past where past.run_id = step.run_id and past.name = step.name
       for no key update nowait;     -- the caller waits, not the connection, which other runs use, too
+  if step.error is not null then
+    update job_steps as past
+       set failed_at = statement_timestamp(), error = left(step.error, 2000)
+     where past.run_id = step.run_id and past.name = step.name and past.lease_epoch = step.epoch and past.finished_at is null;
+    return query select false, null::jsonb;
+    return;
+  end if;
   return query
   insert into job_steps as past (run_id, name, lease_epoch, finished_at, result)
   values (step.run_id, step.name, step.epoch, case when step.result is not null then statement_timestamp() end, step.result)
@@ -33,6 +40,7 @@ begin
            else past.started_at end,
          finished_at = coalesce(past.finished_at, excluded.finished_at),
          result      = case when past.finished_at is null then excluded.result else past.result end,
+         progress = null, progress_message = null, failed_at = null, error = null,
          reused_epochs = case
            when past.finished_at is null or step.result is not null or step.epoch = any (past.lease_epoch || past.reused_epochs)
            then past.reused_epochs

@@ -54,7 +54,7 @@ begin
         update job_unique_keys set unique_until = ends_at where job_type = known.job_type and key = known.key;
         update job_runs
            set payload = unique_run.payload, run_at = unique_run.run_at, scheduled_for = unique_run.run_at, status = 'queued', attempts = 0,
-               progress = null
+               progress = null, progress_message = null
          where id = known.run_id;
         delete from job_steps where run_id = known.run_id and waiting.payload <> unique_run.payload;
         perform pg_notify('wakeboard', '');

@@ -150,7 +150,8 @@ _BOTH_HAVE: LiteralString = """
 LIVE_COLUMNS: LiteralString = (
     _BOTH_HAVE.replace("run.limit_key::text", "coalesce(run.shared_limit_key, run.limit_key)::text as limit_key")
     + """,
-       run.status::text as status, run.dead_at, null::timestamptz as finished_at, run.progress, run.cancel_requested_at,
+       run.status::text as status, run.dead_at, null::timestamptz as finished_at,
+       run.progress, run.progress_message, run.cancel_requested_at,
        null::text as reason, null::timestamptz as skipped_until, null::bigint as skipped_count
 """
 )
@@ -158,7 +159,8 @@ PAST_COLUMNS: LiteralString = (
     _BOTH_HAVE
     + """,
        case run.status when 'dead' then 'discarded' else run.status::text end as status, null::timestamptz as dead_at,
-       run.finished_at, null::real as progress, null::timestamptz as cancel_requested_at, run.reason, run.skipped_until,
+       run.finished_at, null::real as progress, null::text as progress_message,
+       null::timestamptz as cancel_requested_at, run.reason, run.skipped_until,
        run.skipped_count
 """
 )

@@ -20,7 +20,7 @@ from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS
 from wakeboard.views.rules.run_rows import StoredRun
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     import psycopg
 
@@ -64,10 +64,12 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """A named part of the run. `lease_epoch`: of the attempt that wrote it last. `finished_at` None: not finished.
+    """A named part of the run. `lease_epoch`: of the attempt that wrote it last.
 
+    `state`: done, running, failed (its function raised `error`), or interrupted (its attempt ended without it).
+    `ended_at`: of a step that is done or failed, or of the attempt of an interrupted one; None: it runs, or unknown.
+    `progress`: from 0 to 1, if it is not done and has reported any.
     `reused_epochs`: the lease epochs of later attempts that took its stored result.
-    `state`: done, started (by the running attempt), or how the attempt ended that started it and did not finish it.
     `result`: JSON text, perhaps only its beginning; `length`: the number of characters of the whole text.
     """
 
@@ -77,8 +79,17 @@ class StepRow:
     reused_epochs: list[int]
     started_at: datetime
     finished_at: datetime | None
+    ended_at: datetime | None
+    progress: float | None
+    progress_message: str | None
+    error: str | None
     result: str | None
     length: int | None
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long it took; None: it runs, or it is unknown."""
+        return self.ended_at - self.started_at if self.ended_at else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,18 +159,22 @@ select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, 
  order by lease_epoch desc
  limit %(attempts)s
 """
-# A handler that succeeds although a step has raised leaves that step without an attempt that failed.
+# Of a worker that does not report the errors of steps, the attempt has failed, or its handler succeeded all the same.
 _STEPS: LiteralString = """
-select name, lease_epoch, reused_epochs, started_at, finished_at, left(result::text, %(step_result)s) as result,
-       length(result::text) as length,
+select name, step.lease_epoch, reused_epochs, step.started_at, finished_at,
+       left(result::text, %(step_result)s) as result, length(result::text) as length,
+       progress, progress_message, step.error,
+       coalesce(finished_at, failed_at,
+                case when attempt.ended_at > step.started_at then attempt.ended_at end) as ended_at,
        case when finished_at is not null then 'done'
-            when lease_epoch = %(epoch)s and %(running)s then 'started'
-            else coalesce((select outcome from wakeboard.job_attempts as attempt
-                            where attempt.run_id = step.run_id and attempt.lease_epoch = step.lease_epoch), 'failed')
-       end as state
+            when failed_at is not null then 'failed'
+            when step.lease_epoch = %(epoch)s and %(running)s then 'running'
+            when coalesce(attempt.outcome, 'failed') = 'failed' then 'failed'
+            else 'interrupted' end as state
   from wakeboard.job_steps as step
- where run_id = %(id)s
- order by started_at, name
+  left join wakeboard.job_attempts as attempt on attempt.run_id = step.run_id and attempt.lease_epoch = step.lease_epoch
+ where step.run_id = %(id)s
+ order by step.started_at, name
  limit %(steps)s
 """
 _EFFECTS: LiteralString = """

@@ -38,6 +38,7 @@ class RunRow:
     crash_count: int
     release_count: int
     progress: float | None
+    progress_message: str | None
     cancel_requested_at: datetime | None
     limit_key: str | None
     error_type: str | None
