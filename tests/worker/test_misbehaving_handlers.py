@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from testbed.processes import POLL_INTERVAL_S
-from wakeboard_worker.outcomes import MAX_ERROR
+from wakeboard_worker.error_texts import MAX_ERROR
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store

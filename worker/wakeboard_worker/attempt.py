@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.engine.run import Run
 from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
+from wakeboard_worker.error_texts import error_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -145,8 +146,6 @@ class Attempt(Run):
 
     async def _record_failed_step(self, name: str, error: Exception) -> None:
         """Try it once: if the database does not answer, the outcome of the attempt still says that the step failed."""
-        from wakeboard_worker.outcomes import error_line
-
         with suppress(WakeboardError):
             store = await self.context.worker_store()
             await store.step(self.id, self.epoch, name, error=error_line(error))

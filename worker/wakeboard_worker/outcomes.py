@@ -1,7 +1,6 @@
 """Turns what a handler returned or raised into the result or error to store. Pure functions.
 
-No result and no error may break the worker. Parts of results that JSON cannot express become text. Messages and stacks
-are cut, and credentials in them are masked. Characters that Postgres cannot store are replaced.
+No result and no error may break the worker. Parts of results that JSON cannot express become text.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import traceback
 from datetime import date, time
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -26,30 +24,25 @@ from wakeboard.errors import (
     Snooze,
     TimedOut,
 )
-from wakeboard.text.redact import redact
+from wakeboard_worker.error_texts import (
+    MAX_ERROR,
+    cause_of,
+    error_text,
+    stack_of,
+    storable,
+    text_of,
+    text_with_cause,
+    type_name,
+)
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from wakeboard_worker.attempt import Attempt
 
 MAX_RESULT: Final = 16_384  # characters of JSON
 MAX_RESULT_LEVELS: Final = 32  # of nested lists and objects
 _NUL: Final = r"(?<!\\)(?:\\\\)*\\u0000"  # the escape of a NUL in JSON; after another backslash it is text
-MAX_ERROR: Final = 2_000  # characters
-MAX_STACK: Final = 16_000  # characters
-MAX_FRAMES: Final = 30  # the innermost, of each exception of a chain
-CALLERS: Final = frozenset({"asyncio", "concurrent", "contextvars", "threading", "wakeboard", "wakeboard_worker"})
 MAX_DELAY_S: Final = 31 * 86_400.0
 DISCONNECTED_DELAY_S: Final = 5.0  # until a run is due again after its handler lost the connection to the database
-
-
-def storable(text: str, longest: int) -> str:
-    """Return `text` as Postgres can store it. A longer text loses its middle, to fit into `longest` characters."""
-    if len(text) > longest:
-        half = longest // 2 - 20
-        text = f"{text[:half]} …({len(text) - 2 * half} left out)… {text[-half:]}"
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 
 def result_json(value: Any) -> str:
@@ -64,7 +57,7 @@ def result_json(value: Any) -> str:
             text = _json_text(_to_json_types(value, 1))
         except BaseException:  # noqa: BLE001 - the methods of a handler's class may raise anything
             text = None
-    return text or json.dumps(storable(_str(value), MAX_RESULT // 2), ensure_ascii=False)
+    return text or json.dumps(storable(text_of(value), MAX_RESULT // 2), ensure_ascii=False)
 
 
 def _json_text(value: Any) -> str | None:
@@ -91,10 +84,10 @@ def _to_json_types(value: Any, depth: int) -> Any:
         return value
     if isinstance(value, dict) and depth <= MAX_RESULT_LEVELS:
         items = cast("dict[Any, Any]", value).items()
-        return {storable(_str(key), MAX_RESULT): _to_json_types(item, depth + 1) for key, item in items}
+        return {storable(text_of(key), MAX_RESULT): _to_json_types(item, depth + 1) for key, item in items}
     if isinstance(value, list | tuple | set | frozenset) and depth <= MAX_RESULT_LEVELS:
         return [_to_json_types(item, depth + 1) for item in cast("list[Any]", value)]
-    return storable(value.isoformat() if isinstance(value, date | time) else _str(value), MAX_RESULT)
+    return storable(value.isoformat() if isinstance(value, date | time) else text_of(value), MAX_RESULT)
 
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
@@ -102,10 +95,10 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     try:
         return _outcome(attempt, error)
     except BaseException as problem:  # noqa: BLE001 - the attributes of a handler's exception may be or raise anything
-        name = _type_name(error)
-        wrong = f"{name} requests no valid outcome: {_type_name(problem)}: {_error_text(problem)}"
-        text = storable(f"{_error_text(error)} ({wrong})", MAX_ERROR)
-        return Failure(attempt.id, attempt.epoch, "failed", storable(name, 200), text, _stack(error))
+        name = type_name(error)
+        wrong = f"{name} requests no valid outcome: {type_name(problem)}: {error_text(problem)}"
+        text = storable(f"{error_text(error)} ({wrong})", MAX_ERROR)
+        return Failure(attempt.id, attempt.epoch, "failed", storable(name, 200), text, stack_of(error))
 
 
 def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
@@ -113,7 +106,7 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
     if attempt.stopped_because == SHUTDOWN and not isinstance(error, RequestedOutcome):
         return Release(attempt.id, attempt.epoch, reason=WORKER_STOPPED if attempt.started else NOT_STARTED)
     if isinstance(error, TimedOut):
-        return timed_out(attempt, _error_text(error))
+        return timed_out(attempt, error_text(error))
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):
@@ -128,9 +121,9 @@ def _outcome(attempt: Attempt, error: BaseException) -> Failure | Release:
         id=attempt.id,
         epoch=attempt.epoch,
         outcome="discarded" if isinstance(error, Discard) else "failed",
-        error_type=storable(_type_name(_cause(error)), 200),
-        error=_text_with_cause(error),
-        stack=_stack(error),
+        error_type=storable(type_name(cause_of(error)), 200),
+        error=text_with_cause(error),
+        stack=stack_of(error),
         delay_s=_clamped_delay(delay_s) if delay_s is not None else None,
         pauses_limit=isinstance(error, RetryAfter) and bool(error.limit),
         cancelled=attempt.stopped_because == CANCELLED,
@@ -142,66 +135,6 @@ def timed_out(attempt: Attempt, message: str = "") -> Failure:
     message = message or f"it ran longer than its timeout of {attempt.timeout_s} s"
     cancelled = attempt.stopped_because == CANCELLED
     return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", message, cancelled=cancelled)
-
-
-def _cause(error: BaseException) -> BaseException:
-    """Return what made a handler raise RetryAfter: it counts and groups failures. Any other error is its own cause.
-
-    So is a subclass of RetryAfter, because its name says why the attempt failed.
-    """
-    if type(error) is not RetryAfter:
-        return error
-    cause = error.__context__ if error.__cause__ is None and not error.__suppress_context__ else error.__cause__
-    return error if cause is None else cause
-
-
-def _text_with_cause(error: BaseException) -> str:
-    """Return the message of the error's cause, and in brackets that of RetryAfter unless it repeats the cause."""
-    requested, cause = _error_text(error), _without_credentials(_str(_cause(error)).strip(), MAX_ERROR)
-    return requested if cause in requested else storable(f"{cause} ({requested})", MAX_ERROR)
-
-
-def error_line(error: BaseException) -> str:
-    """Return the type of an error, or of its cause, and its message."""
-    return storable(f"{_type_name(_cause(error))}: {_text_with_cause(error)}", MAX_ERROR)
-
-
-def _error_text(error: BaseException) -> str:
-    return _without_credentials(_str(error).strip() or _type_name(error), MAX_ERROR)
-
-
-def _stack(error: BaseException) -> str:
-    try:
-        lines = traceback.format_exception(type(error), error, _of_the_handler(error.__traceback__), limit=-MAX_FRAMES)
-        return _without_credentials("".join(lines), MAX_STACK)
-    except BaseException:  # noqa: BLE001 - an exception whose __str__ raises must not end the worker
-        return ""
-
-
-def _of_the_handler(frames: TracebackType | None) -> TracebackType | None:
-    """Leave out the frames of wakeboard and of Python that led to the handler, unless the error is theirs."""
-    frame = frames
-    while frame is not None and str(frame.tb_frame.f_globals.get("__name__")).split(".")[0] in CALLERS:
-        frame = frame.tb_next
-    return frame or frames
-
-
-def _without_credentials(text: str, longest: int) -> str:
-    return storable(redact(text, longest), longest)
-
-
-def _type_name(value: Any) -> str:
-    try:
-        return str(type(value).__name__)
-    except BaseException:  # noqa: BLE001 - a metaclass may raise anything
-        return "object"
-
-
-def _str(value: Any) -> str:
-    try:
-        return str(value)
-    except BaseException:  # noqa: BLE001 - __str__ may raise anything
-        return f"<{_type_name(value)} that cannot be shown>"
 
 
 def _clamped_delay(seconds: float, if_nan: float = 0.0) -> float:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -202,7 +203,7 @@ func (w *Worker) heldRuns() map[int64]*Run {
 func (w *Worker) leasesValid() bool { return time.Since(*w.renewed.Load()) < w.options.Lease*3/4 }
 
 func (w *Worker) renewUntilEnded(ctx context.Context) {
-	for pause := w.options.Lease / 4; w.waitForHeartbeat(ctx, pause); pause = w.renew() {
+	for pause := w.options.Lease / 4; sleep(ctx, min(progressEach, pause), nil) && sleep(ctx, pause-progressEach, w.progressed); pause = w.renew() {
 		if !w.leasesValid() { // so other workers may have the runs
 			for _, run := range w.heldRuns() {
 				run.cancel(ErrLeaseLost)
@@ -212,30 +213,15 @@ func (w *Worker) renewUntilEnded(ctx context.Context) {
 	}
 }
 
-// waitForHeartbeat waits for the next heartbeat, or until a handler has reported progress. It returns false when ctx has ended.
-func (w *Worker) waitForHeartbeat(ctx context.Context, pause time.Duration) bool {
-	for until := time.Now().Add(pause); ; {
-		if !sleep(ctx, min(progressEach, time.Until(until)), nil) {
-			return false
-		}
-		if w.progressed.Swap(false) || !time.Now().Before(until) {
-			return true
-		}
-	}
-}
-
 // renew renews all leases in one call, also if there are none. It returns how long to wait until the next call.
 func (w *Worker) renew() (pause time.Duration) {
 	pause = w.options.Lease / 4
 	sent, runs := time.Now(), w.heldRuns()
-	ids, epochs, ages, fractions, messages := []int64{}, []int64{}, []float64{}, []*float64{}, []string{}
+	ids, epochs, ages, fractions, messages := []int64{}, []int64{}, []float64{}, []float64{}, []string{}
 	for id, run := range runs {
 		ids, epochs, ages = append(ids, id), append(epochs, run.Epoch), append(ages, sent.Sub(run.started).Seconds())
-		fraction, message := (*float64)(nil), ""
-		if reported := run.reported.Load(); reported != nil {
-			fraction, message = &reported.fraction, reported.message
-		}
-		fractions, messages = append(fractions, fraction), append(messages, message)
+		reported := cmp.Or(run.reported.Load(), &progress{fraction: math.NaN()}) // NaN: none
+		fractions, messages = append(fractions, reported.fraction), append(messages, reported.message)
 	}
 	values := pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions, "messages": messages}
 	answers, err := query(w, w.options.Lease/4, pgx.RowToStructByPos[answer[string]], renewLeases, values)

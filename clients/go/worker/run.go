@@ -52,7 +52,7 @@ type progress struct {
 // Progress reports how much is done, from 0 to 1, and in words such as "page 4 of 10". It is visible within a second.
 func (r *Run) Progress(fraction float64, message string) {
 	r.reported.Store(&progress{min(1, max(0, fraction)), storable(message, maxMessage)})
-	r.worker.progressed.Store(true)
+	notify(r.worker.progressed)
 }
 
 // underLease calls an SQL function for the handler, until the database answers or the lease is lost.

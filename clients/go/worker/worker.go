@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	progressEach = 500 * time.Millisecond // looks whether handlers have reported progress
+	progressEach = 500 * time.Millisecond // between renewals of which the second is made because of progress
 	busyRetry    = 500 * time.Millisecond // for runs that another transaction has locked
 	splitFor     = 3 * time.Second        // so long, outcomes that met a lock are sent in smaller parts; then others have their turn
 	tick         = 20 * time.Millisecond
@@ -74,8 +74,8 @@ type Worker struct {
 	own, shared *pgxpool.Pool // for its goroutines, each with a connection, so that nothing delays the heartbeat; for handlers
 	running     atomic.Int64  // handlers
 	registered  atomic.Bool
-	progressed  atomic.Bool // a handler has reported progress since the last renewal
 	outbox      chan outcome
+	progressed  chan struct{} // a handler has reported progress
 	wake        chan struct{} // a run may be due, or there is a free slot
 	renewed     atomic.Pointer[time.Time]
 
@@ -97,7 +97,7 @@ type Worker struct {
 func New(options Options, handlers map[string]Handler) *Worker {
 	return &Worker{
 		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{}, last: &Run{Priority: 6}, nextFull: map[string]time.Time{}, fullTook: map[string]time.Duration{},
-		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1),
+		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1), progressed: make(chan struct{}, 1),
 	}
 }
 

@@ -1,6 +1,7 @@
 -- for: worker
 -- Records a named step of a run. Without `result` the step starts: returns whether an attempt has finished it, and its stored result. With
--- `result` (JSON null for nothing) it is finished, with `error` it has failed and may start again. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run
+-- `result` (JSON null for nothing) it is finished, with `error` it has failed
+-- and may start again. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run
 -- or the step: at once if it has locked a row, after 100 ms if it has inserted the step and is still open. Try again soon.
 
 create or replace function wakeboard.step(
