@@ -13,7 +13,7 @@ from tests.board.past_runs import PAYLOAD, dead_run, retried_run, worker_of
 from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.run import what_next
-from wakeboard.board.pages.run_timeline import bar, timeline
+from wakeboard.board.pages.run_timeline import time_axis, timeline
 from wakeboard.cli.support.run_details import run_details
 from wakeboard.store.connection import connect
 from wakeboard.views.queries.run_page import RunHistory, read_run_history
@@ -164,14 +164,22 @@ async def test_the_timeline_tells_attempts_steps_effects_and_actions_in_order(wo
     )  # fmt: skip
 
 
-async def test_the_bar_covers_the_life_of_the_run(worker: SqlClient):
-    history = await history_of(worker, dead_run(worker))
-    drawn = bar(history, timeline(history))
+async def test_attempts_steps_and_effects_share_one_axis_of_bounded_height(worker: SqlClient, board: str):
+    run_id = dead_run(worker)
+    worker.sql(
+        "insert into job_steps (run_id, name, lease_epoch) select %s, n, 1 from generate_series(1, 1000) as n", run_id
+    )
+    history = await history_of(worker, run_id)
+    drawn = time_axis(history, timeline(history))
 
     assert drawn is not None
-    assert [segment.kind for segment in drawn.segments if segment.kind != "waiting"] == ["failed", "failed"]
-    assert all(segment.x >= 0 and segment.x + segment.width <= 1000.02 for segment in drawn.segments)
-    assert drawn.segments[-1].x + drawn.segments[-1].width == pytest.approx(1000, abs=0.1)
+    run, *parts = drawn.lanes
+    assert [segment.kind for segment in run.segments if segment.kind != "waiting"] == ["failed", "failed"]
+    assert run.segments[-1].x + run.segments[-1].width == pytest.approx(1000, abs=0.1)
+    segments = [segment for lane in drawn.lanes for segment in lane.segments]
+    assert all(segment.x >= 0 and segment.x + segment.width <= 1000.02 for segment in segments)
+    assert (len([lane for lane in parts if lane.kind == "step"]), drawn.hidden) == (20, 180)
+    assert page_of(board, f"/runs/{run_id}").count('class="lane ') == len(drawn.lanes)
 
 
 async def test_a_run_of_a_container_shows_its_pod_and_log_command(worker: SqlClient, board: str):

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.pages.run_timeline import Event, TimelineBar, bar, hidden_attempts, timeline
+from wakeboard.board.pages.run_timeline import Event, TimeAxis, hidden_attempts, time_axis, timeline
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.text.mask_json import mask_json, pretty_json
 from wakeboard.text.object_ids import is_id
@@ -62,7 +62,7 @@ class RunModel:
     facts: list[Fact]
     events: list[Event]
     hidden_attempts: int
-    bar: TimelineBar | None
+    axis: TimeAxis | None
     payload: Text
     result: Text | None
     error: Text | None
@@ -101,7 +101,7 @@ def run_model(history: RunHistory, *, may_reveal: bool, with_counts: bool) -> Ru
         facts=what_next(history, with_counts=with_counts),
         events=events,
         hidden_attempts=hidden_attempts(history),
-        bar=bar(history, events),
+        axis=time_axis(history, events),
         payload=json_shown("Payload", run.payload, f"{raw}/payload"),
         result=json_shown("Result", run.result, f"{raw}/result") if run.result is not None else None,
         error=plain_shown(_error_title(run), _error(run), f"{raw}/error") if run.error else None,

@@ -1,4 +1,4 @@
-"""What happened to a run as one timeline and one bar. Pure functions of what was read."""
+"""What happened to a run, as one timeline and on one time axis. Pure functions of what was read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,17 @@ if TYPE_CHECKING:
     from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
     from wakeboard.views.queries.run_page import RunHistory
 
-WIDTH: Final = 1000.0  # units of the bar
+WIDTH: Final = 1000.0  # units of the axis
 NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this
+MOST_LANES: Final = 20  # of steps, and of effects
+COLOURS: Final = {  # of steps and effects, by state
+    "done": "succeeded",
+    "running": "running",
+    "begun": "running",
+    "failed": "failed",
+    "in doubt": "failed",
+    "interrupted": "released",
+}
 _SHORTEST_WAIT: Final = timedelta(milliseconds=50)
 
 
@@ -71,7 +80,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class TimelineSegment:
-    """A part of the bar: its kind, where it begins and how wide it is in units of `WIDTH`, and what it shows."""
+    """A part of a lane: its kind, where it begins and how wide it is in units of `WIDTH`, and what it shows."""
 
     kind: str
     x: float
@@ -80,12 +89,26 @@ class TimelineSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineBar:
-    """The life of a run on a time axis."""
+class Lane:
+    """A row of the time axis. `kind`: run, step or effect. `title` says all of it in words."""
+
+    kind: str
+    name: str
+    title: str
+    segments: list[TimelineSegment]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """The life of a run on one axis: its waits and attempts, and a lane for each step and effect below.
+
+    `hidden`: how many steps and effects have no lane.
+    """
 
     begin: datetime
     end: datetime
-    segments: list[TimelineSegment]
+    lanes: list[Lane]
+    hidden: int
 
     @property
     def duration(self) -> timedelta:
@@ -258,24 +281,58 @@ def _end(run: RunDetails) -> Iterator[Event]:
     yield Event(kind=run.status, at=run.finished_at, title=title, note=reason)
 
 
-# -- the bar -----------------------------------------------------------------------------------------------------------
+# -- the axis ----------------------------------------------------------------------------------------------------------
 
 
-def bar(history: RunHistory, events: Sequence[Event]) -> TimelineBar | None:
-    """The waits and attempts on a time axis; None: the run never waited and never ran."""
+def time_axis(history: RunHistory, events: Sequence[Event]) -> TimeAxis | None:
+    """Waits, attempts, steps and effects on a time axis; None: the run never waited and never ran."""
     shown = [event for event in events if event.kind == "waiting" or event.kind.startswith("attempt")]
     if not shown:
         return None
-    begin = min(event.at for event in shown)
-    end = max([event.until or history.now for event in shown])
-    span = (end - begin).total_seconds()
-    if span <= 0:
+    begin, end = min(event.at for event in shown), max(event.until or history.now for event in shown)
+    if begin >= end:
         return None
-    segments: list[TimelineSegment] = []
-    for event in shown:
-        until = event.until or history.now
-        width = max((until - event.at).total_seconds() / span * WIDTH, 0 if event.kind == "waiting" else NARROWEST)
-        x = min((event.at - begin).total_seconds() / span * WIDTH, WIDTH - width)
-        title = event.title if event.kind == "waiting" else f"{event.title}: {lasted(until - event.at)}"
-        segments.append(TimelineSegment(event.kind.replace("attempt ", ""), round(x, 2), round(width, 2), title))
-    return TimelineBar(begin, end, segments)
+
+    def segment(kind: str, at: datetime, until: datetime, title: str) -> TimelineSegment:
+        least = 0 if kind == "waiting" else NARROWEST
+        width = min(WIDTH, max((min(until, end) - max(at, begin)) / (end - begin) * WIDTH, least))
+        x = min(max(0.0, (at - begin) / (end - begin) * WIDTH), WIDTH - width)
+        return TimelineSegment(kind, round(x, 2), round(width, 2), title)
+
+    def lane(kind: str, part: StepRow | EffectRow, name: str, until: datetime) -> Lane:
+        after = lasted(max(timedelta(), part.started_at - begin))
+        title = f"{kind} {name}: {part.state}, {lasted(until - part.started_at)}, begun after {after}"
+        return Lane(kind, name, title, [segment(COLOURS[part.state], part.started_at, until, title)])
+
+    run = history.run
+    waits_and_attempts = [
+        segment(
+            event.kind.replace("attempt ", ""),
+            event.at,
+            event.until or history.now,
+            event.title
+            if event.kind == "waiting"
+            else f"{event.title}: {lasted((event.until or history.now) - event.at)}",
+        )
+        for event in shown
+    ]
+    steps = [lane("step", step, step.name, _end_of_step(step, history.now)) for step in run.steps[:MOST_LANES]]
+    effects = [
+        lane("effect", effect, effect.key, effect.finished_at or _end_of_attempt(effect, run, history.now))
+        for effect in run.effects[:MOST_LANES]
+    ]
+    hidden = len(run.steps) + len(run.effects) - len(steps) - len(effects)
+    title = f"waits and attempts over {lasted(end - begin)}"
+    return TimeAxis(begin, end, [Lane("run", "Attempts", title, waits_and_attempts), *steps, *effects], hidden)
+
+
+def _end_of_step(step: StepRow, now: datetime) -> datetime:
+    return step.ended_at or (now if step.state == "running" else step.started_at)
+
+
+def _end_of_attempt(effect: EffectRow, run: RunDetails, now: datetime) -> datetime:
+    """When the attempt ended that began the effect first, or now."""
+    if effect.state == "begun":
+        return now
+    ends = (attempt.ended_at for attempt in run.attempts_made if attempt.lease_epoch == effect.lease_epoch)
+    return max(next(ends, effect.started_at), effect.started_at)
