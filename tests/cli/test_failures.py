@@ -69,6 +69,14 @@ def test_failures_can_be_filtered_by_type_and_time(cli: Cli, ended: SampleStore)
     assert len(cli("failures", "--since", "3d", "--json").json) == 2
 
 
+def test_a_retry_without_a_cause_counts_by_its_message(cli: Cli, sample: SampleStore):
+    for seconds in (5, 60.5):
+        sample.fail(sample.enqueue("mail"), f"the bank answers 429: retry after {seconds} s")
+    sample.sql("update wakeboard.job_attempts set error_type = 'RetryAfter'")
+    (row,) = cli("failures", "--json").json
+    assert row["errors"] == {"RetryAfter: the bank answers #: retry after # s": 2}
+
+
 @pytest.mark.parametrize("outcome", ["snoozed", "released"])
 def test_snoozed_and_released_attempts_are_no_failures(cli: Cli, ended: SampleStore, outcome: str):
     postpone = "update wakeboard.job_attempts set outcome = %s, error_type = null, error = null where run_id = %s"
@@ -83,10 +91,14 @@ def test_snoozed_and_released_attempts_are_no_failures(cli: Cli, ended: SampleSt
     test_the_documented_query_returns_the_same(cli, ended)
 
 
-def test_cancelled_runs_count_apart_from_failures(cli: Cli, sample: SampleStore):
-    sample.succeed(sample.enqueue("report"))
+def test_no_reader_counts_a_cancelled_attempt_as_a_failure(cli: Cli, sample: SampleStore):
+    schedule = sample.add_schedule("report", job_type="report")
+    sample.sql("update wakeboard.job_definitions set suspend_after_dead = 1, dead_counted_from = now()")
+    sample.register_worker("report")
+    sample.succeed(sample.run_now(schedule))
+    levels = {finding["check"]: finding["level"] for finding in cli("check", "--json").json}
     for _ in range(4):
-        run = sample.enqueue("report")
+        run = sample.run_now(schedule)
         epoch = sample.claim(run)
         sample.sql("select wakeboard.cancel(array[%s]::bigint[])", run)
         sample.sql(
@@ -97,9 +109,20 @@ def test_cancelled_runs_count_apart_from_failures(cli: Cli, sample: SampleStore)
         )
     (row,) = cli("failures", "--json").json
     assert (row["failure_rate"], row["failed"], row["cancelled"], row["errors"]) == (0, 0, 4, {})
-    assert sample.value("select value from wakeboard.measure_alert('failures', '1 hour')") == 0
+    for condition in ("failures", "dead"):
+        assert sample.value("select value from wakeboard.measure_alert(%s, '1 hour')", condition) == 0
+    sample.sql("select wakeboard.update_circuits()")
+    assert sample.value("select circuit_opened_at is null and circuit_probes is null from wakeboard.job_definitions")
+    events = sample.sql("select outcome, count(*) from wakeboard.job_attempts group by 1")
+    assert events == [("cancelled", 4)]
+    assert {finding["check"]: finding["level"] for finding in cli("check", "--json").json} == levels
     facts = "select measure, count from wakeboard.run_facts(now() - interval '1 hour', 'infinity') where bucket is null"
     assert dict(sample.sql(facts)) == {"succeeded": 1, "cancelled": 4}
+    sample.sql("update wakeboard.job_run_history set finished_at = finished_at - interval '3 min'")
+    sample.sql("update wakeboard.job_attempts set ended_at = ended_at - interval '3 min'")
+    sample.sql("select wakeboard.roll_up()")
+    counted = "select sum(succeeded), sum(cancelled), sum(failed + timed_out + crashed + died) from wakeboard.run_rollups where "
+    assert sample.sql(f"{counted} dimension = 'all' and grain = 'minute'") == [(1, 4, 0)]
 
 
 def test_the_documented_query_returns_the_same(cli: Cli, ended: SampleStore):

@@ -27,7 +27,7 @@ class FailureRow:
     `failure_rate`: share of failed, timed-out and crashed attempts among these and those that succeeded, 0 to 1; null
     if there are none. Snoozed and released attempts are not counted. `cancelled`: attempts that a cancellation ended;
     they count as neither. `dead`: runs that became dead in the period and still are. `errors`: number of attempts for
-    each error type.
+    each error type; a RetryAfter without a cause counts by its message, without numbers.
     """
 
     job_type: str
@@ -51,7 +51,10 @@ class FailureRow:
 _FAILURES: LiteralString = """
 with ended as (
   select coalesce(live.job_type::text, past.job_type) as job_type, made.outcome, made.ended_at,
-         case when made.outcome <> 'cancelled' then coalesce(made.error_type, made.outcome) end as error_type,
+         case when made.outcome = 'cancelled' then null
+              when made.error_type = 'RetryAfter'        -- without a cause: what it says, whatever its numbers are
+              then 'RetryAfter: ' || regexp_replace(left(made.error, 100), '[0-9]+([.:][0-9]+)*', '#', 'g')
+              else coalesce(made.error_type, made.outcome) end as error_type,
          made.error
     from wakeboard.job_attempts as made
     left join wakeboard.job_runs as live on live.id = made.run_id
