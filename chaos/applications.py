@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 
 import wakeboard
 from chaos.chaotic_handlers import GOOD
+from chaos.customers import Customers
 from chaos.pipelines import Pipelines
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Applications:
         self._app_dsn, self._admin_dsn, self.record = app_dsn, admin_dsn, record
         self._pause_s = 5.0 / RATE
         self._over = threading.Event()
-        self._numbers, self._customers = itertools.count(1), itertools.count(1)
+        self._numbers, self._customers, self._invoices = (itertools.count(1) for _ in range(3))
         self._random = random.Random()  # not seeded: only the faults are replayed
         self._threads: list[threading.Thread] = []
 
@@ -96,12 +97,15 @@ class Applications:
         schedules = _Reconnecting(self._admin_dsn, "chaos schedules")
         pipelines = Pipelines(self._admin_dsn, schedules)
         backfills = Pipelines(self._admin_dsn, _Reconnecting(self._admin_dsn, "chaos backfills"))
+        customers = Customers()
         clients: list[tuple[str, float, Callable[[_Reconnecting], None], str]] = [
             ("keyed", self._pause_s, self._enqueue_with_key, self._app_dsn),
             ("orders", self._pause_s, self._enqueue_in_transaction, self._app_dsn),
             ("bulk", 6 * self._pause_s, self._enqueue_bulk, self._app_dsn),
             ("unique", 5 * self._pause_s, self._enqueue_unique, self._app_dsn),
             ("after", 3 * self._pause_s, self._enqueue_after, self._app_dsn),
+            ("customers", 0.6, lambda connect: customers.change_one(connect()), self._app_dsn),
+            ("more customers", 1.1, lambda connect: customers.change_one(connect()), self._app_dsn),
             ("schedules", 1.5, lambda _: pipelines.create_schedule(), self._admin_dsn),
             ("pipelines", 4.0, lambda _: pipelines.declare_pipeline(), self._admin_dsn),
             ("backfills", 0.7, lambda _: backfills.act_on_backfills(), self._admin_dsn),
@@ -131,12 +135,14 @@ class Applications:
         chance = self._random
         job_type = chance.choice(
             ["quick", "quick", "charges", "charges", "charges-in-a-thread", "two-effects", "ships", "flaky", "naps",
-             "naps", "limited", "limited", "metered", "snoozes", "overruns", "discards"]
+             "naps", "limited", "limited", "metered", "snoozes", "invoices", "invoices", "overruns", "discards"]
         )  # fmt: skip
         if job_type == "overruns" and chance.random() < 0.7:
             job_type = "quick"
         payload: dict[str, Any] = {"seconds": round(chance.uniform(0.05, 0.4), 3), "failures": chance.choice([1, 2])}
-        if job_type == "naps":
+        if job_type == "invoices":  # several runs have one invoice, and meet
+            payload["invoice"] = next(self._invoices) // 6 + chance.randint(0, 1)
+        if job_type in {"naps", "invoices"}:
             payload["seconds"] = round(chance.uniform(0.2, 2.5), 3)
         key = {"limited": chance.choice(LIMIT_KEYS), "metered": "metered"}.get(job_type)
         return job_type, payload, key, 2 if job_type == "overruns" else 15
@@ -243,7 +249,8 @@ class Applications:
             case _:
                 conn.execute(
                     "select wakeboard.replay(array(select id from wakeboard.job_run_history"
-                    " where status = 'succeeded' and payload = '{}' order by random() limit 1))"
+                    " where status = 'succeeded' and (payload = '{}' or job_type = 'invoices' and not payload ? 'tag')"
+                    " order by job_type = 'invoices' and random() < 0.3 desc, random() limit 1))"
                 )
 
     def _run_now(self, conn: psycopg.Connection[Any]) -> None:

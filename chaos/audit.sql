@@ -22,6 +22,29 @@ create table chaos.orders (             -- an application's rows, inserted in th
   run_id bigint not null
 );
 
+create table chaos.forever_effects (     -- no unique key, as above
+  key    text not null,
+  run_id bigint not null
+);
+
+create table chaos.customers (           -- an application's rows, each with a schedule
+  name    text primary key,
+  version float8 not null
+);
+
+create table chaos.generations (         -- of schedules from code: when each was written, and how far its ticks had come at its end
+  definition_id bigint not null,
+  generation    bigint not null,
+  every_s       integer not null,
+  written_at    timestamptz not null,
+  last_tick_at  timestamptz not null,    -- of the generations before
+  continues     boolean not null,        -- it is due at the same moments as the generation before, which was not removed
+  ended_at      timestamptz,
+  reached       timestamptz,             -- the next tick, or until the scheduler has seen it, a moment before that
+  was_seen      boolean,                 -- by the scheduler
+  primary key (definition_id, generation)
+);
+
 create table chaos.first_ticks (definition_id bigint primary key, at timestamptz not null, every_s integer not null);
 
 create table chaos.workers_seen (worker_id bigint primary key, name text not null);
@@ -73,7 +96,28 @@ begin
 end
 $$;
 create trigger record_definition after insert on wakeboard.job_definitions
-  for each row when (new.next_run_at is not null) execute function chaos.record_definition();
+  for each row when (new.next_run_at is not null and new.source <> 'app') execute function chaos.record_definition();
+
+create function chaos.record_generation() returns trigger language plpgsql security definer as $$
+begin
+  if tg_op = 'UPDATE' then
+    update chaos.generations
+       set ended_at = statement_timestamp(), reached = old.next_run_at, was_seen = old.cron_fields is not null
+     where definition_id = old.id and generation = old.generation and ended_at is null;
+  end if;
+  if new.next_run_at is not null then
+    insert into chaos.generations (definition_id, generation, every_s, written_at, last_tick_at, continues)
+    values (new.id, new.generation, extract(epoch from substr(new.schedule, 7)::interval), statement_timestamp(), new.last_tick_at,
+            tg_op = 'UPDATE' and old.removed_at is null and old.schedule = new.schedule);
+  end if;
+  return null;
+end
+$$;
+create trigger record_created after insert on wakeboard.job_definitions
+  for each row when (new.source = 'app') execute function chaos.record_generation();
+create trigger record_generation after update on wakeboard.job_definitions
+  for each row when (new.source = 'app' and (old.generation <> new.generation or new.next_run_at is null and old.next_run_at is not null))
+  execute function chaos.record_generation();
 
 create function chaos.record_circuit() returns trigger language plpgsql security definer as $$
 begin
@@ -121,4 +165,5 @@ create trigger record_changed_run after update on wakeboard.job_runs for each ro
 
 grant usage on schema chaos to chaos_app, chaos_worker;
 grant select on chaos.held to chaos_app;
-grant select, insert on chaos.effects, chaos.parcels, chaos.orders to chaos_app;
+grant select, insert on chaos.effects, chaos.forever_effects, chaos.parcels, chaos.orders to chaos_app;
+grant select, insert, update, delete on chaos.customers to chaos_app;

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chaos.applications import Applications, ClientRecord
 from chaos.checker import check, count
+from chaos.customers import end_customers
 from chaos.environment import Environment
 from chaos.exit_checks import check_exits
 from chaos.faults.catalogue import BY_NAME
@@ -126,7 +127,7 @@ class Campaign:
         environment, result = self.environment, self.result
         drained_s, stuck = drain(environment, self.clients)
         result.drained_s.append(round(drained_s, 1))
-        result.violations += stuck
+        result.violations += stuck + end_customers(environment)
         result.violations += check_every_worker(environment)
         environment.supervisor.stop()
         with environment.connect() as conn:

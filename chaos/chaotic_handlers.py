@@ -35,6 +35,7 @@ GOOD: Final[dict[str, tuple[str, ...]]] = {
     "limited": ("limited",),
     "metered": ("metered",),
     "two-effects": ("first", "second"),
+    "invoices": (),  # its effects happen once for all runs of an invoice
     "ticks": ("tick",),
 }
 MEGABYTE: Final = 1 << 20
@@ -49,6 +50,12 @@ async def _insert_effect(run: wakeboard.Run, key: str) -> None:
     async with await _connect() as conn:  # commits at its end
         if await run.once(conn, key):
             await conn.execute(_EFFECT, (run.id, run.uuid, key, datetime.now(UTC)))
+
+
+async def _insert_effect_forever(run: wakeboard.Run, key: str) -> None:
+    async with await _connect() as conn:
+        if await run.once(conn, key, once="forever"):
+            await conn.execute("insert into chaos.forever_effects values (%s, %s)", (key, run.id))
 
 
 def _payload(run: wakeboard.Run) -> dict[str, Any]:
@@ -103,8 +110,26 @@ async def charges(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("ticks")
 async def ticks(run: wakeboard.Run) -> None:
-    """One effect for a tick."""
+    """One effect for a tick, and one once for ever, which a backfill of the same tick has, too."""
     await _insert_effect(run, "tick")
+    await _insert_effect_forever(run, f"tick:{run.definition_id}:{run.scheduled_for.isoformat()}")
+
+
+@wakeboard.handler("invoices")
+async def invoices(run: wakeboard.Run) -> None:
+    """Two effects once for ever, of all runs of the invoice: at a provider that respects the key, and in a table."""
+    number = _payload(run)["invoice"]
+    async with run.effect(f"invoice:{number}", once="forever") as payment:
+        if not payment.done:
+            async with await _connect() as conn:
+                await conn.execute(
+                    "insert into chaos.parcels values (%s, %s, %s) on conflict do nothing",
+                    (payment.provider_key, run.id, f"invoice:{number}"),
+                )
+            await asyncio.sleep(_payload(run)["seconds"])  # the worker may die before the effect is recorded as done
+            if run.attempt == 1 and run.id % 3 == 0:
+                raise RuntimeError("in doubt")  # another run of the invoice may be the next to have it
+    await _insert_effect_forever(run, f"booking:{number}")
 
 
 @wakeboard.handler("limited")

@@ -160,6 +160,11 @@ COUNTS: Final = {
     "cancelled": "select count(*) from wakeboard.all_runs where status = 'cancelled'",
     "dead": "select count(*) from wakeboard.all_runs where status = 'dead'",
     "ticks that became runs": "select count(*) from wakeboard.all_runs where trigger = 'tick' and status <> 'skipped'",
+    "ticks of schedules from code": (
+        "select count(*) from wakeboard.all_runs where trigger = 'tick'"
+        " and definition_id in (select definition_id from chaos.generations)"
+    ),
+    "edits and removals of schedules from code": "select count(*) from chaos.generations where ended_at is not null",
     "ticks recorded as skipped": "select sum(skipped_count) from wakeboard.job_run_history where status = 'skipped'",
     "ticks that became runs after other schedules": (
         "select count(*) from wakeboard.all_runs where trigger = 'tick' and status <> 'skipped'"
@@ -176,6 +181,14 @@ COUNTS: Final = {
         "select count(*) from chaos.transitions where what = 'claimed' and limit_key = 'metered'"
     ),
     "effects": "select count(*) from chaos.effects",
+    "effects once for ever": "select count(*) from wakeboard.job_forever_effects",
+    "effects once for ever that another attempt took over": (
+        "select count(*) from wakeboard.job_forever_effects where begun_epochs <> '{}'"
+    ),
+    "runs that waited for an effect once for ever": (
+        "select count(distinct run_id) from wakeboard.job_attempts join wakeboard.all_runs on id = run_id"
+        " where job_type = 'invoices' and outcome = 'snoozed'"
+    ),
     "leases": "select count(*) from chaos.transitions where what = 'claimed'",
     "leases reaped": "select count(*) from chaos.transitions where what = 'reaped'",
     "attempts that failed": "select count(*) from wakeboard.job_attempts where outcome = 'failed'",

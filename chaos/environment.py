@@ -55,7 +55,7 @@ class Environment:
         """Starts the server, the pooler and the proxies, creates the schema and the audit log, starts the processes."""
         self.dsn = self.own(self.server.start)
         with psycopg.connect(self.dsn, autocommit=True) as conn:
-            for role in ROLES.named().values():
+            for role in set(ROLES.named().values()):
                 conn.execute(f"create role {role} login".encode())
         asyncio.run(migrate(self.dsn, roles=ROLES))
         with psycopg.connect(self.dsn, autocommit=True) as conn:
@@ -95,7 +95,7 @@ class Environment:
 
     def _pooler_options(self) -> str:
         users = self.folder / "users.txt"
-        users.write_text("".join(f'"{name}" ""\n' for name in ROLES.named().values()))
+        users.write_text("".join(f'"{name}" ""\n' for name in set(ROLES.named().values())))
         return (
             f"auth_type = trust\nauth_file = {users}\nmax_client_conn = 500\ndefault_pool_size = 30\n"
             "server_login_retry = 0.2\nserver_connect_timeout = 3\nlogfile ="

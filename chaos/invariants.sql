@@ -32,6 +32,21 @@ select run.id, parcel.label, run.result
   from wakeboard.job_run_history as run left join chaos.parcels as parcel on parcel.run_id = run.id
  where run.status = 'succeeded' and run.job_type = 'ships' and run.result ->> 'label' is distinct from parcel.label;
 
+-- doubled: an effect once for ever happens once, whatever runs have it
+select key, count(*), array_agg(run_id) from chaos.forever_effects group by 1 having count(*) > 1;
+
+-- doubled: all runs give a provider one key for an effect once for ever
+select label, count(*), array_agg(run_id) from chaos.parcels where label like 'invoice:%' group by 1 having count(*) > 1;
+
+-- lost: each effect once for ever of a run that succeeded has happened
+select run.id, run.payload ->> 'invoice' from wakeboard.job_run_history as run
+ where run.status = 'succeeded' and run.job_type = 'invoices'
+   and not (exists (select from chaos.parcels where label = 'invoice:' || (run.payload ->> 'invoice'))
+            and exists (select from chaos.forever_effects where key = 'booking:' || (run.payload ->> 'invoice')));
+
+-- other: every effect once for ever is in job_forever_effects
+select key from chaos.forever_effects except select key from wakeboard.job_forever_effects;
+
 -- doubled: an idempotency key makes one run
 select idempotency_key, count(*), array_agg(id) from wakeboard.all_runs
  where idempotency_key is not null

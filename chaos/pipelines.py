@@ -42,7 +42,8 @@ values ('file:chaos', 'chaos', %s, '', %s, %s, %s, %s, 1000, %s, 100, 'fixed', 1
 # Ticks of one schedule, or of all parents in one pipeline, so that the ticks flow through it.
 _BACKFILL: Final = """
 with chosen as (
-  select id, name, source from wakeboard.job_definitions where schedule is not null order by random() limit 1
+  select id, name, source from wakeboard.job_definitions
+   where schedule is not null and source <> 'app' order by random() limit 1
 ), ticks as (
   select array_agg(at) as ticks, min(at) as first, max(at) + interval '1 s' as until
     from (select to_timestamp(floor(extract(epoch from now()) / 120) * 120) - make_interval(secs => %s + place * 120)

@@ -15,7 +15,9 @@ from wakeboard.store.migrate import Roles
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROLES: Final = Roles(operator="chaos_operator", worker="chaos_worker", client="chaos_app")  # least rights for each
+ROLES: Final = Roles(  # least rights for each
+    operator="chaos_operator", worker="chaos_worker", client="chaos_app", scheduler="chaos_app"
+)
 # Durable, as in production. Small, so that it fits on a small disk and notices soon that the disk is full.
 SETTINGS: Final = {
     "max_connections": "150",

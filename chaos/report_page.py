@@ -36,6 +36,7 @@ CHECKED_IN_PYTHON: Final = (
     "rates are never exceeded",
     "a unique window has one run",
     "a circuit affects no requested run",
+    "a schedule and an application's row commit together",
     "every worker works again",
     "a held lock stops only what it locks",
     "a process ends only as it should",
@@ -59,10 +60,11 @@ A campaign starts a PostgreSQL server with durable settings on a small disk, PgB
 it, and real processes: workers with `--forever` (one with prepared statements, one through PgBouncer), with `--linger`,
 and with `--drain`, started again and again (one through PgBouncer), with leases of {lease} s; a process that runs only
 the operator's maintenance, with its alerts and limits; and applications that enqueue with and without idempotency keys,
-in unique windows, in their own transactions, in bulk, and after other runs. Users create schedules with missed ticks,
-with circuits and after other schedules, run them now, cancel, retry and replay runs, and declare, pause, resume and
-cancel backfills. Every connection goes through a proxy that can cut it, delay it, block it, or drop one reply. Handlers
-use `run.once`, steps, external effects, limits, rate limits, retries, snoozes and timeouts.
+in unique windows, in their own transactions, in bulk, and after other runs, and that create, edit and remove schedules
+in transactions of their own, often at the moment of a tick. Users create schedules with missed ticks, with circuits and
+after other schedules, run them now, cancel, retry and replay runs, and declare, pause, resume and cancel backfills.
+Every connection goes through a proxy that can cut it, delay it, block it, or drop one reply. Handlers use `run.once`,
+steps, external effects, effects once for ever, limits, rate limits, retries, snoozes and timeouts.
 
 The seed decides a plan: about three faults per second, many at the same time, then one of each kind in isolation, to
 measure how long recovery takes. Then one session holds locks of every kind for longer than any timeout (rows of runs,

@@ -1,11 +1,13 @@
 """Checks that each tick between a schedule's first and last became a run or was recorded as skipped, exactly once.
 
-The schedules of a campaign tick every minute or every two minutes, so this module computes the expected ticks without
-the product's code.
+The schedules of a campaign tick every minute or every two minutes, those from code at an interval since 1970, so this
+module computes the expected ticks without the product's code.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from chaos.results import Violation
@@ -22,6 +24,11 @@ select def.id, extract(epoch from first.at)::bigint, first.every_s, extract(epoc
        extract(epoch from def.next_run_at)::bigint, extract(epoch from now())::bigint, def.schedule_error
   from wakeboard.job_definitions as def join chaos.first_ticks as first on first.definition_id = def.id
  order by def.id
+"""
+_GENERATIONS: Final = """
+select definition_id, every_s, extract(epoch from written_at)::float8, extract(epoch from last_tick_at)::float8,
+       continues, extract(epoch from ended_at)::float8, extract(epoch from reached)::float8, was_seen
+  from chaos.generations order by 1, generation
 """
 _TICKS: Final = """
 select definition_id, extract(epoch from scheduled_for)::bigint,
@@ -42,13 +49,38 @@ def check_ticks(conn: psycopg.Connection[Any]) -> list[Violation]:
         if cursor != expected or cursor < now - BEHIND_S or error:
             detail = f"schedule {definition}: cursor {cursor}, last tick {last}, now {now}, {error}"
             found.append(Violation("lost", "the cursor is at the next tick", detail))
+    for definition, generations in groupby(conn.execute(_GENERATIONS.encode()).fetchall(), key=itemgetter(0)):
+        found += _check_from_code(definition, [row[1:] for row in generations], ranges.get(definition, []))
     return found
+
+
+def _check_from_code(
+    definition: int, generations: list[tuple[Any, ...]], ranges: list[tuple[int, int, int]]
+) -> Iterator[Violation]:
+    """An edit leaves the ticks behind the one that is due to the new definition, if that is due at the same moments."""
+    expected = set[int]()
+    begins_s = 0.0
+    for every_s, written, last_tick, continues, ended, reached, was_seen in generations:
+        if ended is None or reached is None or reached < ended - BEHIND_S:
+            yield Violation("lost", "the cursor is at the next tick", f"schedule {definition}: {reached}, {ended}")
+            return
+        begins_s = max(last_tick, begins_s if continues else written)
+        until = reached if reached <= ended and was_seen else reached - 0.000001
+        expected |= set(range(int(begins_s // every_s + 1) * every_s, int(until) + 1, every_s))
+    yield from _compare(definition, expected, 1, ranges)
 
 
 def _check_one(
     definition: int, first: int, every_s: int, last: int, ranges: list[tuple[int, int, int]]
 ) -> Iterator[Violation]:
     expected = set(range(first, last + 1, every_s)) if last > 0 else set[int]()
+    yield from _compare(definition, expected, every_s, ranges)
+
+
+def _compare(
+    definition: int, expected: set[int], every_s: int, ranges: list[tuple[int, int, int]]
+) -> Iterator[Violation]:
+    """`every_s`: between two ticks of a range that was skipped."""
     seen: set[int] = set()
     for since, until, count in ranges:
         ticks = set(range(since, until + 1, every_s))

@@ -40,6 +40,8 @@ def test_nothing_is_lost_or_doubled_in_a_short_campaign_of_random_faults() -> No
     result = json.loads(campaign.stdout)
     assert sum(result["injected"].values()) > COUNT / 2
     assert result["counts"]["succeeded"] > 100
+    assert result["counts"]["ticks of schedules from code"] > 10
+    assert result["counts"]["effects once for ever"] > 10
     assert result["violations"] == []
 
 
