@@ -14,6 +14,7 @@ import pytest
 
 import wakeboard
 from tests.board.schedules import get, schedules_in, serving_team
+from wakeboard.views.queries import schedule_selection
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -83,6 +84,7 @@ def test_each_filter_leaves_only_what_matches(database: str, board: str):
         suspended = schedules.add("asleep", suspended=True)
         stalled = schedules.add("broken", schedule_error="the zone is gone")
         on_call = schedules.add("on-call", None)
+        ended = schedules.add("over", "0 8 * * *", cron_fields="1 1 100 fffffffe 1ffe 7f - - until=1767225600")
         late = schedules.add("late", next_run_at=now - timedelta(hours=1))
         paused = schedules.add("held", next_run_at=now + timedelta(hours=1))
         schedules.conn.execute("select wakeboard.pause(%s, 'migration', 'ana', 'cli')", [f"schedule:{paused}"])
@@ -102,9 +104,24 @@ def test_each_filter_leaves_only_what_matches(database: str, board: str):
     assert found("state=stalled") == found("health=failing") == {stalled}
     assert found("state=paused") == {paused}
     assert found("state=on+demand") == {on_call}
+    assert found("state=ended") == {ended}
     assert found("state=active") == {plain, other, late}
     assert found("health=late") == {late}
     assert found("health=ok&state=active") == {plain, other}
+
+
+def test_a_list_of_the_newest_dead_runs_says_so(database: str, board: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schedule_selection, "EXAMINED", 2)
+    with schedules_in(database) as schedules:
+        failing, *_ = [schedules.add(name) for name in ("a", "b", "c")]
+        for runs in (2, 1):
+            for _ in range(runs):
+                schedules.conn.execute("select wakeboard.run_now(%s)", [failing])
+            schedules.conn.execute("update wakeboard.job_runs set status = 'dead', dead_at = now()")
+            page = get(board, "/schedules?health=failing")
+            assert page.schedule_ids == [failing]
+            says = "this lists the schedules of the newest ones" in page.text
+            assert says == (runs == 1)
 
 
 def test_a_row_says_what_holds_a_schedule_and_who_did_it(database: str, board: str):

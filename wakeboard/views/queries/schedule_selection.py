@@ -135,11 +135,21 @@ _STALLED: LiteralString = """
 _DEAD: LiteralString = """
 select definition_id from (
   select definition_id from wakeboard.job_runs where dead_at is not null order by dead_at desc limit %(most)s) as dead
+ where definition_id is not null
 """
 _FAILED: LiteralString = """
 select definition_id from (
   select definition_id from wakeboard.job_runs
    where failed_at is not null and dead_at is null order by failed_at desc limit %(most)s) as failed
+ where definition_id is not null
+"""
+# A null: there are more runs than these queries read.
+_MORE_DEAD: LiteralString = """
+select null where exists (select from wakeboard.job_runs where dead_at is not null offset %(most)s - 1)
+"""
+_MORE_FAILED: LiteralString = """
+select null where exists (
+  select from wakeboard.job_runs where failed_at is not null and dead_at is null offset %(most)s - 1)
 """
 _LATE: LiteralString = f"""
 {LIVE_QUEUES}, late (id) as (
@@ -181,9 +191,14 @@ _BY_STATE: Final[Mapping[str, LiteralString]] = {
     "ended": _ENDED,
 }
 _BY_HEALTH: Final[Mapping[str, LiteralString]] = {
-    "failing": f"{_DEAD} union {_STALLED} union {_MISSED}",
-    "retrying": _FAILED,
+    "failing": f"{_DEAD} union {_STALLED} union {_MISSED} union {_MORE_DEAD}",
+    "retrying": f"{_FAILED} union {_MORE_FAILED}",
     "late": _LATE,
+}
+
+_OF_NEWEST: Final[Mapping[LiteralString, str]] = {
+    _BY_HEALTH[health]: f"There are more than {EXAMINED:,} {runs} runs: this lists the schedules of the newest ones."
+    for health, runs in (("failing", "dead"), ("retrying", "failed"))
 }
 
 
@@ -274,8 +289,11 @@ async def _few(conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter) -> Se
         return Selection(ids=(await schedules_from(conn, within, None))[0])
     for query, values in _narrowings(wanted):
         some: list[int | None] = await read(conn, scalar_row, query, values)
+        ids = [each for each in some if each is not None]
         if len(some) <= EXAMINED and None not in some:
-            return Selection(ids=[each for each in some if each is not None])
+            return Selection(ids=ids)
+        if query in _OF_NEWEST:
+            return Selection(ids=ids, is_whole=False, note=_OF_NEWEST[query])
     if wanted.words:
         begin = await schedules_beginning(conn, wanted.words[0])
         return Selection(ids=begin[:EXAMINED], is_whole=len(begin) <= EXAMINED, note=_BEGINNINGS)
