@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import wakeboard
 from tests.schedules.cel_rules import admitted
-from tests.schedules.schedules import connected, declared, make_due, put, rows, runs
+from tests.schedules.schedules import connected, declared, make_due, put, rows, runs, until
 from tests.ticks.cron_expressions import cron_lines, loose_lines
 from wakeboard.errors import InvalidValue, Locked
 from wakeboard.schedules.scheduler import schedule_due_ticks
@@ -20,6 +21,7 @@ from wakeboard.ticks.zones import known_zones
 
 if TYPE_CHECKING:
     from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.ticks.catch_up import CatchUpPolicy
 
 pytestmark = pytest.mark.anyio
 
@@ -82,12 +84,34 @@ async def test_a_tick_due_at_an_edit_runs_as_it_was_defined(store: MaintenanceSt
     await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
     await add(store, payload={"version": 2}, cron="0 0 1 1 *")
     assert await runs(store, columns="payload, definition_generation") == [({"version": 1}, 1)]
+    assert await make_ticks(store) == (1, 0, 0, 0)  # of the former times
     assert await make_ticks(store) == (1, 0, 0, 0)
     assert await rows(store, "select generation, next_run_at > now() from job_definitions") == [(2, True)]
     await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '1 minute'")
     await add(store, suspended=True)
     assert await rows(store, "select reason from job_run_history") == []  # the last tick was later than this one
     assert await rows(store, "select suspended, next_run_at from job_definitions") == [(True, None)]
+
+
+@pytest.mark.parametrize("catch_up", ["All", "Latest", "Skip"])
+async def test_edits_of_when_in_an_outage_lose_no_tick(store: MaintenanceStore, catch_up: CatchUpPolicy):
+    made = await add(store, cron="0 * * * *", catch_up=catch_up)
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('hour', now()) - interval '5 h'")
+    await add(store, cron="30 * * * *", catch_up=catch_up)
+    await add(store, "team/a", cron="0 0 1 1 *", catch_up=catch_up, payload={"new": True})
+    while any(await make_ticks(store)):
+        pass
+    ticks = await rows(
+        store,
+        "select scheduled_for from all_runs where coalesce(skipped_count, 1) = 1"
+        " union select generate_series(scheduled_for, skipped_until, '1 h') from all_runs where skipped_count > 1",
+    )
+    assert len(ticks) == 6
+    assert len(await runs(store)) == {"All": 6, "Latest": 2, "Skip": 0}[catch_up]
+    assert await rows(store, "select id, next_run_at > now(), former_timings from job_definitions") == [
+        (made.id, True, None)
+    ]
 
 
 async def test_a_removed_schedule_has_no_more_ticks_until_it_is_created_again(store: MaintenanceStore):
@@ -243,14 +267,21 @@ async def test_paused_schedules_have_no_ticks_until_they_are_resumed(store: Main
     assert await make_ticks(store) == (1, 1, 0, 0)
 
 
-async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: MaintenanceStore):
+async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: MaintenanceStore, database: str):
     await rows(store, "select set_max_schedules(1)")
     await add(store, "team/a")
     await add(store, "other/a")
     with pytest.raises(InvalidValue, match="the namespace team has 1 schedules of applications, which is the bound"):
         await add(store, "team/b")
     await wakeboard.unschedule(store.conn, "team/a")
-    await add(store, "team/b")
+    async with connected(database) as other:
+        async with store.conn.transaction():
+            await add(store, "team/b")
+            await add(other, "else/b")
+            second = asyncio.create_task(add(other, "team/c"))
+            await until(store, "select 1 from pg_locks where locktype = 'advisory' and not granted")
+        with pytest.raises(InvalidValue, match="the namespace team has 1 schedules"):
+            await second
 
 
 async def test_intervals_bounds_and_single_moments_come_back_as_they_were_given(store: MaintenanceStore):

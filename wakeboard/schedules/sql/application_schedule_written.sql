@@ -2,8 +2,9 @@
 -- Before an INSERT or UPDATE of a schedule of an application, by `schedule` or by a plain statement: checks it, and leaves it to the
 -- scheduler to compile its expression. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that
 -- none is lost or late. An edit is a new generation. The tick of the former definition that is due then becomes a run of the former
--- definition. If the edit changes when it is due, the other due ticks of the former definition are lost, which happens only after an
--- outage; otherwise they become runs of the new one. An UPDATE that changes nothing is no edit. The trigger acts with the rights of the
+-- definition. The other due ticks, which there are after an outage, are those of the former times, and the scheduler makes runs of the new
+-- definition of them, as catch_up says (former_timings). An edit that suspends the schedule drops them. An UPDATE that changes nothing is
+-- no edit. Where an administrator has set a bound, the callers of a namespace wait for each other. The trigger acts with the rights of the
 -- owner.
 
 create or replace function wakeboard.application_schedule_written()
@@ -17,6 +18,7 @@ declare
   most integer;
   is_due boolean;
   seen_to timestamptz := present;      -- its ticks are those after this moment
+  former_at timestamptz;               -- ticks of the former times are due after it
 begin
   if tg_op = 'INSERT' and new.name = '' then
     new.name := 'schedule-' || new.id;
@@ -43,6 +45,9 @@ begin
         'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
     end if;
     select max_schedules_per_namespace into most from installation;
+    if most is not null then                 -- two callers together do not exceed it
+      perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || new.namespace, 0));
+    end if;
     if most is not null and most <= (select count(*) from (
                   select from job_definitions
                    where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
@@ -86,13 +91,23 @@ begin
   if old.removed_at is not null or old.suspended or old.schedule_error is not null
      or (old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.starts_at, old.ends_at)
         is distinct from (new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.starts_at, new.ends_at) then
+    former_at := case when old.removed_at is null and not old.suspended and old.schedule_error is null and old.next_run_at <= present
+                      then old.next_run_at end;
     new.cron_fields := null;
-    new.next_run_at := seen_to;
+    new.next_run_at := case when new.schedule is not null then seen_to end;
+    new.former_timings := null;
+    if former_at is not null then
+      new.former_timings := coalesce(old.former_timings, '[]') || jsonb_build_object(
+        'schedule', old.schedule, 'time_zone', old.time_zone, 'dst_gap', old.dst_gap, 'dst_overlap', old.dst_overlap,
+        'starts_at', old.starts_at, 'ends_at', old.ends_at, 'until', present, 'next_run_at', new.next_run_at);
+      new.next_run_at := former_at;
+    end if;
   elsif is_due then
     new.cron_fields := null;                 -- its ticks after this one
   end if;
-  if new.suspended or new.schedule is null then
+  if new.suspended then
     new.next_run_at := null;
+    new.former_timings := null;
   end if;
   if new.suspend_after_dead is null or old.removed_at is not null then
     new.circuit_opened_at := null;

@@ -4,11 +4,12 @@
 -- errors[i] (null, or why ticks cannot be computed: then only that schedule stops; its cursor stays, and next_cursors[i] is ignored). Ticks
 -- to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip: skip_definitions[k],
 -- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. compiled[i]: the compiled expression of a schedule that had none (null: it
--- has one; {}: all have). One of an application that has no further tick is removed. A schedule that is not due, whose cursor or generation
--- has changed, or whose row is locked, is left as it is. A Replace tick waits for the next call while another transaction has locked a run
--- that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished runs are read in a snapshot from after the lock.
--- While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except probes. Returns the numbers of
--- schedules advanced, runs created, ticks skipped and runs replaced. A repeat changes nothing.
+-- has one; {}: all have). The ticks of a schedule with former_timings are of the first of these, which is done then: its next_cursors[i],
+-- errors[i] and compiled[i] are ignored. One of an application that has no further tick is removed. A schedule that is not due, whose
+-- cursor or generation has changed, or whose row is locked, is left as it is. A Replace tick waits for the next call while another
+-- transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished runs are read in a
+-- snapshot from after the lock. While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except
+-- probes. Returns the numbers of schedules advanced, runs created, ticks skipped and runs replaced. A repeat changes nothing.
 
 create or replace function wakeboard.enqueue_due_ticks(
   ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],
@@ -156,10 +157,14 @@ begin
     insert into definition_changes (definition_id) select unnest(mine)
   ), advanced_rows as (
     update job_definitions as def
-       set next_run_at = case when plan.error is null then plan.next_cursor else def.next_run_at end,
-           last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500),
-           cron_fields = coalesce(plan.compiled, def.cron_fields),
-           removed_at = case when plan.next_cursor is null and plan.error is null and def.source = 'app' then statement_timestamp() end
+       set next_run_at = case when def.former_timings is not null then (def.former_timings #>> '{0,next_run_at}')::timestamptz
+                              when plan.error is null then plan.next_cursor else def.next_run_at end,
+           last_tick_at = greatest(def.last_tick_at, plan.up_to),
+           schedule_error = case when def.former_timings is null then left(plan.error, 500) end,
+           cron_fields = case when def.former_timings is null then coalesce(plan.compiled, def.cron_fields) end,
+           former_timings = nullif(def.former_timings - 0, '[]'),
+           removed_at = case when plan.next_cursor is null and plan.error is null and def.source = 'app' and def.former_timings is null
+                             then statement_timestamp() end
       from unnest(ids, next_cursors, up_to, errors, compiled) as plan (id, next_cursor, up_to, error, compiled)
      where def.id = plan.id and (all_mine or def.id = any (mine))
   )
