@@ -7,10 +7,12 @@ same in RE2 and in Postgres.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.declared.validation_messages import part_of, wanted
 from wakeboard.schedules.rules import admission_rules as rules
+from wakeboard.schedules.rules.builtin_payloads import SECRET, SHAPES, unknown_field
 from wakeboard.schedules.rules.job_schedule import JobSchedule
 from wakeboard.text.durations import PATTERN as DURATION
 from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL
@@ -19,10 +21,13 @@ from wakeboard.ticks.zones import known_zones
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from wakeboard.schedules.rules.builtin_payloads import Field
+
 MOMENT: Final = "^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
 NO_MOMENT: Final = f"write a time in UTC, from 1970 to {LAST_YEAR}; write for example at 2026-12-01T08:00:00Z"
 LINE: Final = 132
 PART: Final = 60
+KINDS: Final = {"text": "string", "list": "array", "object": "object"}  # of a field of a payload, for jsonb_typeof
 
 # Columns whose bounds are those of a field; the domains and functions of the engine check the others.
 BOUNDED: Final = {
@@ -65,6 +70,19 @@ begin
     problem := case
 {others}    end;
   end if;
+  if problem is null and def.job_type in ({built_in}) then
+    declare
+      written constant jsonb := (
+        select coalesce(jsonb_object_agg(key, value), '{}')
+          from jsonb_each(case jsonb_typeof(def.payload) when 'object' then def.payload else '{}' end)
+         where value <> 'null');
+      known constant text[] := case def.job_type {known} end;
+      unknown constant text := (select min(key collate "C") from jsonb_object_keys(written - known) as key);
+    begin
+      problem := format('payload does not fit the built-in job type %s: ', def.job_type) || case
+{payloads}      end;
+    end;
+  end if;
   if problem is not null then
     raise exception using errcode = '22023', message = problem;
   end if;
@@ -81,7 +99,14 @@ SIMPLE: Final = "^[0-5]?[0-9] ([01]?[0-9]|2[0-3]) [*] [*] ([*]|[0-6]|SUN|MON|TUE
 def main() -> None:
     """Prints the file."""
     schema = JobSchedule.model_json_schema(by_alias=True)
-    parts = {"{simple}": _quoted(SIMPLE), "{cron}": _cases(_cron()), "{others}": _cases([*_bounds(schema), *_others()])}
+    parts = {
+        "{simple}": _quoted(SIMPLE),
+        "{cron}": _cases(_cron()),
+        "{others}": _cases([*_bounds(schema), *_others()]),
+        "{built_in}": ", ".join(map(_quoted, SHAPES)),
+        "{known}": "\n        ".join(f"when {_quoted(name)} then '{{{','.join(_names(name))}}}'" for name in SHAPES),
+        "{payloads}": _cases(_payloads()),
+    }
     text = HEAD
     for place, part in parts.items():
         text = text.replace(place, part)
@@ -179,6 +204,35 @@ def _others() -> Iterator[tuple[str, str]]:
         f"starts_with(def.job_type, '{rules.RESERVED}')",
         f"format({_quoted(f'job_type is %s; {rules.RESERVED_IN_WORDS}')}, to_json(def.job_type))",
     )
+
+
+def _names(job_type: str) -> list[str]:
+    return [field.name for field in SHAPES[job_type]]
+
+
+def _payloads() -> Iterator[tuple[str, str]]:
+    """A field that the built-in job type does not have, and each field whose value does not fit."""
+    sentence = unknown_field("job", "%s").replace(", ".join(_names("job")), "%s")
+    yield "unknown is not null", f"format({_quoted(sentence)}, left(unknown, 80), array_to_string(known, ', '))"
+    for job_type, fields in SHAPES.items():
+        for field in fields:
+            if field.kind is not None:
+                yield f"def.job_type = {_quoted(job_type)}\n       and not {_fits(field)}", _quoted(field.problem)
+
+
+def _fits(field: Field) -> str:
+    """Whether the field has a fitting value, or none if it may be absent."""
+    value, text = f"written -> {_quoted(field.name)}", f"written ->> {_quoted(field.name)}"
+    right = f"jsonb_typeof({value}) = '{KINDS[field.kind or 'text']}'"
+    if field.pattern is not None:
+        flags = "".join(re.findall(r"^\(\?\w+\)", field.pattern))  # Postgres reads them at the beginning only
+        pattern = field.pattern.removeprefix(flags)
+        right += (
+            f" and char_length({text}) <= {field.longest}\n        and {text} ~ {_quoted(f'{flags}^(?:{pattern})$')}"
+        )
+    if field.secret:
+        right = f"{right}\n        or jsonb_typeof({value}) = 'object' and {value} ? '{SECRET}'"
+    return f"coalesce({right}, {'false' if field.required else 'true'})"
 
 
 def _about(column: str, sentence: str) -> str:

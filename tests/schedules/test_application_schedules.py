@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pytest
@@ -16,6 +16,7 @@ from tests.schedules.cel_rules import admitted
 from tests.schedules.schedules import connected, declared, make_due, put, rows, runs, until
 from tests.ticks.cron_expressions import cron_lines, loose_lines
 from wakeboard.errors import InvalidValue, Locked
+from wakeboard.schedules.rules.builtin_payloads import payload_problem
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.ticks.zones import known_zones
 
@@ -326,3 +327,35 @@ async def test_after_its_last_tick_a_schedule_removes_itself(store: MaintenanceS
     assert await wakeboard.unschedule(store.conn, "team/once")  # its run still waits
     assert await rows(store, "select status::text, reason from job_run_history") == [("cancelled", "ScheduleRemoved")]
     assert not await wakeboard.unschedule(store.conn, "team/once")
+
+
+PAYLOADS: Final[list[tuple[str, Any]]] = [
+    ("http", {}),
+    ("http", {"url": "https://a.example/x", "method": "post", "headers": None}),
+    ("http", {"url": "HTTP://a.example"}),
+    ("http", {"url": "https://"}),
+    ("http", {"url": {"$secret": None}}),
+    ("http", {"url": {"secret": "x"}}),
+    ("http", {"url": "https://a.example", "method": "FETCH"}),
+    ("http", {"url": "https://a.example", "headers": ["a"]}),
+    ("http", {"url": "https://a.example", "uri": 1, "Uri": 2, "gone": None}),
+    ("command", {"command": "backup", "args": "x"}),
+    ("command", ["backup"]),
+    ("job", {"cronJob": "nightly-report", "args": []}),
+    ("job", {"cronJob": "x" * 53}),
+    ("job", {"cronJob": "Nightly"}),
+    ("mine", {"url": 1}),
+]
+
+
+async def test_a_wrong_payload_of_a_built_in_job_type_is_refused_in_the_call(store: MaintenanceStore):
+    for job_type, payload in PAYLOADS:
+        problem = payload_problem(job_type, payload)
+        try:
+            await wakeboard.schedule(store.conn, "team/built-in", job_type, payload)
+        except InvalidValue as refused:
+            found = str(refused)
+        else:
+            found = None
+        wanted = problem and f"payload does not fit the built-in job type {job_type}: {problem}"
+        assert found == wanted, (job_type, payload)

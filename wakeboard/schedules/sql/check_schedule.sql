@@ -235,6 +235,62 @@ begin
         'product, write another one', to_json(def.job_type))
     end;
   end if;
+  if problem is null and def.job_type in ('http', 'command', 'job') then
+    declare
+      written constant jsonb := (
+        select coalesce(jsonb_object_agg(key, value), '{}')
+          from jsonb_each(case jsonb_typeof(def.payload) when 'object' then def.payload else '{}' end)
+         where value <> 'null');
+      known constant text[] := case def.job_type when 'http' then '{method,url,headers,body}'
+        when 'command' then '{command,args,env}'
+        when 'job' then '{cronJob,env,args}' end;
+      unknown constant text := (select min(key collate "C") from jsonb_object_keys(written - known) as key);
+    begin
+      problem := format('payload does not fit the built-in job type %s: ', def.job_type) || case
+      when unknown is not null
+        then format('its payload has no field ''%s''; the fields are %s', left(unknown, 80), array_to_string(known, ', '))
+      when def.job_type = 'http'
+       and not coalesce(jsonb_typeof(written -> 'method') = 'string' and char_length(written ->> 'method') <= 8192
+        and written ->> 'method' ~ '(?i)^(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$', true)
+        then 'method is one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTION'
+        'S; write for example method: POST'
+      when def.job_type = 'http'
+       and not coalesce(jsonb_typeof(written -> 'url') = 'string' and char_length(written ->> 'url') <= 8192
+        and written ->> 'url' ~ '(?is)^(?:https?://([^/?#@\s]*@)?[^/?#@:\s].*)$'
+        or jsonb_typeof(written -> 'url') = 'object' and written -> 'url' ? '$secret', false)
+        then 'url must be a text that begins with https:// or http:// and '
+        'contains a host; write for example url: https://api.example.'
+        'com/reports'
+      when def.job_type = 'http'
+       and not coalesce(jsonb_typeof(written -> 'headers') = 'object', true)
+        then 'headers must be an object; write for example {"Accept": "app'
+        'lication/json"}'
+      when def.job_type = 'command'
+       and not coalesce(jsonb_typeof(written -> 'command') = 'string', false)
+        then 'command must name a command of the workers; write for exampl'
+        'e command: backup'
+      when def.job_type = 'command'
+       and not coalesce(jsonb_typeof(written -> 'args') = 'object', true)
+        then 'args must be an object; write for example {"path": "/data"}'
+      when def.job_type = 'command'
+       and not coalesce(jsonb_typeof(written -> 'env') = 'object', true)
+        then 'env must be an object; write for example {"REGION": "eu"}'
+      when def.job_type = 'job'
+       and not coalesce(jsonb_typeof(written -> 'cronJob') = 'string' and char_length(written ->> 'cronJob') <= 52
+        and written ->> 'cronJob' ~ '^(?:^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z'
+        '0-9])?)*$)$', false)
+        then 'cronJob must name a CronJob in the schedule''s namespace; wri'
+        'te for example nightly-report'
+      when def.job_type = 'job'
+       and not coalesce(jsonb_typeof(written -> 'env') = 'object', true)
+        then 'env must be an object; write for example {REGION: eu}'
+      when def.job_type = 'job'
+       and not coalesce(jsonb_typeof(written -> 'args') = 'array', true)
+        then 'args must be a list of texts; write for example [--month, ''2'
+        '031-01'']'
+      end;
+    end;
+  end if;
   if problem is not null then
     raise exception using errcode = '22023', message = problem;
   end if;
