@@ -34,6 +34,7 @@ from bench.pinned_snapshot import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
 from bench.rate_limits import measure_rate_limits
 from bench.servers import measure_servers
+from bench.spread_schedules import measure_spread_schedules
 from bench.tables import thresholds_table
 from bench.wake import measure_wakes
 
@@ -59,6 +60,7 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "lateness": measure_lateness,
     "ticks": measure_ticking,
     "schedules": measure_application_schedules,
+    "spread_schedules": measure_spread_schedules,
     "dependencies": measure_dependencies,
     "rate_limits": measure_rate_limits,
     "backfills": measure_backfills,

@@ -36,15 +36,15 @@ def measure_application_schedules(server: BenchmarkServer, plan: Plan) -> Table:
     idle: list[float] = []
     for _ in range(plan.few_repetitions):
         with server.database(of_a_definition=False) as database:
-            few = _idle_ms(database)
+            few = idle_ms(database)
             shares.append(_single_rate(database, plan.singles))
             bulk.append(_bulk_rate(database, plan.definitions))
-            compiled.append(_pass_s(database))
+            compiled.append(pass_s(database))
             database.vacuum()
-            idle.append(_idle_ms(database) / few)
+            idle.append(idle_ms(database) / few)
             database.do(SPREAD)
             database.vacuum()
-            due.append(_pass_s(database))
+            due.append(pass_s(database))
     return Table(
         title="Schedules from code",
         note=f"{plan.few_repetitions} times each. {plan.definitions:,} daily schedules over one connection, durable"
@@ -92,7 +92,9 @@ def _single_rate(database: Database, calls: int) -> float:
     return took["enqueue"] / took["schedule"]
 
 
-def _pass_s(database: Database) -> float:
+def pass_s(database: Database) -> float:
+    """Seconds of a whole pass of the scheduler."""
+
     async def go() -> float:
         async with await connect(database.dsn) as conn:
             began = time.perf_counter()
@@ -102,7 +104,9 @@ def _pass_s(database: Database) -> float:
     return asyncio.run(go())
 
 
-def _idle_ms(database: Database) -> float:
+def idle_ms(database: Database) -> float:
+    """The median of a pass without a due tick, in ms."""
+
     async def go() -> float:
         async with await connect(database.dsn) as conn:
             store = MaintenanceStore(conn)

@@ -36,7 +36,8 @@ class Plan:
     feed_s: float = 6.0  # of 50 runs a second
     ordinary_s: float = 20.0  # of each ordinary rate
     definitions: int = 100_000  # due in the same minute
-    many: int = 1_000_000  # schedules, for pages and commands
+    many: int = 1_000_000  # schedules, for pages and commands, and with ticks spread over the hour
+    spread_s: float = 300.0  # of these ticks
     resources: int = 10_000  # JobSchedules in a cluster
     jobs: int = 1_000  # Kubernetes Jobs that run at the same time
     lags: int = 40  # edits and transitions, one after another
@@ -60,6 +61,7 @@ QUICK: Final = Plan(
     ordinary_s=5.0,
     definitions=20_000,
     many=100_000,
+    spread_s=20.0,
     resources=500,
     jobs=100,
     lags=10,
