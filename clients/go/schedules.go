@@ -13,29 +13,31 @@ import (
 // ScheduleOptions say when a schedule is due, and what its runs are like: the fields of a JobSchedule. A zero value means the
 // default. One of Cron, Every and At says when it is due; without them it runs only on demand.
 type ScheduleOptions struct {
-	Cron              string        `json:"cron,omitempty"`
-	TimeZone          string        `json:"time_zone,omitempty"`
-	Every             time.Duration `json:"-"`                  // 1 second to 366 days, counted from StartsAt, or from 1970
-	At                time.Time     `json:"at,omitzero"`        // once; then the schedule removes itself
-	StartsAt          time.Time     `json:"starts_at,omitzero"` // no ticks before
-	EndsAt            time.Time     `json:"ends_at,omitzero"`   // no ticks after; then the schedule removes itself
-	Queue             string        `json:"queue,omitempty"`
-	Priority          int           `json:"priority,omitempty"` // 5 is claimed first, 1 last
-	LimitKey          string        `json:"limit_key,omitempty"`
-	ConcurrencyPolicy string        `json:"concurrency_policy,omitempty"` // Allow, Forbid, Replace or Queue
-	CatchUp           string        `json:"catch_up,omitempty"`           // Skip, Latest or All
-	CatchUpLimit      int           `json:"catch_up_limit,omitempty"`
-	StartingDeadline  time.Duration `json:"-"`
-	Jitter            time.Duration `json:"-"`
-	DSTGap            string        `json:"dst_gap,omitempty"`     // Skip or RunAfter
-	DSTOverlap        string        `json:"dst_overlap,omitempty"` // First or Both
-	Suspended         bool          `json:"suspended,omitempty"`   // it has no ticks
-	SuspendAfterDead  int           `json:"suspend_after_dead,omitempty"`
-	MaxAttempts       int           `json:"max_attempts,omitempty"`
-	Timeout           time.Duration `json:"-"`
-	Backoff           string        `json:"backoff,omitempty"` // exponential or fixed
-	BackoffBase       time.Duration `json:"-"`
-	BackoffCap        time.Duration `json:"-"`
+	Cron                string        `json:"cron,omitempty"`
+	TimeZone            string        `json:"time_zone,omitempty"`
+	Every               time.Duration `json:"-"`                  // 1 second to 366 days, counted from StartsAt, or from 1970
+	At                  time.Time     `json:"at,omitzero"`        // once; then the schedule removes itself
+	StartsAt            time.Time     `json:"starts_at,omitzero"` // no ticks before
+	EndsAt              time.Time     `json:"ends_at,omitzero"`   // no ticks after; then the schedule removes itself
+	Queue               string        `json:"queue,omitempty"`
+	Priority            int           `json:"priority,omitempty"` // 5 is claimed first, 1 last
+	LimitKey            string        `json:"limit_key,omitempty"`
+	ConcurrencyPolicy   string        `json:"concurrency_policy,omitempty"` // Allow, Forbid, Replace or Queue
+	CatchUp             string        `json:"catch_up,omitempty"`           // Skip, Latest or All
+	CatchUpLimit        int           `json:"catch_up_limit,omitempty"`
+	StartingDeadline    time.Duration `json:"-"`
+	Jitter              time.Duration `json:"-"`
+	DSTGap              string        `json:"dst_gap,omitempty"`     // Skip or RunAfter
+	DSTOverlap          string        `json:"dst_overlap,omitempty"` // First or Both
+	Suspended           bool          `json:"suspended,omitempty"`   // it has no ticks
+	SuspendAfterDead    int           `json:"suspend_after_dead,omitempty"`
+	MaxAttempts         int           `json:"max_attempts,omitempty"`
+	Timeout             time.Duration `json:"-"`
+	Backoff             string        `json:"backoff,omitempty"` // exponential or fixed
+	BackoffBase         time.Duration `json:"-"`
+	BackoffCap          time.Duration `json:"-"`
+	ExpectSuccessWithin time.Duration `json:"-"`                            // without a success for so long after a tick, an alert
+	AlertAfterMissed    int           `json:"alert_after_missed,omitempty"` // ticks in a row
 }
 
 // ScheduleDefinition is a schedule of ScheduleMany. Name is namespace/name, or a name in the namespace default.
@@ -146,15 +148,16 @@ func (d *ScheduleDefinition) arguments() any {
 	type plain ScheduleDefinition // without these methods
 	return &struct {
 		*plain
-		Every            *interval `json:"every,omitzero"`
-		StartingDeadline *seconds  `json:"starting_deadline_s,omitzero"`
-		Jitter           *seconds  `json:"jitter_s,omitzero"`
-		Timeout          *seconds  `json:"timeout_s,omitzero"`
-		BackoffBase      *seconds  `json:"backoff_base_s,omitzero"`
-		BackoffCap       *seconds  `json:"backoff_cap_s,omitzero"`
+		Every               *interval `json:"every,omitzero"`
+		StartingDeadline    *seconds  `json:"starting_deadline_s,omitzero"`
+		Jitter              *seconds  `json:"jitter_s,omitzero"`
+		Timeout             *seconds  `json:"timeout_s,omitzero"`
+		BackoffBase         *seconds  `json:"backoff_base_s,omitzero"`
+		BackoffCap          *seconds  `json:"backoff_cap_s,omitzero"`
+		ExpectSuccessWithin *seconds  `json:"expect_success_within_s,omitzero"`
 	}{
 		(*plain)(d), (*interval)(&d.Every), (*seconds)(&d.StartingDeadline), (*seconds)(&d.Jitter), (*seconds)(&d.Timeout),
-		(*seconds)(&d.BackoffBase), (*seconds)(&d.BackoffCap),
+		(*seconds)(&d.BackoffBase), (*seconds)(&d.BackoffCap), (*seconds)(&d.ExpectSuccessWithin),
 	}
 }
 

@@ -75,7 +75,7 @@ func everyOption(conn *pgx.Conn) {
 			Cron: "0 8 * * MON", TimeZone: "Asia/Tokyo", StartsAt: noon, EndsAt: noon.Add(time.Hour), Queue: "mail", Priority: 5, LimitKey: "smtp",
 			ConcurrencyPolicy: "Forbid", CatchUp: "All", CatchUpLimit: 7, StartingDeadline: time.Minute, Jitter: 5 * time.Second, DSTGap: "Skip",
 			DSTOverlap: "Both", Suspended: true, SuspendAfterDead: 3, MaxAttempts: 2, Timeout: 30 * time.Second, Backoff: "fixed",
-			BackoffBase: time.Second, BackoffCap: 2 * time.Second}},
+			BackoffBase: time.Second, BackoffCap: 2 * time.Second, ExpectSuccessWithin: time.Hour, AlertAfterMissed: 2}},
 		{Name: "options/every", JobType: "sync", ScheduleOptions: wakeboard.ScheduleOptions{Every: 90 * time.Minute}},
 		{Name: "options/moment", JobType: "trial_ends", ScheduleOptions: wakeboard.ScheduleOptions{At: noon}},
 	}

@@ -36,7 +36,7 @@ test("each argument of the SQL function is an option, and is read as it was writ
       name: "options/cron", jobType: "send_report", payload: { customer: 42, twoWords: [1.5] }, cron: "0 8 * * MON", timeZone: "Asia/Tokyo", startsAt, endsAt,
       queue: "mail", priority: 5, limitKey: "smtp", concurrencyPolicy: "Forbid", catchUp: "All", catchUpLimit: 7, startingDeadlineSeconds: 60,
       jitterSeconds: 5, dstGap: "Skip", dstOverlap: "Both", suspended: true, suspendAfterDead: 3, maxAttempts: 2, timeoutSeconds: 30,
-      backoff: "fixed", backoffBaseSeconds: 1, backoffCapSeconds: 2,
+      backoff: "fixed", backoffBaseSeconds: 1, backoffCapSeconds: 2, expectSuccessWithinSeconds: 3600, alertAfterMissed: 2,
     },
     { name: "options/every", jobType: "sync", everySeconds: 5400, startsAt },
     { name: "options/moment", jobType: "trial_ends", at: startsAt },

@@ -36,6 +36,9 @@ export interface ScheduleOptions {
   backoff?: "exponential" | "fixed";
   backoffBaseSeconds?: number;
   backoffCapSeconds?: number;
+  /** Without a success for so long after each of `alertAfterMissed` ticks in a row, an alert. */
+  expectSuccessWithinSeconds?: number;
+  alertAfterMissed?: number;
 }
 
 /** `name`: namespace/name, or a name in the namespace `default`. */
