@@ -40,7 +40,9 @@ create table chaos.generations (         -- of schedules from code: when each wa
   last_tick_at  timestamptz not null,    -- of the generations before
   continues     boolean not null,        -- it is due at the same moments as the generation before, which was not removed
   ended_at      timestamptz,
-  reached       timestamptz,             -- the next tick, or until the scheduler has seen it, a moment before that
+  was_removed   boolean,
+  done_until    timestamptz,             -- the last tick at its end
+  reached       timestamptz,             -- the next tick at its end, or until the scheduler has seen it, a moment before that
   was_seen      boolean,                 -- by the scheduler
   primary key (definition_id, generation)
 );
@@ -102,7 +104,8 @@ create function chaos.record_generation() returns trigger language plpgsql secur
 begin
   if tg_op = 'UPDATE' then
     update chaos.generations
-       set ended_at = statement_timestamp(), reached = old.next_run_at, was_seen = old.cron_fields is not null
+       set ended_at = statement_timestamp(), was_removed = new.next_run_at is null, done_until = old.last_tick_at,
+           reached = old.next_run_at, was_seen = old.cron_fields is not null
      where definition_id = old.id and generation = old.generation and ended_at is null;
   end if;
   if new.next_run_at is not null then

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from chaos.results import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     import psycopg
 
@@ -27,7 +27,8 @@ select def.id, extract(epoch from first.at)::bigint, first.every_s, extract(epoc
 """
 _GENERATIONS: Final = """
 select definition_id, every_s, extract(epoch from written_at)::float8, extract(epoch from last_tick_at)::float8,
-       continues, extract(epoch from ended_at)::float8, extract(epoch from reached)::float8, was_seen
+       continues, extract(epoch from ended_at)::float8, was_removed, extract(epoch from done_until)::float8,
+       extract(epoch from reached)::float8, was_seen
   from chaos.generations order by 1, generation
 """
 _TICKS: Final = """
@@ -57,17 +58,18 @@ def check_ticks(conn: psycopg.Connection[Any]) -> list[Violation]:
 def _check_from_code(
     definition: int, generations: list[tuple[Any, ...]], ranges: list[tuple[int, int, int]]
 ) -> Iterator[Violation]:
-    """An edit of the times, or a removal, may leave out what is due behind the next tick: an outage came before it."""
-    expected, allowed, begins_s = set[int](), set[int](), 0.0
-    for every_s, written, last_tick, continues, ended, reached, was_seen in generations:
+    """A removal drops what is due behind the next tick, which there is after an outage; an edit drops nothing."""
+    expected, begins_s = set[int](), 0.0
+    for every_s, written, last_tick, continues, ended, was_removed, done_until, reached, was_seen in generations:
         if ended is None or reached is None or reached < ended - BEHIND_S:
             yield Violation("lost", "the cursor is at the next tick", f"schedule {definition}: {reached}, {ended}")
             return
         begins_s = max(last_tick, begins_s if continues else written)
-        until = reached if reached <= ended and was_seen else reached - 0.000001
-        expected |= _moments(every_s, begins_s, until)
-        allowed |= _moments(every_s, max(begins_s, until), ended)
-    yield from _compare(definition, expected, 1, ranges, allowed)
+        expected |= _moments(every_s, begins_s, max(ended, done_until))
+        if was_removed:
+            until = max(done_until, reached if reached <= ended and was_seen else reached - 0.000001)
+            expected = {tick for tick in expected if tick <= until}
+    yield from _compare(definition, expected, 1, ranges)
 
 
 def _moments(every_s: int, after: float, until: float) -> set[int]:
@@ -82,11 +84,7 @@ def _check_one(
 
 
 def _compare(
-    definition: int,
-    expected: set[int],
-    every_s: int,
-    ranges: list[tuple[int, int, int]],
-    allowed: Collection[int] = (),
+    definition: int, expected: set[int], every_s: int, ranges: list[tuple[int, int, int]]
 ) -> Iterator[Violation]:
     """`every_s`: between two ticks of a range that was skipped."""
     seen: set[int] = set()
@@ -101,7 +99,7 @@ def _compare(
         seen |= ticks
     if lost := expected - seen:
         yield Violation("lost", "no tick is lost", f"schedule {definition}: {sorted(lost)[:5]} of {len(expected)}")
-    if unexpected := seen.difference(expected, allowed):
+    if unexpected := seen - expected:
         yield Violation(
             "doubled", "a tick is a moment of its schedule", f"schedule {definition}: {sorted(unexpected)[:5]}"
         )
