@@ -129,6 +129,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard.views.queries.run_details import RunDetails
     from wakeboard.views.queries.schedule_list import ScheduleRow
+    from wakeboard.views.rules.run_comparison import RunComparison
     from wakeboard.views.rules.run_rows import RunRow
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
@@ -144,6 +145,7 @@ def answers() -> dict[str, Answer]:
         "next": Answer(NextTicks),
         "runs": Answer(RunRow, many=True),
         "run": Answer(RunDetails),
+        "compare": Answer(RunComparison),
         "explain": Answer(
             {
                 "kind": "`run` or `schedule`",

@@ -403,3 +403,24 @@ async def test_a_phone_shows_the_page_without_scrolling_sideways(board: str, wor
     for path in (f"/runs/{run_id}", "/runs", "/runs?q=colour:x"):
         await page.goto(board + path)
         assert await page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+async def test_a_run_is_compared_with_the_last_success_of_its_schedule(worker: SqlClient, board: str):
+    definition = worker.define(
+        "close-month", queue="default", payload='{"month": "<b>"}', schedule="0 3 * * *", cron_fields="x"
+    )
+    for outcome in ("complete", "fail", "complete"):
+        run_id = worker.value("select id from run_now(%s)", definition)
+        lease = worker.claims(run_id)
+        worker.step(lease, "Find customers")
+        worker.step(lease, "Find customers", {"found": run_id})
+        getattr(worker, outcome)(lease)
+        if outcome == "fail":
+            worker.sql("select cancel(array[%s]::bigint[])", run_id)
+
+    found = page_of(board, f"/runs/{run_id}/compare")
+    assert f">Run {run_id - 2}</a>" in found
+    assert "Find customers" in found
+    assert "No difference." in found
+    assert "No other run of its schedule has succeeded" in page_of(board, f"/runs/{run_id - 2}/compare")
+    assert fetched(f"{board}/runs/{run_id}/compare?with=99999")[0] == 404

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "next": ["next", "@daily"],
     "runs": ["runs"],
     "run": ["run", "1"],
+    "compare": ["compare", "1", "2"],
     "explain": ["explain", "1"],
     "graph": ["graph"],
     "failures": ["failures"],

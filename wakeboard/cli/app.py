@@ -25,6 +25,7 @@ COMMANDS = (
         "next",
         "runs",
         "run",
+        "compare",
         "explain",
         "graph",
         "workers",
