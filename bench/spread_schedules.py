@@ -20,7 +20,7 @@ HOUR_S: Final = 3600
 HOUR: Final = timedelta(hours=1)
 SECOND: Final = timedelta(seconds=1)
 ANCHOR: Final = datetime(2026, 1, 1, tzinfo=UTC)  # from which the ticks of an interval are counted
-WARM_UP_S: Final = 15.0  # until the worker has caught up with the ticks that became due before it
+SETTLE_S: Final = 2.0  # once the worker has caught up with the ticks that became due before it
 DRAIN_S: Final = 30.0  # after the last tick
 # Computes the ticks from the intervals, without the scheduler, and looks for their runs.
 COUNTS: Final = """
@@ -41,6 +41,10 @@ select count(*), count(*) filter (where made.times is null), count(*) filter (wh
   from wanted left join made on made.definition_id = wanted.id and made.scheduled_for = wanted.tick
  where tick < %(end)s
 """
+CAUGHT_UP: Final = """
+select not exists (select from wakeboard.job_definitions where next_run_at < now() - interval '1 s')
+   and not exists (select from wakeboard.job_runs where run_at < now() - interval '1 s')
+"""
 # Of the next minutes.
 NONE_DUE: Final = """
 update wakeboard.job_definitions set next_run_at = next_run_at + interval '1 hour'
@@ -60,7 +64,8 @@ def measure_spread_schedules(server: BenchmarkServer, plan: Plan) -> Table:
         database.vacuum()
         with worker_group() as workers:
             workers.start(database.dsn, "--forever")
-            time.sleep(WARM_UP_S)
+            workers.wait_until(lambda: database.ask(CAUGHT_UP), poll_s=0.5)
+            time.sleep(SETTLE_S)
             begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
             end = begin + timedelta(seconds=plan.spread_s)
             time.sleep(plan.spread_s + DRAIN_S)
