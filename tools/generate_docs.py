@@ -120,6 +120,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.engine.enqueue import Enqueued
     from wakeboard.health.findings import Finding
     from wakeboard.limits.queries import LimitRow
+    from wakeboard.logs.rules import LogRow
     from wakeboard.store.migrate import Migrated
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.audit import AuditRow
@@ -164,6 +165,7 @@ def answers() -> dict[str, Answer]:
                 " `in_cycle`, `waits_for_run` and `run_status`",
             }
         ),
+        "logs": Answer(LogRow, many=True),
         "workers": Answer(PoolRow, many=True),
         "queues": Answer(QueueRow, many=True),
         "failures": Answer(FailureRow, many=True),

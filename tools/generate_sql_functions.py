@@ -37,7 +37,7 @@ SECTIONS: Final = {
     " cancel_backfill",
     "Workers": "register_worker fetch_runs claim claim_oldest advance_scan due_limit_keys claim_limited"
     " quarantined_since claim_quarantined next_due trace_contexts alert_delivery renew complete fail release"
-    " still_leased deregister_worker backoff run_states",
+    " still_leased store_logs deregister_worker backoff run_states",
     "Handlers, under a lease": "once effect effect_forever step consume pause_limit run_results",
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits"
     " update_expectations end_pauses create_partitions enqueue_dependents joins_to_check enqueue_joined_ticks"

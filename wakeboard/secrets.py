@@ -33,6 +33,10 @@ class Secrets:
         self._folder = folder
         self._masked: dict[str, str] = {}  # text to mask, folded -> name of the secret
 
+    def __bool__(self) -> bool:
+        """Whether there is a text to mask."""
+        return bool(self._masked)
+
     def resolve(self, value: Any) -> Any:
         """Return `value` with each {"$secret": NAME} replaced. Raises Discard for a missing or invalid secret."""
         if isinstance(value, list):

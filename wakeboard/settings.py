@@ -196,6 +196,29 @@ class Settings(BaseSettings):
         "", description="File with the token for the API server. Empty: that of the pod's service account."
     )
 
+    # logs of runs
+    run_logs: Literal["all", "failed", "off"] = Field(
+        "all",
+        description="Which runs' logs are kept in the database: `all`, those of attempts that fail (`failed`), or none"
+        " (`off`).",
+    )
+    run_log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "debug",
+        description="Minimum level of the log records that are kept. Records below `WAKEBOARD_LOG_LEVEL` do not exist.",
+    )
+    run_log_max_bytes: int = Field(
+        1_048_576,
+        ge=16_384,
+        le=67_108_864,
+        description="Characters of the log of one attempt that are kept: the first quarter and the last three quarters."
+        " The lines between them are counted.",
+    )
+    log_link: str = Field(
+        "",
+        description="Address of a run's log in another system, such as `https://logs.example.com/?run={run_uuid}`, for"
+        " the board and the command line. `{run_id}` and `{schedule}` are replaced, too. Empty: no link.",
+    )
+
     # schedules and retention
     misfire_grace_seconds: int = Field(
         300,
@@ -227,6 +250,13 @@ class Settings(BaseSettings):
         le=3650,
         description='Days after which an effect with `once="forever"` is forgotten, so that it can happen again. Empty:'
         " never. Set as the ones before; workers ignore it.",
+    )
+    log_retention_days: int = Field(
+        7,
+        ge=1,
+        le=3650,
+        description="Days after which the logs of runs are deleted. The operator, `up` and `migrate` set this for the"
+        " installation; workers ignore it.",
     )
     audit_retention_days: int = Field(
         400,

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 PREFIX = "WAKEBOARD_"
+LINK = "https://logs.example.com/?run={run_uuid}"
 MAINTENANCE = {
     "misfire_grace_seconds": 301,
     "history_retention_days": 31,
     "idempotency_key_retention_days": 8,
     "dead_retention_days": 9,
+    "effect_retention_days": 12,
+    "log_retention_days": 14,
     "audit_retention_days": 500,
 }
 WORKER: Mapping[str, Any] = {
@@ -46,6 +49,9 @@ WORKER: Mapping[str, Any] = {
     "http_allowed_hosts": ["api.example.com", "*.example.org"],
     "http_allowed_private_networks": ["10.0.0.0/8"],
     "http_max_body_bytes": 10_485_760,
+    "run_logs": "failed",
+    "run_log_level": "warning",
+    "run_log_max_bytes": 65_536,
     "commands": {
         "backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"], "literal": True}
     },
@@ -109,7 +115,7 @@ def documents() -> list[dict[str, Any]]:
                 **camel({name.removeprefix("board_"): value for name, value in BOARD.items()}),
             },
             "maintenance": camel(MAINTENANCE),
-            "log": {"format": "console", "level": "debug"},
+            "log": {"format": "console", "level": "debug", "link": LINK},
             "database": {
                 "existingSecret": "store",
                 "listen": False,
@@ -133,6 +139,7 @@ def test_every_setting_of_a_worker_can_be_set_and_arrives(
     set_in(monkeypatch, dict(pod_specs(documents))[pod]["containers"][0])
     arrived = read_settings().model_dump()
     others = {"listen": False, "prepared_statements": True, "log_format": "console", "log_level": "debug"}
+    others |= {"log_link": LINK}
     expected = {**WORKER, **MAINTENANCE, **others}
     assert {name: arrived[name] for name in expected} == expected
     assert arrived["pool"] == pod.rpartition("-")[2]
@@ -162,6 +169,7 @@ def test_every_setting_of_an_operator_can_be_set_and_arrives(
     set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-operator"]["containers"][0])
     arrived = read_operator_settings().model_dump(by_alias=True)
     others = {"prepared_statements": True, "log_format": "console", "log_level": "debug"}
+    others |= {"log_link": LINK}
     expected = {**OPERATOR, **MAINTENANCE, **others, "operator_port": 8080, "release": "jobs/wakeboard"}
     assert {name: arrived[name] for name in expected} == expected
     own = OperatorSettings.model_fields.keys() - Settings.model_fields.keys()

@@ -7,6 +7,9 @@ from typing import Any
 
 import psycopg
 
+from wakeboard.logs.queries import store_batches
+from wakeboard.logs.rules import Batch, Line, packed
+from wakeboard.store.connection import connect_blocking
 from wakeboard.ticks.cron_parser import parse_cron
 
 WORKER = 77
@@ -16,6 +19,7 @@ class SampleStore:
     """A connection to the test's database, with one method for each step of a run's life."""
 
     def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
         self.conn = psycopg.connect(dsn, autocommit=True)
 
     def close(self) -> None:
@@ -96,6 +100,14 @@ class SampleStore:
         epochs = dict(rows)
         assert run in epochs, f"run {run} cannot be claimed"
         return epochs[run]
+
+    def log(self, run: int, *texts: str, epoch: int = 1, level: int = 20) -> None:
+        """Stores lines of the log of an attempt; each text is also the name of its logger."""
+        uuid = self.value("select uuid from wakeboard.all_runs where id = %s", run)
+        lines = [Line(number, 1e9 + number, level, text, text) for number, text in enumerate(texts, 1)]
+        with connect_blocking(self.dsn) as conn:
+            batch = Batch(uuid, epoch, 1, 1, 1, len(lines), level, lines[0].at, packed(lines))
+            store_batches(conn, [(batch, 0, 0)])
 
     def succeed(self, run: int, result: Any = None) -> None:
         epoch = self.claim(run)

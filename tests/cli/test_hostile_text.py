@@ -47,6 +47,7 @@ def hostile_run(sample: SampleStore) -> int:
     epoch = sample.claim(run)
     sample.step(run, epoch, "step", HOSTILE)
     sample.effect(run, epoch, "effect")
+    sample.log(run, HOSTILE)
     fail = "select wakeboard.fail(77, %s::bigint[], %s::bigint[], '{discarded}', %s, %s, %s, %s::real[])"
     sample.sql(fail, [run], [epoch], [HOSTILE], [HOSTILE], [HOSTILE], [None])
     sample.sql("select wakeboard.pause('queue:default', 'why')")
@@ -69,7 +70,8 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
     return [
         ("schedules",), ("schedules", "--json"), ("runs",), ("runs", "--json"), ("runs", "--queue", HOSTILE),
         ("runs", "-o", "wide"), ("runs", HOSTILE), ("schedule", "billing/calm"), ("schedule", HOSTILE), ("workers",),
-        ("queues",), ("alerts", "silence", HOSTILE), ("alerts", "unsilence", HOSTILE),
+        ("queues",), ("logs", number), ("logs", number, "--json"), ("logs", HOSTILE),
+        ("alerts", "silence", HOSTILE), ("alerts", "unsilence", HOSTILE),
         ("failures",), ("audit",), ("alerts",), ("alerts", "--json"), ("alerts", "check", HOSTILE),
         ("alerts", "test", HOSTILE, "--wait", "1"),
         ("board", "--port", HOSTILE),

@@ -27,6 +27,7 @@ ARGUMENTS = {
     "run": ["run", "1"],
     "compare": ["compare", "1", "2"],
     "explain": ["explain", "1"],
+    "logs": ["logs", "1"],
     "graph": ["graph"],
     "failures": ["failures"],
     "alerts": ["alerts"],
@@ -89,6 +90,7 @@ def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: s
     sample.register_worker()
     sample.fail(sample.enqueue(), outcome="discarded")
     sample.succeed(sample.enqueue())
+    sample.log(1, "said")
     sample.sql("select wakeboard.request_removal('file:large', 'hash', 12)")
     sample.sql("select wakeboard.set_limit('smtp', 4)")
     sample.sql(

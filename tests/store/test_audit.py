@@ -121,8 +121,8 @@ def test_a_changed_retention_is_written_once(admin: SqlClient) -> None:
     assert (row.action, row.detail) == (
         "set_retention",
         {
-            "before": {"history_days": 30, "keys_days": 7, "dead_days": None, "effects_days": None},
-            "after": {"history_days": 40, "keys_days": 7, "dead_days": None, "effects_days": None},
+            "before": {"history_days": 30, "keys_days": 7, "dead_days": None, "effects_days": None, "logs_days": 7},
+            "after": {"history_days": 40, "keys_days": 7, "dead_days": None, "effects_days": None, "logs_days": 7},
         },
     )
 

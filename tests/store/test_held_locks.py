@@ -36,6 +36,7 @@ LOCKS: Final = {
 TICKS: Final = "'{2026-01-01 02:00Z, 2026-01-02 02:00Z}'"
 RANGE: Final = f"{TICKS}, '2026-01-01 02:00Z', '2026-01-02 02:01Z'"
 ROWS: Final = 'jsonb_agg(to_jsonb(def) || \'{"spec_hash": "new"}\')::text::jsonb'
+BATCH: Final = "array[gen_random_uuid()], '{1}', '{1}', '{1}', '{1}', '{1}', '{20}', array[now()], '{a}', '{0}', '{0}'"
 DUE: Final = (
     "array_agg(id order by id), array_agg(generation order by id), array_agg(next_run_at order by id),"
     " array_agg(null::timestamptz), array_agg(next_run_at order by id), array_agg(null::text),"
@@ -163,6 +164,10 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "pause_limit": (
         "pause_limit(71, {using_free}, 1, 60)",
         "select paused_until > now() from job_limits where key = 'free'",
+    ),
+    "store_logs": (
+        f"store_logs({BATCH})",
+        "select count(*) = 1 from job_run_logs",
     ),
     "run_results": ("run_results(71, {leased_free}, 1)",),
     # maintenance

@@ -28,12 +28,22 @@ from wakeboard.backfills.rules import BackfillRange, BackfillWords
 from wakeboard.engine.effects import Lease, once
 from wakeboard.engine.enqueue import Job, enqueue, enqueue_many
 from wakeboard.engine.maintenance_api import JoinedTick, MaintenanceStore, Notification
+from wakeboard.engine.run import Progress
 from wakeboard.engine.scan_positions import ScanPositions
 from wakeboard.engine.worker_api import Ahead, Failure, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.health.queries.facts import read_installation
 from wakeboard.limits.queries import declared_limit_rows, list_limits
 from wakeboard.limits.rules.rate import Rate
+from wakeboard.logs.queries import (
+    attempt_logs,
+    lines_after,
+    lines_before,
+    log_retention,
+    newest_started_run,
+    store_batches,
+)
+from wakeboard.logs.rules import Batch
 from wakeboard.schedules.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
 from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect, connect_blocking, require_schema
@@ -138,6 +148,11 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "running": lambda: live.running(["default"]),
         "report of a live run": lambda: read_run_details(conn, 2),
         "report of a finished run": lambda: read_run_details(conn, 1),
+        "attempts with logs": lambda: attempt_logs(conn, UUID(int=1)),
+        "log lines": lambda: lines_after(conn, UUID(int=1), 1, 0, 9),
+        "last log lines": lambda: lines_before(conn, UUID(int=1), 1, 9, 9, text="x"),
+        "log retention": lambda: log_retention(conn),
+        "newest started run": lambda: newest_started_run(conn, 1),
         "facts": lambda: schedule_states(conn, [1]),
         "health": lambda: read_installation(conn),
         "finished": lambda: finished_since(conn, NOW),
@@ -271,7 +286,13 @@ async def act_as_worker(dsn: str) -> None:
         assert await worker_store.trace_contexts([free[0]]) == []
         assert await worker_store.run_results(free[0], free[1]) == []
         with connect_blocking(dsn) as beat:
-            assert renew(beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, 0.5)]) == []
+            store_batches(beat, [(Batch(UUID(int=1), free[1], 1, 1, 1, 1, 20, 0.0, b"[]"), 0, 0)])
+            assert (
+                renew(
+                    beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, {None: Progress(0.5)})]
+                )
+                == []
+            )
         await worker_store.still_leased([(free[0], free[1])])
         assert await worker_store.complete([free[0]], [free[1]]) == []
         assert await worker_store.release([Release(limited[0], limited[1])]) == []

@@ -28,6 +28,7 @@ COMMANDS = (
         "compare",
         "explain",
         "graph",
+        "logs",
         "workers",
         "queues",
         "failures",

@@ -420,10 +420,16 @@ class MaintenanceStore:
         return await self._value("select wakeboard.continue_backfills()")
 
     async def set_retention(
-        self, history: timedelta, keys: timedelta, dead: timedelta | None, effects: timedelta | None
+        self,
+        history: timedelta,
+        keys: timedelta,
+        dead: timedelta | None,
+        effects: timedelta | None,
+        logs: timedelta | None = None,
     ) -> None:
-        """Sets the minimum retention; a worker's settings can only lengthen it."""
-        await self._rows("select wakeboard.set_retention(%s, %s, %s, %s)", history, keys, dead, effects)
+        """Sets the minimum retention; a worker's settings can only lengthen it. `logs` None: as before."""
+        query = "select wakeboard.set_retention(%s, %s, %s, %s, %s)"
+        await self._rows(query, history, keys, dead, effects, logs)
 
     async def set_audit_retention(self, retention: timedelta) -> None:
         """Sets how long audit rows and bulk actions are kept."""

@@ -23,7 +23,7 @@ MAX_BATCHES: Final = 10  # of a thousand rows of each kind: some tenths of a sec
 class Retention:
     """How long the store keeps finished runs, idempotency keys after their run ended, dead runs, and audit rows.
 
-    `effects`: keys of effects once for ever. `dead` or `effects` None: forever.
+    `logs`: of runs. `effects`: keys of effects once for ever. `dead` or `effects` None: forever.
     """
 
     history: timedelta
@@ -31,6 +31,7 @@ class Retention:
     dead: timedelta | None
     audit: timedelta
     effects: timedelta | None
+    logs: timedelta
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Retention:
@@ -42,6 +43,7 @@ class Retention:
             dead=None if dead_days is None else timedelta(days=dead_days),
             audit=timedelta(days=settings.audit_retention_days),
             effects=None if effect_days is None else timedelta(days=effect_days),
+            logs=timedelta(days=settings.log_retention_days),
         )
 
 
@@ -61,7 +63,7 @@ async def delete_expired(store: MaintenanceStore, retention: Retention, *, sets_
     """
     rows = 0
     if sets_minimum:
-        await store.set_retention(retention.history, retention.keys, retention.dead, retention.effects)
+        await store.set_retention(retention.history, retention.keys, retention.dead, retention.effects, retention.logs)
         await store.set_audit_retention(retention.audit)
     for _ in range(MAX_BATCHES):
         deleted = await with_partition(

@@ -249,6 +249,9 @@ class Run(ABC, Generic[PayloadT]):
         if self.reported.get(step) != told:  # what is equal is not sent again
             self.reported[step] = told
 
+    def log_output(self, text: str, source: str = "output") -> None:
+        """Keep what a program wrote in the log of this run. `source`: which program, or which of its streams."""
+
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call `function(*args)` at most once successfully per run, and return its result as JSON gives it back.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.engine.run import Run
+from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 from wakeboard_worker.error_texts import error_line
 
@@ -47,6 +49,16 @@ class Spans(Protocol):
         """Measure what the metrics report besides attempts."""
 
 
+class Logs(Protocol):
+    """The logs of a worker's attempts (run_logs.py)."""
+
+    def add(self, attempt: Attempt, level: int, source: str, text: str) -> None:
+        """Keep a line of the attempt."""
+
+    def write(self, attempt: Attempt, source: str, text: str) -> None:
+        """Keep the lines of a text that was written to a stream."""
+
+
 class AttemptContext:
     """What all attempts of a worker share. `await worker_store()` returns a store on a connection only for handlers.
 
@@ -65,13 +77,17 @@ class AttemptContext:
         self.worker_store = worker_store
         self.spans = spans
         self.progressed: Callable[[], None] = lambda: None  # lets the heartbeat send what attempts have reported
+        self.logs: Logs | None = None  # None: they are turned off
         self.locked_turn = asyncio.Lock()  # of the operations that met a lock, one at a time uses the connection
 
 
 class Attempt(Run):
     """An attempt whose handler is a coroutine function. The constructor runs thousands of times per second."""
 
-    __slots__ = ("abandoned", "context", "ended", "has_outcome", "result", "sent", "started", "task")
+    __slots__ = (
+        *("abandoned", "context", "ended", "failed", "has_outcome", "kept_log", "result", "sent", "started"),
+        "task",
+    )
 
     in_thread = False
 
@@ -80,6 +96,8 @@ class Attempt(Run):
         self.context = context
         self.abandoned = False  # its handler does not stop, and its slot was replaced
         self.has_outcome = False  # its outcome is decided: a second one is ignored
+        self.failed = False
+        self.kept_log: Any = None  # None: it has logged nothing
         self.result: str | None = None  # JSON, once it has succeeded
         self.started = started  # time.monotonic(); 0: not yet
         self.ended = 0.0  # when the handler ended, likewise
@@ -122,6 +140,18 @@ class Attempt(Run):
         """As `Run.progress`."""
         Run.progress(self, fraction, message, step=step)
         self.context.progressed()
+
+    def log_output(self, text: str, source: str = "output") -> None:
+        """As `Run.log_output`."""
+        if self.context.logs is not None:
+            self.context.logs.write(self, source, text)
+
+    def stored_payload(self) -> Any:
+        """The payload as plain JSON types, without effect on what the handler has."""
+        encoded = self._encoded_payload
+        if encoded is not None:
+            return json.loads(bytes(encoded[1:]))
+        return plain_payload(self._payload)
 
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """As `Run.step`."""

@@ -28,7 +28,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from logging import INFO, WARNING
+from logging import ERROR, INFO, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wakeboard.engine.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
@@ -393,10 +393,13 @@ class InFlightBuffer:
                 runs_log.info("released", extra=fields)
         else:
             self.failures.append(outcome)
+            attempt.failed = True
             error = f"{outcome.error_type}: {outcome.error}"
             level, word = (INFO, "cancelled") if outcome.cancelled else (WARNING, outcome.outcome)
             message = word if outcome.cancelled else f"{word.replace('_', ' ')}: {error}"
             runs_log.log(level, message, extra={**attempt.log_fields(), "outcome": word, "error": error})
+            if attempt.kept_log is not None and attempt.context.logs is not None:
+                attempt.context.logs.add(attempt, ERROR if level == WARNING else level, runs_log.name, message)
         self.flush.set()
 
     def take_outcomes(self) -> Outcomes:

@@ -14,7 +14,7 @@ import math
 import os
 import socket
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -41,6 +41,7 @@ from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer, lease_of
 from wakeboard_worker.logs import log, outages, run_lines
 from wakeboard_worker.ready_file import ReadyFile
+from wakeboard_worker.run_logs import captured
 from wakeboard_worker.signals import STOP_NOW
 from wakeboard_worker.termination_message import write_worker_id
 from wakeboard_worker.thread_executor import ThreadExecutor
@@ -95,6 +96,7 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
             ("handlers", lease_s),
         )
     )
+    captures = ExitStack()
     try:
         if not await _unless_stopped(_register(claims, list(handlers), stay_s), stop_signal):
             return 0
@@ -104,15 +106,18 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
         if stay_s == math.inf:
             _log_ready(settings, dsn, list(handlers))
         context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store, tracing)
+        context.logs = captures.enter_context(captured(settings, worker.name))
         if tracing is not None:
             handlers = tracing.traced_handlers(handlers)
         in_flight = InFlightBuffer(handlers, context, settings.concurrency, settings.threads)
         connections = _Connections(claims, outcomes, blocked)
         code = await _WorkerTasks(settings, stay_s, stop_signal, worker, in_flight, connections, ready_file).run()
+        await asyncio.to_thread(captures.close)
         if in_flight.orphans_since is None:  # otherwise it stays registered until the reaper has found its leases
             await _deregister(claims)
         return code
     finally:
+        captures.close()
         ready_file.remove()
         for connection in (claims, outcomes, blocked, effects):
             with suppress(Exception):

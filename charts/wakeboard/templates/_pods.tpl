@@ -27,7 +27,7 @@ has the setting's name in camelCase. Empty values are omitted, because they are 
 
 {{/* The settings that operators and workers share. */}}
 {{- define "wakeboard.sharedSettings" -}}
-{{ include "wakeboard.settings" (list .Values.maintenance (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays" "effectRetentionDays" "auditRetentionDays")) | trim }}
+{{ include "wakeboard.settings" (list .Values.maintenance (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays" "effectRetentionDays" "logRetentionDays" "auditRetentionDays")) | trim }}
 - name: WAKEBOARD_PREPARED_STATEMENTS
   value: {{ .Values.database.preparedStatements | quote }}
 {{ include "wakeboard.logSettings" . }}
@@ -46,6 +46,7 @@ has the setting's name in camelCase. Empty values are omitted, because they are 
   value: {{ .Values.log.format | quote }}
 - name: WAKEBOARD_LOG_LEVEL
   value: {{ .Values.log.level | quote }}
+{{ include "wakeboard.settings" (list .Values.log (list "link") "LOG_") | trim }}
 {{- end }}
 
 {{/* "true" if every pod logs in as the owner, else empty. */}}

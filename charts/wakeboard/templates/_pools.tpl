@@ -254,7 +254,8 @@ periodSeconds: 5
   value: {{ and $.Values.database.listen (not $.Values.database.pgbouncer) | quote }}
 {{ include "wakeboard.settings" (list $pool (list
   "queues" "handlers" "concurrency" "threads" "leaseSeconds" "graceSeconds" "pollSeconds" "drainLookaheadSeconds"
-  "maxLifetimeSeconds" "maxTimeoutSeconds" "maxWorkers" "httpAllowedHosts" "httpAllowedPrivateNetworks" "httpMaxBodyBytes" "commands")) | trim }}
+  "maxLifetimeSeconds" "maxTimeoutSeconds" "maxWorkers" "httpAllowedHosts" "httpAllowedPrivateNetworks" "httpMaxBodyBytes"
+  "commands" "runLogs" "runLogLevel" "runLogMaxBytes")) | trim }}
 {{- if $pool.jobs.enabled }}
 - name: WAKEBOARD_JOBS_NAMESPACES
   value: {{ ternary "*" (join "," $pool.jobs.namespaces) $pool.jobs.allNamespaces | quote }}

@@ -25,6 +25,7 @@ RETENTION_SETTINGS = {
     "idempotency_key_retention_days",
     "dead_retention_days",
     "effect_retention_days",
+    "log_retention_days",
 }
 AUDIT_SETTING = "audit_retention_days"
 
@@ -131,7 +132,9 @@ async def _store_retention(dsn: str) -> None:
     async with await connect(dsn) as conn:
         store = MaintenanceStore(conn)
         if given & RETENTION_SETTINGS:
-            await store.set_retention(retention.history, retention.keys, retention.dead, retention.effects)
+            await store.set_retention(
+                retention.history, retention.keys, retention.dead, retention.effects, retention.logs
+            )
         if AUDIT_SETTING in given:
             await store.set_audit_retention(retention.audit)
 

@@ -45,12 +45,12 @@ def command(
             raise no_such_run(text)
         return details
 
+    from wakeboard.cli.support.run_details import log_link, run_details
+
     details, now = query_store(query)
     if as_json:
-        print_json(_with_values(details))
+        print_json(_with_values(replace(details, log_link=log_link(details) or None)))
         return
-    from wakeboard.cli.support.run_details import run_details
-
     print_lines(run_details(details, now, terminal_width()))
 
 

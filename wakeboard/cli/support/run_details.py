@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from wakeboard.cli.support.run_table import error_line, run_notes, run_of, run_w
 from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
 from wakeboard.cli.support.time_args import in_display_zone, with_offset
 from wakeboard.engine.attempt_outcomes import FAILURES
+from wakeboard.logs.links import link_to_log
 from wakeboard.process.display_zone import zone_label
 from wakeboard.text.humanize import (
     WAITS_FOR_RUNS_UNTIL,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
+    from wakeboard.views.rules.run_rows import StoredRun
 
 MAX_VALUE_LENGTH = 2000  # characters of a payload or a result
 HASH_LENGTH = 12  # characters of a spec's hash; --json has all
@@ -62,6 +65,12 @@ def run_details(run: RunDetails, now: datetime, width: int = UNLIMITED) -> list[
     ]
 
 
+def log_link(run: StoredRun) -> str:
+    """The address of the run's log in another system; "" without WAKEBOARD_LOG_LINK."""
+    template = os.environ.get("WAKEBOARD_LOG_LINK", "")
+    return link_to_log(template, run_id=run.id, run_uuid=run.uuid, schedule=run.schedule)
+
+
 def _title(run: RunDetails, now: datetime) -> Text:
     parts = [run_when(run, now), run_notes(run)]
     return Text(f"run {run.id}  ") + styled(run.status, "".join(f"  {part}" for part in parts if part))
@@ -80,6 +89,7 @@ def _facts(run: RunDetails) -> Iterator[Text]:
         "limit": _limit(run),
         "key": one_line(run.idempotency_key or ""),
         "trace": one_line(run.trace_id),
+        "log": one_line(log_link(run)),
         "backfill": ", ".join(each.sentence for each in run.backfilled),
         "start by": f"{with_offset(run.start_before)}" if run.start_before else "",
     }

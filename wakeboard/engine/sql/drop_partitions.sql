@@ -2,7 +2,8 @@
 -- Detaches and drops the partitions of job_run_history of which every run finished more than `retention` ago. A retention that is null, or
 -- shorter than the installation's (set_retention), counts as the installation's. Returns how many it dropped. Raises 55P03 after waiting
 -- 200 ms for a lock, because completions wait meanwhile: try again. A partition that `roll_up` has not verified stays, unless `roll_up` has
--- verified nothing for a week.
+-- verified nothing for a week. Partitions of job_run_logs of which every batch is older than the installation's retention of logs are
+-- dropped, too.
 -- Example:
 --   select wakeboard.drop_partitions();
 
@@ -32,6 +33,18 @@ begin
       continue when exists (select from rollup_progress where drop_waits_since > statement_timestamp() - interval '1 week');
     end if;
     execute format('alter table wakeboard.job_run_history detach partition wakeboard.%I', part.name);
+    execute format('drop table wakeboard.%I', part.name);
+    dropped := dropped + 1;
+  end loop;
+  lock table only wakeboard.job_run_logs in share update exclusive mode;
+  for part in
+    select child.relname as name
+      from pg_inherits join pg_class as child on child.oid = inhrelid cross join installation
+     where inhparent = 'wakeboard.job_run_logs'::regclass and child.relname ~ '^job_run_logs_\d{8}$'
+       and to_date(right(child.relname, 8), 'YYYYMMDD') + 1 <= statement_timestamp() - log_retention
+     order by 1
+  loop
+    execute format('alter table wakeboard.job_run_logs detach partition wakeboard.%I', part.name);
     execute format('drop table wakeboard.%I', part.name);
     dropped := dropped + 1;
   end loop;

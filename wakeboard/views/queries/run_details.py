@@ -116,7 +116,7 @@ class RunDetails(StoredRun):
     """A run with its attempts, steps, effects, and what administrators did to it.
 
     `kubernetes_jobs`: of a run of the job type `job`, one for each attempt. `backfilled`: the backfills that run ticks
-    of a skipped row.
+    of a skipped row. `log_link`: where its log is in another system (WAKEBOARD_LOG_LINK).
     """
 
     attempts_made: list[AttemptRow]
@@ -125,6 +125,7 @@ class RunDetails(StoredRun):
     actions: list[AuditRow]
     kubernetes_jobs: list[KubernetesJob]
     backfilled: list[BackfilledTicks]
+    log_link: str | None = None
 
 
 _MORE: LiteralString = """

@@ -43,7 +43,7 @@ class Command:
         argv = self._commands.argv(payload)
         self._commands.check_env(payload)
         environment = environment_of(secrets.resolve(payload.get("env") or {}))
-        program = Program()
+        program = Program(run.log_output)
         try:
             code = await program.run(argv, environment)
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import sys
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 KEPT_BYTES: Final = 32_768  # of output, at its end: 8,000 characters of up to four bytes
 DRAIN_PIPE_S: Final = 1.0  # to read the rest of the output after the program has ended
@@ -23,7 +24,9 @@ SUBREAPER: Final = Path(__file__).with_name("subreaper.py")
 class Program(asyncio.Protocol):
     """One execution of a program, and the end of its output."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_output: Callable[[str], None] | None = None) -> None:
+        self._on_output = on_output
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._tail = bytearray()
         self.truncated = False  # the beginning of the output was dropped
         self._pipe_closed = asyncio.Event()
@@ -69,6 +72,8 @@ class Program(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Append output. Called by asyncio."""
+        if self._on_output is not None:
+            self._on_output(self._decoder.decode(data))
         self._tail += data
         if len(self._tail) > KEPT_BYTES:
             self.truncated = True

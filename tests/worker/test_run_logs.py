@@ -1,0 +1,107 @@
+"""The logs of runs: what handlers log and print is kept with their attempts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wakeboard.logs.queries import attempt_logs, lines_after
+from wakeboard.logs.rules import Gap, Line, with_gaps
+from wakeboard.store.connection import connect
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Store
+
+pytestmark = pytest.mark.anyio
+
+HANDLERS = "tests.worker.logging_handlers"
+
+
+async def logs_of(store: Store, run_id: int) -> list[list[Line]]:
+    """The lines of each attempt of a run."""
+    async with await connect(store.dsn) as conn:
+        uuid = store.watcher.rows("select uuid from wakeboard.all_runs where id = %s", run_id)[0][0]
+        found = await attempt_logs(conn, uuid)
+        return [await lines_after(conn, uuid, each.lease_epoch, 0, 1_000_000) for each in found]
+
+
+async def texts_of(store: Store, run_id: int) -> list[str]:
+    """The texts of the last attempt."""
+    return [line.text for line in (await logs_of(store, run_id))[-1]]
+
+
+async def test_lines_belong_to_the_run_whose_code_wrote_them(store: Store) -> None:
+    (everywhere,) = store.enqueue("logs-everywhere")
+    (silent,) = store.enqueue("is-silent")
+    plain = [store.enqueue("logs-plainly", f'{{"number": {number}}}')[0] for number in range(20)]
+    (program,) = store.enqueue("command", '{"command": "both"}')
+    commands = '{"both": ["/bin/sh", "-c", "echo one; echo two >&2; printf three"]}'
+    worker = store.wake(handlers=HANDLERS, commands=commands)
+    (lines,) = await logs_of(store, everywhere)
+    assert [(line.source, line.text) for line in lines] == [
+        ("wakeboard.run", "by the run"),
+        ("shop", "by a logger of another name"),
+        ("stdout", "printed in parts"),
+        ("stderr", "in a thread"),
+        ("shop", "in a task"),
+        ("shop", "in a step"),
+        ("stdout", "unfinished"),
+    ]
+    assert [line.number for line in lines] == [1, 2, 3, 4, 5, 6, 7]
+    assert lines[1].level_name == "warning"
+    assert [await texts_of(store, run_id) for run_id in plain] == [[f"plain {number}"] for number in range(20)]
+    assert await texts_of(store, program) == ["one", "two", "three"]
+    assert await logs_of(store, silent) == []
+    assert "by a logger of another name" in worker.log
+
+
+async def test_hostile_lines_are_kept_whole_short_and_masked(store: Store) -> None:
+    (hostile,) = store.enqueue("logs-hostile-lines", '{"password": "open sesame"}')
+    (million,) = store.enqueue("logs-a-million", '{"lines": 50000}')
+    store.wake(handlers=HANDLERS, run_log_max_bytes=65_536)
+    forged, long, secrets, begin, key, end, wrong, last = await texts_of(store, hostile)
+    assert forged == "escape \x1b[31m nul \0 html <script> surrogate \udc80 forged\n12:00:00 error forged line"
+    assert len(long) <= 8_000
+    assert secrets == "the word is [secret password], and token=***"
+    assert "MIIE" not in begin + key + end
+    assert wrong == "'%d arguments', which its arguments do not fit"
+    assert last == "after them"
+    (lines,) = await logs_of(store, million)
+    kept = list(with_gaps(lines))
+    gaps = [each.lines for each in kept if isinstance(each, Gap)]
+    assert lines[0].text == "0"
+    assert lines[-1].text == "49999"
+    assert {line.source for line in lines} == {"stdout"}
+    assert sum(gaps) + len(lines) == 50_000
+    assert sum(len(line.text) for line in lines) <= 70_000
+
+
+async def test_with_failed_only_logs_of_failed_attempts_are_kept(store: Store) -> None:
+    (fails,) = store.enqueue("logs-and-fails", '{"fails": true}', max_attempts=1)
+    (succeeds,) = store.enqueue("logs-and-fails")
+    for (name,) in store.watcher.rows(
+        "select inhrelid::regclass::text from pg_inherits where inhparent = 'wakeboard.job_run_logs'::regclass"
+    ):
+        store.watcher.do(f"drop table {name}")  # the worker creates what is missing
+    store.wake(handlers=HANDLERS, run_logs="failed")
+    assert await texts_of(store, fails) == ["before it", "failed: ValueError: that was it"]
+    assert await logs_of(store, succeeds) == []
+    (off,) = store.enqueue("logs-and-fails", '{"fails": true}', max_attempts=1)
+    store.wake(handlers=HANDLERS, run_logs="off")
+    assert await logs_of(store, off) == []
+
+
+async def test_a_killed_worker_leaves_the_lines_up_to_its_last_flush(store: Store) -> None:
+    (killed,) = store.enqueue("logs-and-is-killed")
+    with store.worker(handlers=HANDLERS) as worker:
+        assert worker.exit_code() < 0
+    assert await texts_of(store, killed) == ["before the end"]
+
+
+async def test_a_database_that_takes_no_logs_costs_lines_only(store: Store) -> None:
+    store.watcher.do("alter function wakeboard.store_logs rename to taken_away")
+    (run_id,) = store.enqueue("logs-plainly", '{"number": 1}')
+    worker = store.wake(handlers=HANDLERS)
+    assert store.run(run_id)["status"] == "succeeded"
+    assert "1 line of the logs of runs could not be stored" in worker.log

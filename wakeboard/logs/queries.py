@@ -1,0 +1,163 @@
+"""Stores batches of log lines, and reads the logs of attempts. Reads need SELECT on the tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+
+import psycopg
+from psycopg.rows import class_row, tuple_row
+
+from wakeboard.logs.rules import Line, unpacked
+from wakeboard.store.array_texts import moment_array, number_array
+from wakeboard.store.statements import call_blocking, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from uuid import UUID
+
+    from wakeboard.logs.rules import Batch
+
+BATCHES_AT_ONCE: Final = 32  # of one read
+MOST_SEARCHED: Final = 200_000  # lines of one search
+MISSING_PARTITION: Final = "job_run_logs"
+
+_STORE: Final = (
+    "select wakeboard.store_logs(%s::pg_catalog.uuid[], %s::bigint[], %s::pg_catalog.int4[], %s::pg_catalog.int4[],"
+    " %s::bigint[], %s::bigint[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::pg_catalog.bytea[],"
+    " %s::pg_catalog.int4[], %s::pg_catalog.int4[])"
+)
+
+
+def store_batches(conn: psycopg.Connection[Any], batches: Sequence[tuple[Batch, int, int]]) -> None:
+    """Stores batches, and deletes others of the same attempt: from and to these numbers (0: none). Blocking.
+
+    Creates the partition of this day if it is missing. Raises WakeboardError.
+    """
+    each = [batch for batch, _, _ in batches]
+    numbers = zip(
+        *((row.epoch, row.attempt, row.sequence, row.first_line, row.last_line, row.level) for row in each), strict=True
+    )
+    values = (
+        [batch.run_uuid for batch in each],
+        *(number_array(column) for column in numbers),
+        moment_array(datetime.fromtimestamp(batch.first_at, UTC) for batch in each),
+        [batch.lines for batch in each],
+        number_array([first for _, first, _ in batches]),
+        number_array([last for _, _, last in batches]),
+    )
+    try:
+        call_blocking(conn, _STORE, *values)
+    except Exception as exc:
+        cause = exc.__cause__ or exc
+        if not isinstance(cause, psycopg.errors.CheckViolation) or cause.diag.constraint_name:
+            raise
+        call_blocking(conn, "select wakeboard.create_partitions()")
+        call_blocking(conn, _STORE, *values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLog:
+    """What is stored of the log of one attempt. `last_line`: the number of its last stored line."""
+
+    lease_epoch: int
+    attempt: int
+    began_at: datetime
+    last_line: int
+
+
+_ATTEMPTS: LiteralString = """
+select lease_epoch, min(attempt)::integer as attempt, min(first_at) as began_at, max(last_line)::bigint as last_line
+  from wakeboard.job_run_logs
+ where run_uuid = %(uuid)s
+ group by lease_epoch
+ order by lease_epoch
+"""
+# The order is that of the lines, because the batches of an attempt are stored in their order.
+_AFTER: LiteralString = """
+select distinct on (sequence) extract(epoch from first_at)::float8, lines
+  from wakeboard.job_run_logs
+ where run_uuid = %(uuid)s and lease_epoch = %(epoch)s and last_line > %(after)s
+ order by sequence
+ limit %(count)s
+"""
+_BEFORE: LiteralString = """
+select distinct on (sequence) extract(epoch from first_at)::float8, lines
+  from wakeboard.job_run_logs
+ where run_uuid = %(uuid)s and lease_epoch = %(epoch)s and first_line < %(before)s and level >= %(level)s
+ order by sequence desc
+ limit %(count)s
+"""
+
+
+async def attempt_logs(conn: psycopg.AsyncConnection[Any], run_uuid: UUID) -> list[AttemptLog]:
+    """The attempts of a run that have a log, oldest first."""
+    return await read(conn, class_row(AttemptLog), _ATTEMPTS, {"uuid": run_uuid})
+
+
+async def lines_after(
+    conn: psycopg.AsyncConnection[Any], run_uuid: UUID, epoch: int, after: int, count: int
+) -> list[Line]:
+    """At most about `count` lines of an attempt behind the line `after`, in their order. []: there are no more yet."""
+    found: list[Line] = []
+    while len(found) < count:
+        values = {"uuid": run_uuid, "epoch": epoch, "after": after, "count": BATCHES_AT_ONCE}
+        rows = await read(conn, tuple_row, _AFTER, values)
+        new = [line for at, lines in rows for line in unpacked(lines, at) if line.number > after]
+        if not new:
+            break
+        found += new
+        after = new[-1].number
+    return found[:count]
+
+
+async def lines_before(
+    conn: psycopg.AsyncConnection[Any],
+    run_uuid: UUID,
+    epoch: int,
+    before: int,
+    count: int,
+    *,
+    level: int = 0,
+    text: str = "",
+) -> list[Line]:
+    """The last `count` lines of an attempt before the line `before`, of at least `level`, with `text` in any case.
+
+    A search examines MOST_SEARCHED lines at most.
+    """
+    found: list[Line] = []  # newest first
+    wanted, searched = text.lower(), 0
+    while len(found) < count and searched < MOST_SEARCHED:
+        values = {"uuid": run_uuid, "epoch": epoch, "before": before, "level": level, "count": BATCHES_AT_ONCE}
+        rows = await read(conn, tuple_row, _BEFORE, values)
+        new = [line for at, lines in rows for line in reversed(unpacked(lines, at)) if line.number < before]
+        if not new:
+            break
+        searched += len(new)
+        before = new[-1].number
+        found += [
+            line
+            for line in new
+            if line.level >= level and (not wanted or wanted in f"{line.source} {line.text}".lower())
+        ]
+    return found[:count][::-1]
+
+
+async def log_retention(conn: psycopg.AsyncConnection[Any]) -> timedelta:
+    """How long the installation keeps logs."""
+    return (await read(conn, tuple_row, "select log_retention from wakeboard.installation"))[0][0]
+
+
+_NEWEST_RUN: LiteralString = """
+select max(id)
+  from wakeboard.all_runs
+ where definition_id = %(definition)s and id > %(after)s and started_at is not null
+"""
+
+
+async def newest_started_run(conn: psycopg.AsyncConnection[Any], definition_id: int, after: int = 0) -> int | None:
+    """The id of the newest run of a schedule that has started, above `after`; None: there is none."""
+    values = {"definition": definition_id, "after": after}
+    return (await read(conn, tuple_row, _NEWEST_RUN, values))[0][0]

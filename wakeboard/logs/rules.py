@@ -1,0 +1,115 @@
+"""Lines of a run's log, and how a batch of them is stored. Pure functions.
+
+The lines of an attempt are numbered from 1, and each keeps its number. So numbers that no stored line has are lines
+that were not kept: `with_gaps` counts them.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wakeboard.text.humanize import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime, timedelta
+    from uuid import UUID
+
+LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}  # the numbers of Python's logging
+LONGEST_LEVEL: Final = 100  # a number above counts as this
+COMPRESSED_FROM: Final = 300  # bytes; a shorter batch is stored as it is
+LONGEST_MS: Final = 40 * 86_400_000  # within one batch
+MAX_UNPACKED: Final = 4 << 20  # bytes of a batch that are read: a batch that a worker wrote is shorter
+
+
+class Line(NamedTuple):
+    """A line. `at`: seconds since 1970. `source`: the logger, stdout, stderr, output, or a container."""
+
+    number: int
+    at: float
+    level: int
+    source: str
+    text: str
+
+    @property
+    def level_name(self) -> str:
+        """The name of the highest level that is not above the line's."""
+        return next((name for name, level in reversed(LEVELS.items()) if self.level >= level), "debug")
+
+
+class Gap(NamedTuple):
+    """Lines that were not kept."""
+
+    lines: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRow:
+    """A line of a run's log. `number`: in its attempt; numbers that are missing are lines that were not kept."""
+
+    run_id: int
+    attempt: int
+    lease_epoch: int
+    number: int
+    at: datetime
+    level: str
+    source: str
+    text: str
+
+
+class Batch(NamedTuple):
+    """A row of `job_run_logs`; see there. `first_at`: seconds since 1970."""
+
+    run_uuid: UUID
+    epoch: int
+    attempt: int
+    sequence: int
+    first_line: int
+    last_line: int
+    level: int
+    first_at: float
+    lines: bytes
+
+
+def packed(lines: Sequence[Line]) -> bytes:
+    """The lines as they are stored."""
+    first_at = lines[0].at
+    text = json.dumps(
+        [(number, round(1000 * (at - first_at)), level, source, text) for number, at, level, source, text in lines],
+        separators=(",", ":"),
+    ).encode()
+    return text if len(text) < COMPRESSED_FROM else zlib.compress(text, 1)
+
+
+def unpacked(stored: bytes, first_at: float) -> list[Line]:
+    """The lines of a stored batch. What no worker wrote like that has none."""
+    try:
+        text = stored if stored[:1] == b"[" else zlib.decompressobj().decompress(stored, MAX_UNPACKED)
+        rows: list[Any] = json.loads(text)
+        return [
+            Line(int(number), first_at + min(max(int(ms), 0), LONGEST_MS) / 1000, int(level), str(source), str(line))
+            for number, ms, level, source, line in rows
+        ]
+    except (ValueError, TypeError, OverflowError, RecursionError, zlib.error):
+        return []
+
+
+def with_gaps(lines: Iterable[Line], after: int = 0) -> Iterator[Line | Gap]:
+    """The lines, with the gaps between them and behind the line `after`."""
+    for line in lines:
+        if line.number > after + 1:
+            yield Gap(line.number - after - 1)
+        after = line.number
+        yield line
+
+
+def why_no_log(*, started_at: datetime | None, now: datetime, kept: timedelta) -> str:
+    """Why a run has no log, as a sentence. `kept`: how long logs are kept."""
+    if started_at is None:
+        return "It has not started yet."
+    if started_at < now - kept:
+        return f"Logs are kept for {counted(kept.days, 'day')}, and this run started before."
+    return "It has logged nothing that is kept (WAKEBOARD_RUN_LOGS and WAKEBOARD_RUN_LOG_LEVEL of its worker)."

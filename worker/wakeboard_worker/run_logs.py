@@ -1,0 +1,416 @@
+"""Keeps what handlers log and print, and stores it in batches, in a thread with a connection of its own.
+
+A line belongs to the attempt whose context it was written in (`current_attempt`): a coroutine, a task, a step, the
+thread of a plain handler, or `asyncio.to_thread`. A line that is kept is appended to a list in memory. A moment later
+the thread masks, compresses and stores what has gathered. The lists are bounded, so a database that is slow or away
+costs lines, which are counted (their numbers are missing), and neither time nor memory. A run that logs nothing has no
+list.
+
+Of an attempt, the first quarter of the bound and the last three quarters are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+
+from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.logs.queries import store_batches
+from wakeboard.logs.rules import LEVELS, LONGEST_LEVEL, Batch, Line, packed
+from wakeboard.secrets import KEY, Secrets
+from wakeboard.store.connection import abort, connect_blocking, is_broken
+from wakeboard.store.reply_limit import ReplyLimit
+from wakeboard.text.humanize import counted
+from wakeboard.text.redact import MARGIN, MASK, redact
+from wakeboard.text.secret_keys import is_secret_key
+from wakeboard_worker.attempt import current_attempt
+from wakeboard_worker.logs import log, outages
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from wakeboard.settings import Settings
+    from wakeboard_worker.attempt import Attempt
+
+GATHER_S: Final = 0.4  # between the first line and the flush: a line is stored within a second
+MAX_LINE: Final = 8_000  # characters of a line that are kept
+LINE_COST: Final = 200  # bytes that a line takes besides its text
+MAX_GATHERED: Final = 4 << 20  # bytes of all lines that are not stored yet
+MAX_UNSENT: Final = 2 << 20  # bytes of batches that could not be stored
+BATCH_LINES, BATCH_SIZE = 1_000, 128 << 10
+MAX_SENT: Final = 512  # batches of one statement
+REPLY_S: Final = 5.0
+RETRY_S: Final = 2.0
+STOP_S: Final = 2.0  # how long the end of the worker waits for the last flush
+SHORTEST_SECRET: Final = 4  # characters of a payload's value that is masked
+
+_KEY_BEGIN, _KEY_END = "-----BEGIN", "-----END"
+
+
+class AttemptLog:
+    """The lines of one attempt that are not stored yet, and which batches of it are stored."""
+
+    __slots__ = (
+        *("attempt", "count", "cut", "first", "in_key", "last", "last_size", "partial", "room", "secrets", "sequence"),
+        *("seen", "tail", "tail_size"),
+    )
+
+    def __init__(self, attempt: Attempt, room: int) -> None:
+        self.attempt = attempt
+        self.count = 0  # lines so far: the number of the last one
+        self.room = room  # what the first quarter still has room for
+        self.first: list[Line] = []
+        self.last: deque[Line] = deque()
+        self.last_size = 0
+        self.partial: dict[str, str] = {}  # by stream: a line whose end has not been written
+        self.seen: dict[str, str] = {}  # `partial` at the last flush
+        self.cut: set[str] = set()  # streams of which a part of a line is kept as a line
+        self.sequence = 0
+        self.tail: deque[tuple[int, int]] = deque()  # the number and size of each stored batch behind the first quarter
+        self.tail_size = 0
+        self.secrets: Secrets | None = None
+        self.in_key = False  # within a private key of several lines
+
+
+class RunLogs:
+    """The logs of a worker's attempts. `mode`: all, or failed: those of attempts that fail."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self._dsn = settings.dsn.get_secret_value()
+        self._name = f"wakeboard logs {name}"
+        self._only_failed = settings.run_logs == "failed"
+        self._max = settings.run_log_max_bytes
+        self._secrets_dir = settings.secrets_dir
+        self.level = LEVELS[settings.run_log_level]
+        self._lock = threading.RLock()  # a destructor that logs may run within it
+        self._gathered: dict[AttemptLog, None] = {}  # those that have lines
+        self._size = 0  # of all lines that are not stored yet
+        self._unsent: deque[tuple[Batch, int, int]] = deque()
+        self._unsent_size = 0
+        self._lost = 0  # lines that could not be stored
+        self._conn: Any = None
+        self._woken, self._stopped = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="run logs", daemon=True)
+
+    # -- in the handlers' threads --------------------------------------------------------------------------------------
+
+    def add(self, attempt: Attempt, level: int, source: str, text: str) -> None:
+        """Keep a line of the attempt. It does not wait, and raises nothing."""
+        if len(text) > MAX_LINE + MARGIN:
+            text = f"{text[: MAX_LINE + MARGIN]} …({len(text) - MAX_LINE - MARGIN} left out)"
+        with self._lock:
+            log_of = attempt.kept_log
+            if log_of is None:
+                attempt.kept_log = log_of = AttemptLog(attempt, self._max // 4)
+            self._add(log_of, level, source, text)
+
+    def _add(self, kept: AttemptLog, level: int, source: str, text: str) -> None:
+        kept.count += 1
+        cost = len(text) + LINE_COST
+        if self._size + cost > MAX_GATHERED and not kept.last:
+            return
+        line = Line(kept.count, time.time(), min(max(level, 0), LONGEST_LEVEL), source, text)
+        self._size += cost
+        if kept.room > 0:
+            kept.room -= len(text) + 1
+            kept.first.append(line)
+        else:
+            kept.last.append(line)
+            kept.last_size += cost
+            while kept.last and (kept.last_size > self._max * 3 // 4 or self._size > MAX_GATHERED):
+                cost = len(kept.last.popleft().text) + LINE_COST
+                kept.last_size -= cost
+                self._size -= cost
+        self._note(kept)
+
+    def _note(self, kept: AttemptLog) -> None:
+        if kept not in self._gathered:
+            self._gathered[kept] = None
+            self._woken.set()
+
+    def write(self, attempt: Attempt, source: str, text: str) -> None:
+        """Keep the lines of a text that was written to a stream. An unfinished line waits for its end, or the flush."""
+        *lines, rest = text.split("\n")
+        with self._lock:
+            kept = attempt.kept_log
+            begun = kept.partial.pop(source, "") if kept is not None else ""
+            if lines:
+                lines[0] = begun + lines[0]
+                if kept is not None and source in kept.cut:
+                    kept.cut.discard(source)
+                    lines = lines if lines[0] else lines[1:]
+                for line in lines:
+                    self.add(attempt, logging.INFO, source, line.rstrip("\r"))
+            elif len(begun) <= MAX_LINE:
+                rest = begun + rest[: MAX_LINE + MARGIN]
+            else:
+                rest = begun
+            if rest:
+                kept = attempt.kept_log
+                if kept is None:
+                    attempt.kept_log = kept = AttemptLog(attempt, self._max // 4)
+                kept.partial[source] = rest
+                self._note(kept)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a log record that was logged in the context of an attempt."""
+        attempt = current_attempt.get(None)
+        if attempt is None or record.levelno < self.level:
+            return
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 - a wrong format string, or an argument whose __str__ raises
+            text = f"{record.msg!r}, which its arguments do not fit"
+        if record.exc_info or record.stack_info:
+            stack = _formatter.formatException(record.exc_info) if record.exc_info else ""
+            text = "\n".join(part for part in (text, stack, record.stack_info) if part)
+        self.add(attempt, record.levelno, record.name, text)
+
+    # -- in the thread -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the thread. It connects when the first line has been written."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Store what is left, for STOP_S at most, and end the thread."""
+        self._stopped.set()
+        self._woken.set()
+        self._thread.join(STOP_S)
+        if lost := self._lost + _count(self._unsent):
+            log.warning("%s of the logs of runs could not be stored", counted(lost, "line"))
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._woken.wait()
+            self._stopped.wait(GATHER_S)
+            self._woken.clear()
+            try:
+                self._flush()
+                outages.recovered("logs of runs")
+            except Exception as error:  # noqa: BLE001 - logs must not end the worker
+                self._close()
+                with suppress(Exception):
+                    outages.lost("logs of runs", error)
+                self._stopped.wait(RETRY_S)
+                self._woken.set()
+        self._close()
+
+    def _flush(self) -> None:
+        """Store what has gathered, in statements of MAX_SENT batches. Raises WakeboardError."""
+        waiting = False
+        with self._lock:
+            gathered = list(self._gathered)
+        for kept in gathered:
+            if self._unsent_size > MAX_UNSENT:
+                break
+            if self._only_failed and not kept.attempt.has_outcome and not self._stopped.is_set():
+                waiting = True
+                continue
+            lines = self._take(kept)
+            if not self._only_failed or kept.attempt.failed or kept.attempt.lost:
+                self._pack(kept, lines)
+            if len(self._unsent) >= MAX_SENT:
+                self._send()
+        self._send()
+        with self._lock:
+            if self._gathered and (waiting or not self._only_failed):
+                self._woken.set()
+
+    def _take(self, kept: AttemptLog) -> list[Line]:
+        with self._lock:
+            ended = kept.attempt.has_outcome or self._stopped.is_set()
+            for source, text in list(kept.partial.items()):
+                if ended or kept.seen.get(source) == text:  # a prompt, or dots: it gets no end for now
+                    self._add(kept, logging.INFO, source, text)
+                    kept.cut.add(source)
+                    del kept.partial[source]
+            kept.seen = dict(kept.partial)
+            lines = [*kept.first, *kept.last]
+            self._size -= sum(len(line.text) + LINE_COST for line in lines)
+            kept.first, kept.last, kept.last_size = [], deque(), 0
+            self._gathered.pop(kept, None)
+            if kept.partial:
+                self._note(kept)
+            return lines
+
+    def _pack(self, kept: AttemptLog, lines: list[Line]) -> None:
+        attempt = kept.attempt
+        for part in _parts(self._masked(kept, lines)):
+            data = packed(part)
+            kept.sequence += 1
+            first_dropped = last_dropped = 0
+            if kept.room <= 0:
+                size = sum(len(line.text) for line in part)
+                kept.tail.append((kept.sequence, size))
+                kept.tail_size += size
+                while kept.tail_size > self._max * 3 // 4 and len(kept.tail) > 1:
+                    last_dropped, size = kept.tail.popleft()
+                    first_dropped = first_dropped or last_dropped
+                    kept.tail_size -= size
+            batch = Batch(
+                attempt.uuid,
+                attempt.epoch,
+                attempt.attempt,
+                kept.sequence,
+                part[0].number,
+                part[-1].number,
+                max(line.level for line in part),
+                part[0].at,
+                data,
+            )
+            self._unsent.append((batch, first_dropped, last_dropped))
+            self._unsent_size += len(data) + LINE_COST
+
+    def _send(self) -> None:
+        while self._unsent:
+            if self._conn is not None and is_broken(self._conn):
+                self._close()
+            if self._conn is None:
+                self._conn = connect_blocking(self._dsn, name=self._name, reply_limit=ReplyLimit(REPLY_S))
+            sent = [self._unsent[at] for at in range(min(MAX_SENT, len(self._unsent)))]
+            try:
+                store_batches(self._conn, sent)
+            except DatabaseUnavailable:
+                raise
+            except WakeboardError:  # such as a right that was revoked: to send them again would not help
+                self._lost += _count(sent)
+                self._forget(sent)
+                raise
+            self._forget(sent)
+
+    def _forget(self, sent: list[tuple[Batch, int, int]]) -> None:
+        for batch, _, _ in sent:
+            self._unsent.popleft()
+            self._unsent_size -= len(batch.lines) + LINE_COST
+
+    def _close(self) -> None:
+        if self._conn is not None:
+            abort(self._conn)
+            self._conn.close()
+            self._conn = None
+
+    # -- masks ---------------------------------------------------------------------------------------------------------
+
+    def _masked(self, kept: AttemptLog, lines: list[Line]) -> Iterator[Line]:
+        if kept.secrets is None:
+            kept.secrets = _secrets_of(kept.attempt, self._secrets_dir)
+        for line in lines:
+            yield line._replace(text=_mask(kept, kept.secrets, line.text), source=line.source[:200])
+
+
+def _mask(kept: AttemptLog, secrets: Secrets, text: str) -> str:
+    """A line without secrets of the payload, and without what looks like a credential, also in several lines."""
+    if kept.in_key:
+        kept.in_key = _KEY_END not in text
+        return MASK
+    kept.in_key = _KEY_BEGIN in text and "PRIVATE KEY" in text and _KEY_END not in text
+    return redact(secrets.redact(text) if secrets else text, MAX_LINE, "start")
+
+
+def _secrets_of(attempt: Attempt, folder: str) -> Secrets:
+    """The secrets that the payload names, and its values under keys such as `password`."""
+    secrets = Secrets(folder)
+    with suppress(Exception):  # such as a payload type of the handler that cannot be written as JSON
+        for name, value in _secret_values(attempt.stored_payload(), ""):
+            if name == KEY:
+                with suppress(WakeboardError):
+                    secrets.resolve({KEY: value})
+            elif len(value) >= SHORTEST_SECRET:
+                secrets.hide(value, name)
+    return secrets
+
+
+def _secret_values(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, item in cast("dict[str, Any]", value).items():
+            yield from _secret_values(item, name if name == KEY or is_secret_key(name) else key)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _secret_values(item, key)
+    elif key and isinstance(value, str | int) and not isinstance(value, bool):
+        yield key, str(value)
+
+
+def _count(batches: Iterable[tuple[Batch, int, int]]) -> int:
+    return sum(batch.last_line - batch.first_line + 1 for batch, _, _ in batches)
+
+
+def _parts(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """The lines in parts that fit into batches."""
+    part: list[Line] = []
+    size = 0
+    for line in lines:
+        part.append(line)
+        size += len(line.text)
+        if len(part) >= BATCH_LINES or size >= BATCH_SIZE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+_formatter: Final = logging.Formatter()
+
+# -- capture -----------------------------------------------------------------------------------------------------------
+
+
+class _Handler(logging.Handler):
+    """Passes log records to the logs of runs. It needs no lock: they have one."""
+
+    def __init__(self, logs: RunLogs) -> None:
+        super().__init__(logs.level)
+        self._logs = logs
+
+    def createLock(self) -> None:  # noqa: N802 - logging's name
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._logs.emit(record)
+
+
+class _Stream:
+    """A text stream that also keeps what an attempt writes to it."""
+
+    def __init__(self, stream: TextIO, source: str, logs: RunLogs) -> None:
+        self._stream, self._source, self._logs = stream, source, logs
+
+    def write(self, text: str) -> int:
+        """Write the text, and keep its lines."""
+        written = self._stream.write(text)
+        attempt = current_attempt.get(None)
+        if attempt is not None:
+            self._logs.write(attempt, self._source, text)
+        return written
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write the lines."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def captured(settings: Settings, name: str) -> Generator[RunLogs | None]:
+    """Keep what attempts log and print inside the block. None: the settings turn it off."""
+    if settings.run_logs == "off":
+        yield None
+        return
+    logs = RunLogs(settings, name)
+    handler, streams = _Handler(logs), (sys.stdout, sys.stderr)
+    sys.stdout, sys.stderr = cast("Any", (_Stream(streams[0], "stdout", logs), _Stream(streams[1], "stderr", logs)))
+    logging.getLogger().addHandler(handler)
+    logs.start()
+    try:
+        yield logs
+    finally:
+        logging.getLogger().removeHandler(handler)
+        sys.stdout, sys.stderr = streams
+        logs.stop()
