@@ -23,6 +23,7 @@ EVERYTHING = [
     "reaper",
     "partitions",
     "circuits",
+    "expectations",
     "pauses",
     "backfills",
     "rollups",
@@ -38,7 +39,15 @@ async def test_the_first_pass_does_what_is_urgent(store: MaintenanceStore):
     ours = maintenance()
     assert ours.due_tasks(1000.0) == FIRST
     assert not (await ours.run_due(store, 1000.0)).failures
-    assert ours.due_tasks(1000.0) == ["scheduler", "dependencies", "circuits", "pauses", "backfills", "rollups"]
+    assert ours.due_tasks(1000.0) == [
+        "scheduler",
+        "dependencies",
+        "circuits",
+        "expectations",
+        "pauses",
+        "backfills",
+        "rollups",
+    ]
     assert not (await ours.run_due(store, 1000.0)).failures
     assert ours.due_tasks(1000.0) == ["scheduler", "dependencies"]
     assert ours.due_tasks(1000.0 + BACKFILLS_INTERVAL_S) == ["scheduler", "dependencies", "pauses", "backfills"]
@@ -48,6 +57,7 @@ async def test_the_first_pass_does_what_is_urgent(store: MaintenanceStore):
         "dependencies",
         "reaper",
         "circuits",
+        "expectations",
         "pauses",
         "backfills",
     ]
@@ -84,6 +94,7 @@ async def test_a_failed_maintenance_task_stops_no_other_and_is_retried(store: Ma
         "reaper",
         "partitions",
         "circuits",
+        "expectations",
         "pauses",
         "backfills",
         "rollups",
@@ -116,6 +127,7 @@ async def test_unfinished_retention_continues_in_the_next_pass(store: Maintenanc
         "scheduler",
         "dependencies",
         "circuits",
+        "expectations",
         "pauses",
         "backfills",
         "rollups",
