@@ -90,8 +90,3 @@ async def schedule_payload(conn: psycopg.AsyncConnection[Any], definition_id: in
 
 def _listed(namespaces: Collection[str] | None) -> list[str] | None:
     return None if namespaces is None else sorted(namespaces)
-
-
-def namespace_of(schedule: str | None) -> str | None:
-    """The namespace of a run, from its `schedule` (namespace/name); None for a run without a schedule."""
-    return schedule.partition("/")[0] if schedule else None
