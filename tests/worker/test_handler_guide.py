@@ -20,7 +20,7 @@ from wakeboard.secrets import Secrets
 from wakeboard.settings import read_settings
 from wakeboard.testing import run_handler_blocking
 from wakeboard.text import output_text
-from wakeboard_worker import outcomes
+from wakeboard_worker import error_texts, outcomes
 from wakeboard_worker.builtin import builtin_handlers, process
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
@@ -137,8 +137,8 @@ def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp
     ("words", "number"),
     [
         ("16,384 characters", outcomes.MAX_RESULT),
-        ("up to 2,000 characters", outcomes.MAX_ERROR),
-        ("stacks up to 16,000", outcomes.MAX_STACK),
+        ("up to 2,000 characters", error_texts.MAX_ERROR),
+        ("stacks up to 16,000", error_texts.MAX_STACK),
         ("8,000 characters", output_text.MAX_CHARACTERS),
         ("1.5 s later", process.KILL_AFTER_S),
     ],
