@@ -2,7 +2,7 @@
 -- locks: installation
 
 alter table installation add column log_retention interval not null default '7 days',
-  add constraint logs_are_kept_for_1_to_3650_days check (log_retention between '1 day' and '3650 days');
+  add constraint logs_are_kept_for_1_to_3650_days check (log_retention between '1 day' and '3650 days') not valid;   -- the default fits
 comment on column installation.log_retention is 'the logs of runs are kept this long (set_retention)';
 
 create table job_run_logs (
