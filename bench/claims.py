@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import wakeboard
 from bench.plan import Crowd
 from bench.tables import Table, at_most, number, spread
-from wakeboard.engine.scan_positions import ScanPositions
-from wakeboard.engine.worker_api import LONGEST_TIMEOUT_S, SCAN_LIMIT, Worker, WorkerStore
+from wakeboard.engine.worker_api import Worker, WorkerStore
 from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 100  # due rows of one claim
 WARMING: Final = 3  # claims that do not count
-PAIR: Final = ("default", 3)
 ME: Final = Worker(
     worker_id=7, name="bench", pool="bench", host="", version="", queues=["default"], capacity=1, lease_s=60
 )
@@ -64,14 +62,10 @@ CROWD: Final = (
     """,
 )
 EXPLAINED: Final = (
-    "explain (analyze, buffers, timing off, format json) select * from wakeboard.claim("
-    "%s, %s, %s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s::text[], %s, %s, %s)"
+    "explain (analyze, buffers, timing off, format json)"
+    " select * from wakeboard.fetch_runs(%s, %s, %s::text[], %s::text[], %s, %s)"
 )
-FINISH: Final = (
-    "with gone as (delete from wakeboard.job_runs where locked_by = %s returning run_at, id)"
-    " select (extract(epoch from run_at - '2000-01-01 00:00+00') * 1000000)::bigint, id"
-    "   from gone order by run_at desc, id desc limit 1"
-)
+FINISH: Final = "delete from wakeboard.job_runs where locked_by = %s"
 
 
 def measure_claims(server: BenchmarkServer, plan: Plan) -> Table:
@@ -138,34 +132,31 @@ class _Claiming:
         self.took_ms: list[float] = []
         self.scan_ms = 0.0
         self._database = database
-        self._leasing, self._positions = WorkerStore(conn, ME), ScanPositions(ME.queues)
+        self._leasing, self._state = WorkerStore(conn, ME), ""
 
     async def scan(self) -> None:
         """Scans past all due rows that are not for this worker, as a worker does."""
         began = time.perf_counter()
         while True:
-            if await self._leasing.claim(self._positions, KNOWN, AT_ONCE):
+            rows, answer = await self._leasing.fetch(KNOWN, AT_ONCE, self._state or None)
+            if rows:
                 raise RuntimeError("nothing of ours should be due yet")
-            further = await self._leasing.advance_scan(self._positions, self._positions.pairs, KNOWN)
-            if not further:
+            self._state = answer.state
+            if not answer.again:
                 break
-            for pair, run_at, run_id in further:
-                self._positions.move(pair, run_at, run_id)
         self.scan_ms = (time.perf_counter() - began) * 1000
 
     async def claim(self, *, counts: bool) -> None:
-        """Enqueues, claims and finishes so many runs. The scan position advances past them, as in a worker."""
+        """Enqueues, fetches and finishes so many runs, behind what the scan has read, as in a worker."""
         wakeboard.enqueue_many(self._database.conn, [wakeboard.Job("noop")] * AT_ONCE)
-        values = (ME.worker_id, ME.lease_s, *self._positions.columns(), KNOWN, AT_ONCE, SCAN_LIMIT, LONGEST_TIMEOUT_S)
+        values = (ME.worker_id, ME.lease_s, ME.queues, KNOWN, AT_ONCE, self._state)
         answer = await (await self._leasing.conn.execute(EXPLAINED, values)).fetchone()
         assert answer is not None
         (explained,) = answer[0]
         plan = explained["Plan"]
-        if plan["Actual Rows"] != AT_ONCE:
-            raise RuntimeError(f"{plan['Actual Rows']} of {AT_ONCE} runs were claimed")
-        last = self._database.conn.execute(FINISH, [ME.worker_id]).fetchone()
-        assert last is not None
-        self._positions.move(PAIR, *last)
+        if plan["Actual Rows"] != AT_ONCE + 1:  # the last row is no run
+            raise RuntimeError(f"{plan['Actual Rows'] - 1} of {AT_ONCE} runs were claimed")
+        self._database.conn.execute(FINISH, [ME.worker_id])
         if counts:
             self.buffers.append(float(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]))
             self.took_ms.append(float(explained["Execution Time"]))

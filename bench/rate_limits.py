@@ -13,20 +13,16 @@ import wakeboard
 from bench.claims import FINISH, KNOWN, ME
 from bench.database import BATCH
 from bench.tables import Table, at_most, number, spread
-from wakeboard.engine.scan_positions import ScanPositions
 from wakeboard.engine.worker_api import WorkerStore
 from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from bench.database import BenchmarkServer, Database
     from bench.plan import Plan
 
 AT_ONCE: Final = 100  # runs of one claim
 ROUNDS: Final = 4  # times as many as other claims, because a claim takes only milliseconds
 WARMING: Final = 5  # rounds that do not count
-KEYS: Final = 200  # limit keys that a claim considers
 BOUND: Final = 1.1
 FREE, LIMITED = wakeboard.Job("noop"), wakeboard.Job("noop", limit_key="another-key")
 
@@ -80,32 +76,23 @@ async def _measured(alone: Database, crowded: Database, rounds: int) -> tuple[_D
         await connect(crowded.dsn, prepared_statements=True) as other,
     ):
         claims = [(alone, WorkerStore(one, ME), took[0]), (crowded, WorkerStore(other, ME), took[1])]
-        await claims[1][1].claim_limited(KNOWN, ["throttled"], 1)  # the one unit of its rate limit
+        await claims[1][1].fetch(KNOWN, 1)  # the one unit of its rate limit
         for place in range(WARMING + rounds):
             for database, store, into in claims if place % 2 else claims[::-1]:
-                free_ms = await _claim_ms(database, FREE, lambda store=store: _claim_free(store))
-                limited_ms = await _claim_ms(database, LIMITED, lambda store=store: _claim_limited(store))
+                free_ms = await _fetch_ms(database, FREE, store)
+                limited_ms = await _fetch_ms(database, LIMITED, store)
                 if place >= WARMING:
                     into.free.append(free_ms)
                     into.limited.append(limited_ms)
     return took
 
 
-async def _claim_ms(database: Database, job: wakeboard.Job, claim: Callable[[], Awaitable[int]]) -> float:
+async def _fetch_ms(database: Database, job: wakeboard.Job, store: WorkerStore) -> float:
     wakeboard.enqueue_many(database.conn, [job] * AT_ONCE)
     began = time.perf_counter()
-    claimed = await claim()
+    rows, _ = await store.fetch(KNOWN, AT_ONCE)
     took_ms = (time.perf_counter() - began) * 1000
-    if claimed != AT_ONCE:
-        raise RuntimeError(f"{claimed} of {AT_ONCE} runs were claimed")
+    if len(rows) != AT_ONCE:
+        raise RuntimeError(f"{len(rows)} of {AT_ONCE} runs were claimed")
     database.conn.execute(FINISH, [ME.worker_id])
     return took_ms
-
-
-async def _claim_free(store: WorkerStore) -> int:
-    return len(await store.claim(ScanPositions(ME.queues), KNOWN, AT_ONCE))
-
-
-async def _claim_limited(store: WorkerStore) -> int:
-    """As a worker does: it reads which keys have waiting runs, and claims of all of them."""
-    return len(await store.claim_limited(KNOWN, await store.due_limit_keys("", KEYS), AT_ONCE))

@@ -35,8 +35,8 @@ SECTIONS: Final = {
     " confirm_removal reveal"
     " create_bulk_action run_bulk_action_batch cancel_bulk_action plan_backfill create_backfill"
     " cancel_backfill",
-    "Workers": "register_worker fetch_runs claim claim_oldest advance_scan due_limit_keys claim_limited"
-    " quarantined_since claim_quarantined next_due trace_contexts alert_delivery renew complete fail release"
+    "Workers": "register_worker fetch_runs"
+    " trace_contexts alert_delivery renew complete fail release"
     " still_leased store_logs deregister_worker backoff run_states",
     "Handlers, under a lease": "once effect effect_forever step consume pause_limit run_results",
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits"

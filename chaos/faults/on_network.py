@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MATCH_TIMEOUT_S: Final = 2.5
 
 # (part of a connection's application_name, part of a statement on it)
-CLAIMS: Final = (("wakeboard claims", b"wakeboard.claim"),)
+CLAIMS: Final = (("wakeboard claims", b"wakeboard.fetch_runs"),)
 OUTCOMES: Final = (("wakeboard outcomes", b"wakeboard."),)
 APPLICATIONS: Final = (
     ("chaos keyed", b"wakeboard.enqueue"),
@@ -140,7 +140,7 @@ class KilledWhileClaiming(_KilledWaiting):
     """SIGKILL of a worker that has sent a claim and has not read the reply."""
 
     name = "worker killed while claiming"
-    connection, pattern = "wakeboard claims", b"wakeboard.claim"
+    connection, pattern = "wakeboard claims", b"wakeboard.fetch_runs"
 
 
 class KilledWhileCompleting(_KilledWaiting):

@@ -9,7 +9,6 @@ import asyncio
 import json
 import math
 import os
-import random
 import secrets
 import signal
 import socket
@@ -72,7 +71,7 @@ class Worker:
         self.database, self.heartbeats = Database(LEASE_S / 2), Database(LEASE_S / 4)
         self.held = {}  # leases by run id, until their outcome is accepted
         self.wake, self.succeeded = asyncio.Event(), 0
-        self.turns = 0
+        self.state = None  # of the last answer to fetch_runs
         self.register_at, self.valid_until, self.stop_at = 0, 0, math.inf  # time.monotonic()
 
     async def work(self):
@@ -80,16 +79,17 @@ class Worker:
         heartbeat = asyncio.create_task(self.renew_periodically())
         while self.held or self.stop_at == math.inf:
             self.wake.clear()
+            pause = POLL_S
             try:
                 await self.report()
-                if self.stop_at == math.inf and await self.claim():
-                    continue
+                if self.stop_at == math.inf:
+                    pause = await self.claim()
             except psycopg.OperationalError as error:
                 print(error)
             if time.monotonic() > self.stop_at:  # the grace period is over
                 self.cancel(self.held.values(), Outcome("worker_stopped"))
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S):
+                async with asyncio.timeout(pause):
                     await self.wake.wait()
         heartbeat.cancel()
         with suppress(psycopg.OperationalError):
@@ -127,7 +127,7 @@ class Worker:
         self.valid_until = self.valid_until or sent + 0.75 * LEASE_S
 
     async def claim(self):
-        """Claim runs for the free slots, and start their handlers. Returns how many runs there were."""
+        """Claim runs for the free slots, and start their handlers. Returns the seconds until the next claim."""
         if time.monotonic() > self.register_at:
             try:
                 await self.register()
@@ -135,40 +135,29 @@ class Worker:
                 if not self.valid_until:
                     raise
                 self.register_at = time.monotonic() + 10  # a lock must not stop the claims
-        if any(run.row.crash_count >= 2 for run in self.held.values()):
-            return 0  # a quarantined run is alone
-        QUEUES.append(QUEUES.pop(0))  # the queues of a priority take turns
-        pairs = [(queue, priority) for priority in (5, 4, 3, 2, 1) for queue in QUEUES]
-        common = {"worker": WORKER, "lease_s": LEASE_S, "job_types": self.job_types}
-        scan = {"queues": [queue for queue, _ in pairs], "priorities": array(priority for _, priority in pairs)}
-        start = {"after_run_at": array(["-infinity"] * len(pairs)), "after_id": array([0] * len(pairs))}
-        keys = [key for (key,) in await self.database.call("due_limit_keys", queues=QUEUES)]
-        claims = [("claim", {**scan, **start, "scan_limit": None}), ("claim_limited", {"queues": QUEUES, "keys": keys})]
-        random.shuffle(claims)  # neither takes all slots for ever
-        self.turns += 1
-        if self.turns % 20 == 0:  # no priority takes all slots for ever
-            oldest = {"after_run_at": array(["-infinity"] * 5), "after_id": array([0] * 5), "scan_limit": 1_000_000}
-            claims.insert(0, ("claim_oldest", {"queue": random.choice(QUEUES), **oldest}))
-        claimed = 0
-        for function, values in claims:
-            if (count := CONCURRENCY - len(self.held)) > 0 and self.leases_valid():
-                claimed += await self.start(function, **common, **values, count=count)
-        return claimed or (not self.held and await self.start("claim_quarantined", **common, queues=QUEUES))
-
-    async def start(self, function, **values):
+        count = CONCURRENCY - len(self.held)
+        if count <= 0 or not self.leases_valid():
+            return POLL_S
         sent = time.monotonic()
-        rows = await self.database.call(function, **values)
+        mine = {"worker": WORKER, "lease_s": LEASE_S, "queues": QUEUES, "job_types": self.job_types}
+        asked = {"state": self.state, "alone": not self.held, "within_s": POLL_S}
+        *rows, last = await self.database.call("fetch_runs", **mine, **asked, count=count)
+        self.state = last.payload["state"]
         for row in rows:
-            if row.id in self.held:  # under an older lease, which must be lost
-                self.lose([self.held[row.id]])
-            run = self.held[row.id] = SimpleNamespace(id=row.id, epoch=row.lease_epoch, row=row, payload=row.payload)
-            run.began, run.requested, run.outcome = time.monotonic(), None, None
-            run.progress, run.message = None, None
-            if time.monotonic() < sent + LEASE_S / 4 and self.leases_valid():
-                run.task = asyncio.create_task(self.execute(run))
-            else:
-                run.outcome = Outcome("not_started")
-        return len(rows)
+            self.start(row, sent)
+        pauses = [last.payload["due_s"], last.payload["retry_s"], POLL_S]
+        return 0 if last.payload["again"] else max(0, min(pause for pause in pauses if pause is not None))
+
+    def start(self, row, sent):
+        if row.id in self.held:  # under an older lease, which must be lost
+            self.lose([self.held[row.id]])
+        run = self.held[row.id] = SimpleNamespace(id=row.id, epoch=row.lease_epoch, row=row, payload=row.payload)
+        run.began, run.requested, run.outcome = time.monotonic(), None, None
+        run.progress, run.message = None, None
+        if time.monotonic() < sent + LEASE_S / 4 and self.leases_valid():
+            run.task = asyncio.create_task(self.execute(run))
+        else:
+            run.outcome = Outcome("not_started")
 
     async def execute(self, run):
         try:

@@ -77,6 +77,11 @@ class SqlClient:
         )
         return self.value(query, self.worker_id, name or f"worker {self.worker_id}", pool, lease_s, *named.values())
 
+    def fetch(self, count: int = 100) -> list[Lease]:
+        """Leases due runs, as a worker does."""
+        query = "select id, lease_epoch from fetch_runs(%s, 60, '{default}', '{ping}', %s) where id is not null"
+        return self._leases(query, self.worker_id, count)
+
     def claim(  # one keyword for each thing that a story changes
         self,
         count: int = 100,

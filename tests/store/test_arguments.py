@@ -37,6 +37,9 @@ ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 
 # By function and argument, or by argument: SQL for a value with which the function does its work.
 VALID: Final = {
+    "fetch_runs.state": "null",
+    "alone": "false",
+    "limited_count": "5",
     "schedule.name": "'team/report'",
     "unschedule.name": "'team/report'",
     "schedules": """'[{"name": "team/report", "job_type": "ping"}]'""",

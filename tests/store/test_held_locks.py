@@ -45,7 +45,6 @@ DUE: Final = (
 LIMIT: Final = {"max_running": 50, "rate_count": 50, "rate_period_s": 1, "rate_burst": 50}
 DECLARE: Final = f"declare_limits('t', '{json.dumps([LIMIT | {'key': key} for key in ('held', 'free')])}')"
 WORK: Final = "7, 60, '{default}', '{ping}'"
-SCAN: Final = "'{default}', '{3}', '{-infinity}', '{0}', '{ping}'"
 
 
 def status(kind: str, then: str) -> str:
@@ -116,21 +115,10 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # workers
     "register_worker": ("register_worker(7, 'w', 'p', 'h', '1', '{default}', 1, 60, '{ping}', 100)",),
-    "fetch_runs": (f"fetch_runs(7, 60, {SCAN}, 9)", "select locked_by = 7 from job_runs where id = {queued_free}"),
-    "claim": (f"claim(7, 60, {SCAN}, 9)", "select locked_by = 7 from job_runs where id = {queued_free}"),
-    "claim_oldest": (
-        "claim_oldest(7, 60, 'default', array_fill('-infinity'::timestamptz, '{5}'), '{0,0,0,0,0}', '{ping}', 9)",
-        "select locked_by = 7 from job_runs where id = {queued_free}",
+    "fetch_runs": (
+        f"fetch_runs({WORK}, 50)",
+        "select bool_and(locked_by = 7) from job_runs where id in ({queued_free}, {limited_free})",
     ),
-    "advance_scan": (f"advance_scan({SCAN})",),
-    "due_limit_keys": ("due_limit_keys('{default}')",),
-    "claim_limited": (
-        f"claim_limited({WORK}, '{{held,free,new}}', 9)",
-        "select locked_by = 7 from job_runs where id = {limited_free}",
-    ),
-    "quarantined_since": ("quarantined_since('{default}', '{ping}')",),
-    "claim_quarantined": (f"claim_quarantined({WORK})", "select count(*) = 1 from job_runs where locked_by = 7"),
-    "next_due": ("next_due('{default}', '{ping}', 60)",),
     "trace_contexts": ("trace_contexts({leased})",),
     "alert_delivery": ("alert_delivery({leased_free})",),
     "renew": (

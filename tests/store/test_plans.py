@@ -148,7 +148,7 @@ def test_hot_functions_scan_indexes(admin: SqlClient, worker: SqlClient, explain
         "fail": lambda: worker.fail(*leases[10:20]),
         "release": lambda: worker.release(*leases[20:30]),
         "backlog": lambda: worker.sql("select backlog(%s, 99999)", queues),
-        "fetch_runs": lambda: worker.sql(f"select fetch_runs({worker.worker_id}, 60, {pairs}, '{{ping}}', 10)"),
+        "fetch_runs": lambda: worker.sql("select fetch_runs(%s, 60, %s, '{ping}', 50)", worker.worker_id, queues),
         "next_due": lambda: worker.sql("select next_due(%s, '{ping}', 99999)", queues),
         "skip_past_deadline": lambda: worker.sql("select skip_past_deadline()"),
         "step": lambda: worker.step(leases[30], "Render"),

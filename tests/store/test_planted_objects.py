@@ -29,8 +29,7 @@ from wakeboard.engine.effects import Lease, once
 from wakeboard.engine.enqueue import Job, enqueue, enqueue_many
 from wakeboard.engine.maintenance_api import JoinedTick, MaintenanceStore, Notification
 from wakeboard.engine.run import Progress
-from wakeboard.engine.scan_positions import ScanPositions
-from wakeboard.engine.worker_api import Ahead, Failure, Release, Renewal, Worker, WorkerStore, renew
+from wakeboard.engine.worker_api import Failure, Release, Renewal, Worker, WorkerStore, renew
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.health.queries.facts import read_installation
 from wakeboard.limits.queries import declared_limit_rows, list_limits
@@ -272,14 +271,11 @@ async def act_as_worker(dsn: str) -> None:
         await require_schema(conn)
         for call in maintenance(MaintenanceStore(conn)).values():
             await call()
-        worker_store, positions = WorkerStore(conn, ME), ScanPositions(ME.queues)
+        worker_store = WorkerStore(conn, ME)
         await worker_store.register_worker(["ping"])
-        (free, *_), answer = await worker_store.fetch(positions, PING, 9, Ahead(PING, 5))
-        await worker_store.claim_oldest(positions, PING, 1)
-        await worker_store.advance_scan(positions, positions.pairs, PING)
-        (limited,) = await worker_store.claim_limited(PING, answer.limit_keys, 1)
-        await worker_store.claim_quarantined(PING)
-        await worker_store.quarantined_wait_s(PING)
+        rows, answer = await worker_store.fetch(PING, 40)
+        limited, free = rows[0], rows[answer.limited]
+        await worker_store.fetch(PING, 9, answer.state, alone=True)
         await worker_store.step(free[0], free[1], "part", "1")
         await worker_store.effect(free[0], free[1], "mail")
         await worker_store.consume(free[0], free[1], 1)

@@ -228,7 +228,7 @@ def test_an_application_sees_and_cancels_only_its_own_run(role_database: RoleDat
     assert client.value(cancel, mine, uuid) == "cancelled"
     assert client.value("select reason from get_run(%s, %s)", mine, uuid) == "withdrawn"
     worker.register()
-    (lease,) = worker.claim()
+    (lease,) = worker.fetch()
     assert client.value(cancel, other, another_uuid) == "requested"
     worker.complete(lease, results={other: {"sent": 1}})
     assert client.sql(get, other, another_uuid) == [("succeeded", {"sent": 1})]
@@ -314,7 +314,7 @@ def test_only_the_owner_shortens_the_life_of_audit_rows(role_database: RoleDatab
 def test_an_autoscaler_may_count_the_backlog_and_nothing_else(role_database: RoleDatabase) -> None:
     assert not role_database.refused("scaler", "select from wakeboard.backlog('{default}', 60)")
     assert role_database.refused("scaler", "select from wakeboard.job_runs")
-    assert role_database.refused("scaler", "select wakeboard.due_limit_keys('{}')")
+    assert role_database.refused("scaler", "select wakeboard.trace_contexts('{}')")
     with (
         psycopg.connect(role_database.dsn("scaler")) as conn,
         pytest.raises(psycopg.errors.InvalidParameterValue, match="within_s is -1; write a number of seconds"),
@@ -337,7 +337,7 @@ def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(role_dat
 def test_a_role_that_is_not_named_keeps_its_rights(role_database: RoleDatabase) -> None:
     """As when an administrator migrates without the variables, or `wakeboard up --dsn` does."""
     assert role_database.migrate(Roles()).revoked == ()
-    assert not role_database.refused("worker", "select wakeboard.due_limit_keys('{}')")
+    assert not role_database.refused("worker", "select wakeboard.trace_contexts('{}')")
     assert not role_database.refused("viewer", "select from wakeboard.job_runs")
     assert not role_database.refused("client", "insert into wakeboard.job_runs (job_type) values ('ping')")
     role_database.migrate(Roles(worker=role_database.names["worker"]))
@@ -345,9 +345,9 @@ def test_a_role_that_is_not_named_keeps_its_rights(role_database: RoleDatabase) 
 
 
 def test_a_role_that_keeps_its_rights_gets_newer_functions(role_database: RoleDatabase) -> None:
-    call = "select wakeboard.due_limit_keys('{}')"
+    call = "select wakeboard.trace_contexts('{}')"
     role_database.do(
-        f"revoke execute on function wakeboard.due_limit_keys from {role_database.names['worker']}",
+        f"revoke execute on function wakeboard.trace_contexts from {role_database.names['worker']}",
         "update wakeboard.installation set functions_hash = ''",
     )
     assert role_database.refused("worker", call)
@@ -356,7 +356,7 @@ def test_a_role_that_keeps_its_rights_gets_newer_functions(role_database: RoleDa
 
 
 def test_a_role_loses_its_rights_when_its_part_is_revoked(role_database: RoleDatabase) -> None:
-    call = "select wakeboard.due_limit_keys('{}')"
+    call = "select wakeboard.trace_contexts('{}')"
     assert role_database.migrate(Roles(), "worker").revoked == (role_database.names["worker"],)
     assert role_database.refused("worker", call)
     assert not role_database.refused("viewer", "select from wakeboard.job_runs")
@@ -369,7 +369,7 @@ def test_a_role_loses_its_rights_when_its_part_is_revoked(role_database: RoleDat
 
 
 def test_a_role_whose_part_another_role_gets_loses_its_rights(role_database: RoleDatabase) -> None:
-    call = "select wakeboard.due_limit_keys('{}')"
+    call = "select wakeboard.trace_contexts('{}')"
     assert role_database.migrate(Roles(worker=role_database.names[STRANGER])).revoked == (
         role_database.names["worker"],
     )
@@ -396,6 +396,6 @@ def test_a_table_of_the_caller_does_not_replace_that_of_the_store(role_database:
     worker.sql("insert into pauses values ('all')")
     client = SqlClient(role_database.dsn("client"))
     client.enqueue()
-    assert len(worker.claim()) == 1
+    assert len(worker.fetch()) == 1
     worker.close()
     client.close()

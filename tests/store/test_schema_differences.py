@@ -129,7 +129,7 @@ def roles(database: str) -> Iterator[Roles]:
 @pytest.mark.parametrize(
     ("mistake", "part", "lost"),
     [
-        ("revoke execute on function wakeboard.claim from {worker}", "worker", ["call claim"]),
+        ("revoke execute on function wakeboard.fetch_runs from {worker}", "worker", ["call fetch_runs"]),
         ("revoke usage on schema wakeboard from {client}", "client", ["use the schema wakeboard"]),
         ("revoke insert (queue) on wakeboard.job_runs from {client}", "client", ["insert into job_runs"]),
         ("revoke select on wakeboard.pauses from {viewer}", "viewer", ["read pauses"]),

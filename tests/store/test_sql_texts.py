@@ -29,7 +29,7 @@ def test_no_function_reads_another_clock(admin: SqlClient) -> None:
     sources = admin.sql("select proname, prosrc from pg_proc where pronamespace = 'wakeboard'::regnamespace")
     assert any("statement_timestamp" in source for _, source in sources)
     asking = {name for name, source in sources if OTHER_CLOCKS.search(re.sub(r"--.*", "", source))}
-    assert asking == {"roll_up", "schema_state"}
+    assert asking == {"claim_by_age", "claim_in_order", "roll_up", "schema_state"}
 
 
 def test_no_column_defaults_to_the_start_of_the_transaction(admin: SqlClient) -> None:

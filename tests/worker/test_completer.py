@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wakeboard.engine.handlers import Handler
-from wakeboard.engine.scan_positions import ScanPositions
-from wakeboard.engine.worker_api import SNOOZED, Ahead, Failure, Release, Worker, WorkerStore
+from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Worker, WorkerStore
 from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
@@ -38,7 +37,7 @@ async def returns(run: Any) -> None:
 
 async def claimed(store: WorkerStore) -> list[ClaimedRow]:
     returned = text_array(["returns"])
-    rows, _ = await store.fetch(ScanPositions(["default"]), returned, 10, Ahead(returned, 1))
+    rows, _ = await store.fetch(returned, 10)
     return rows
 
 

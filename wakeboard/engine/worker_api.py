@@ -19,7 +19,6 @@ from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
 from wakeboard.engine.run import ClaimedRow, KnownEffect
-from wakeboard.engine.scan_positions import PRIORITIES
 from wakeboard.errors import LeaseLost, Locked
 from wakeboard.store.array_texts import number_array, text_array
 from wakeboard.store.statements import call, call_blocking, execute, translating
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.engine.run import Progress, Reported
-    from wakeboard.engine.scan_positions import Further, Pair, ScanPositions
 
-SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
 MAX_MESSAGE: Final = 200  # characters of a message with the progress
 LONGEST_TIMEOUT_S: Final = 2_678_400
 MAX_LIMIT_PAUSE_S: Final = 86_400.0
@@ -140,21 +137,20 @@ class Attention(NamedTuple):
     epoch: int
 
 
-class Ahead(NamedTuple):
-    """What a worker asks besides runs: for which job types, how far ahead, and behind which limit key."""
-
-    all_types: str
-    within_s: float
-    after_key: str = ""
-
-
 class Answer(NamedTuple):
-    """What there is besides the claimed runs; see `fetch_runs`. `further` None: the scan has read everything."""
+    """What a worker learns besides the claimed runs; see `fetch_runs`.
 
-    limit_keys: Sequence[str]
-    further: Sequence[Further] | None = None
-    quarantined: bool = False
+    `state`: for the next fetch. `again`: fetch as soon as a slot is free. Otherwise fetch when notified, in `due_s`
+    seconds (None: nothing is announced), in `retry_s` seconds (None: no run waits for a slot of its limit), and if
+    `waits`, when one of the worker's runs has ended. The first `limited` runs have a limit key.
+    """
+
+    state: str
+    limited: int = 0
+    again: bool = False
+    waits: bool = False
     due_s: float | None = None
+    retry_s: float | None = None
 
 
 class EarlierAttempt(NamedTuple):
@@ -178,23 +174,7 @@ class TraceContext(NamedTuple):
 
 _FETCH: Final = (
     "select * from wakeboard.fetch_runs("
-    "%s, %s, %s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[],"
-    " %s, %s, %s, %s::pg_catalog.text[], %s, %s)"
-)
-_CLAIM_OLDEST: Final = (
-    "select * from wakeboard.claim_oldest("
-    "%s, %s, %s, %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s, %s)"
-)
-_ADVANCE_SCAN: Final = (
-    "select queue, priority, run_at, id from wakeboard.advance_scan("
-    "%s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s)"
-)
-_CLAIM_LIMITED: Final = (
-    "select * from wakeboard.claim_limited("
-    "%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)"
-)
-_CLAIM_QUARANTINED: Final = (
-    "select * from wakeboard.claim_quarantined(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
+    "%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s)"
 )
 _COMPLETE: Final = (
     "select wakeboard.complete("
@@ -248,57 +228,31 @@ class WorkerStore:
         """Deletes the worker's row."""
         await self._rows("select wakeboard.deregister_worker(%s)", self.worker.worker_id)
 
-    # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
+    # -- claims --------------------------------------------------------------------------------------------------------
 
-    async def fetch(
-        self, positions: ScanPositions, job_types: str, count: int, ahead: Ahead, *, scan_limit: int | None = SCAN_LIMIT
+    async def fetch(  # one argument for each of the function's
+        self,
+        job_types: str,
+        count: int,
+        state: str | None = None,
+        *,
+        alone: bool = False,
+        limited_count: int | None = None,
+        all_types: str | None = None,
+        within_s: float = 60,
     ) -> tuple[list[ClaimedRow], Answer]:
-        """Leases up to `count` due runs without a limit key, after the scan positions; what else there is, and when.
+        """Leases up to `count` runs of these job types (a text_array), and says when to fetch again; see `fetch_runs`.
 
-        `scan_limit`: rows read of each pair. None: unlimited; pass it after a claim that returned a full batch.
+        `state`: of the previous answer; None: the worker has read nothing yet.
         """
         me = self.worker
-        values = me.worker_id, me.lease_s, *positions.columns(), job_types, count, scan_limit, me.max_timeout_s, *ahead
-        *rows, last = await call(self.conn, _FETCH, *values, cursor=self._claims)
-        return await self._claimed(rows), Answer(**json.loads(ClaimedRow._make(last).payload[1:]))
-
-    async def claim_oldest(self, positions: ScanPositions, job_types: str, count: int) -> list[ClaimedRow]:
-        """Leases up to `count` runs of the first queue of `positions`: those due for longest, of any priority."""
-        me = self.worker
-        queue = positions.queues[0]
-        _, _, seen_run_at, seen_id = positions.columns([(queue, priority) for priority in sorted(PRIORITIES)])
-        values = me.worker_id, me.lease_s, queue, seen_run_at, seen_id, job_types, count, SCAN_LIMIT, me.max_timeout_s
-        return await self._claim(_CLAIM_OLDEST, *values)
-
-    async def advance_scan(
-        self, positions: ScanPositions, pairs: Sequence[Pair], job_types: str
-    ) -> list[tuple[Pair, int, int]]:
-        """The next positions (pair, run_at, id) of those `pairs` in which a claim found nothing within its limit."""
-        values = job_types, SCAN_LIMIT, self.worker.max_timeout_s
-        rows = await call(self.conn, _ADVANCE_SCAN, *positions.columns(pairs), *values, cursor=self._claims)
-        return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
-
-    async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
-        """Leases up to `count` due runs of these limit keys, never more of a key than its limit."""
-        me = self.worker
-        values = me.worker_id, me.lease_s, self.queues, job_types, text_array(keys), count, me.max_timeout_s
-        return await self._claim(_CLAIM_LIMITED, *values)
-
-    async def quarantined_wait_s(self, job_types: str) -> float | None:
-        """Seconds for which the oldest quarantined run has been due; None: there is none."""
-        since, now = (
-            await self._rows(
-                "select wakeboard.quarantined_since(%s::pg_catalog.text[], %s::pg_catalog.text[], %s),"
-                " pg_catalog.statement_timestamp()",
-                *(self.queues, job_types, self.worker.max_timeout_s),
-            )
-        )[0]
-        return None if since is None else now.timestamp() - since.timestamp()
-
-    async def claim_quarantined(self, job_types: str) -> list[ClaimedRow]:
-        """Leases at most one quarantined run. The caller runs nothing else until it has ended."""
-        me = self.worker
-        return await self._claim(_CLAIM_QUARANTINED, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s)
+        who, asked = (me.worker_id, me.lease_s, self.queues, job_types), (count, state, alone, limited_count)
+        ahead = all_types, within_s, me.max_timeout_s
+        *found, last = await call(self.conn, _FETCH, *who, *asked, *ahead, cursor=self._claims)
+        rows = list(map(ClaimedRow._make, found))
+        if self._after_claim is not None:
+            await self._after_claim(self, rows)
+        return rows, Answer(**json.loads(ClaimedRow._make(last).payload[1:]))
 
     # -- for OpenTelemetry ---------------------------------------------------------------------------------------------
 
@@ -430,15 +384,6 @@ class WorkerStore:
         return KnownEffect(await self._value("select wakeboard.effect(%s, %s, %s, %s, %s)", *values))
 
     # ------------------------------------------------------------------------------------------------------------------
-
-    async def _claim(self, query: str, *values: Any) -> list[ClaimedRow]:
-        return await self._claimed(await call(self.conn, query, *values, cursor=self._claims))
-
-    async def _claimed(self, found: Iterable[tuple[Any, ...]]) -> list[ClaimedRow]:
-        rows = list(map(ClaimedRow._make, found))
-        if self._after_claim is not None:
-            await self._after_claim(self, rows)
-        return rows
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return await call(self.conn, query, *values)

@@ -84,10 +84,10 @@ class SqlFunction:
 
     @property
     def argument_types(self) -> list[str]:
-        """The types of its arguments, as they are written."""
-        found = re.search(r"\((.*?)\)\s*returns ", self._head, re.DOTALL)
+        """The types of its arguments, as they are written, without those of its results."""
+        found = re.search(r"\((.*?)\)\s*(?:returns|language) ", self._head, re.DOTALL)
         arguments = re.sub(r"'[^']*'|--.*", "", found[1]) if found else ""
-        return re.findall(r"(?:^|,)\s*\w+ ([\w.]+(?: precision)?(?:\[\])?)", arguments)
+        return re.findall(r"(?:^|,)\s*(?:inout |(?!out ))\w+ ([\w.]+(?: precision)?(?:\[\])?)", arguments)
 
     @property
     def attributes(self) -> frozenset[str]:

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"math"
 	"os"
@@ -13,22 +14,14 @@ import (
 )
 
 const (
-	columns = `select id, uuid, job_type, payload::text, attempts, max_attempts, make_interval(secs => timeout_s), lease_epoch,
-		queue, priority, coalesce(schedule, ''), scheduled_for, run_at from ` // the exported fields of Run, in their order
-	// Of each queue and priority, the claim reads what is due behind its scan position. Queues of a priority have a random order.
-	claimNext = columns + `(select array_agg(queue) as queues, array_agg(priority::smallint) as priorities,
-			array_agg(case when here then @last_run_at::timestamptz else '-infinity' end) as run_ats, array_agg(case when here then @last_id::bigint else 0 end) as ids
-		from (select queue, priority, (queue, priority) = (@last_queue::text, @last_priority::integer) as here
-			from unnest(@queues::text[]) as queue, generate_series(1, 5) as priority order by priority desc, random()) as pairs) as scan,
-		wakeboard.claim(@worker::bigint, @lease::integer, queues, priorities, run_ats, ids, @types::text[], @count::integer, case when not @full then 2000 end)`
-	claimOldest = columns + `wakeboard.claim_oldest(@worker::bigint, @lease::integer, @queue::text,
-		array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), @types::text[], @count::integer, case when @full then 1000000 else 2000 end)`
-	dueKeys      = "select wakeboard.due_limit_keys(@queues::text[], @after::text, @count::integer)"
-	claimLimited = columns + `wakeboard.claim_limited(@worker::bigint, @lease::integer, @queues::text[], @types::text[], @keys::text[], @count::integer)`
-	// It also creates the partitions that outcomes need soon, and returns whether a quarantined run has waited for a minute.
+	// The exported fields of Run, in their order. The last row is no run: its payload is the rest of the answer.
+	fetchRuns = `select coalesce(id, 0), coalesce(uuid::text, ''), coalesce(job_type, ''), payload::text, coalesce(attempts, 0), coalesce(max_attempts, 0),
+			make_interval(secs => coalesce(timeout_s, 0)), coalesce(lease_epoch, 0), coalesce(queue, ''), coalesce(priority, 0), coalesce(schedule, ''),
+			coalesce(scheduled_for, 'epoch'), coalesce(run_at, 'epoch')
+		from wakeboard.fetch_runs(@worker::bigint, @lease::integer, @queues::text[], @types::text[], @count::integer, nullif(@state::text, ''), @alone::boolean, within_s => @poll::float8)`
+	// It also creates the partitions that outcomes need soon.
 	register = `select wakeboard.create_partitions() is null or wakeboard.register_worker(@worker::bigint, @host::text || '-' || @pid::integer,
-			@pool::text, @host::text, '0.1.0', @queues::text[], @concurrency::integer, @lease::integer, @types::text[])
-		and coalesce(wakeboard.quarantined_since(@queues::text[], @types::text[]) < now() - interval '1 min', false)`
+			@pool::text, @host::text, '0.1.0', @queues::text[], @concurrency::integer, @lease::integer, @types::text[])`
 	renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[], @ages::real[],
 		array(select nullif(fraction, 'NaN') from unnest(@fractions::real[]) as fraction), @messages::text[])`
 	// Each function returns the runs whose outcome it did not accept. Those that are still leased were locked by another
@@ -54,117 +47,95 @@ type answer[Value any] struct {
 	Value Value
 }
 
+// fetched is the rest of an answer of fetch_runs: see docs/sql-functions.md.
+type fetched struct {
+	State        string
+	Again, Waits bool
+	Due          *float64 `json:"due_s"`
+	Retry        *float64 `json:"retry_s"`
+}
+
 func (w *Worker) claimUntilStopped(ctx context.Context) error {
 	for ctx.Err() == nil {
-		claimed, err := w.claimTurn(ctx)
+		pause, err := w.claimTurn(ctx)
 		if err != nil && !unavailable(err) {
 			return err
 		}
-		if claimed == 0 {
-			sleep(ctx, w.options.Poll, w.wake)
+		if pause > 0 {
+			sleep(ctx, pause, w.wake)
 		}
 		collect(func() bool { return int(w.running.Load()) <= w.options.Concurrency/2 })
 	}
 	return nil
 }
 
-// claimTurn claims runs for the free slots. When a quarantined run has waited for a minute, it lets the others end and
-// claims that one alone: it was running when two workers died.
-func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
-	idle, free := len(w.heldRuns()) == 0, w.options.Concurrency-int(w.running.Load())
-	if free <= 0 || len(w.outbox) >= 2*batchSize || !w.leasesValid() {
+// claimTurn claims runs for the free slots. It returns how long to wait then, unless something wakes the worker.
+func (w *Worker) claimTurn(ctx context.Context) (time.Duration, error) {
+	w.endsMatter.Store(false)
+	w.runEnded.Store(false)
+	answer := fetched{Waits: true}
+	free := w.options.Concurrency - int(w.running.Load())
+	if free > 0 && len(w.outbox) < 2*batchSize && w.leasesValid() {
+		if err := w.registerWhenDue(); err != nil {
+			return w.options.Poll, err
+		}
+		found, err := w.fetch(ctx, min(free, batchSize))
+		if err != nil {
+			return w.options.Poll, err
+		}
+		answer = found
+	}
+	w.endsMatter.Store(answer.Waits)
+	if answer.Again || answer.Waits && w.runEnded.Load() {
 		return 0, nil
 	}
-	if !w.registered.Load() || time.Since(w.registeredAt) > min(30*time.Second, w.options.Lease) {
-		host, _ := os.Hostname()
-		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, pgx.NamedArgs{
-			"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency})
-		if err != nil && (w.registeredAt.IsZero() || fault(err).Code == "" || !unavailable(err)) {
-			return 0, err
-		}
-		if err != nil { // a table is locked, for example: that must not stop the claims
-			logf("could not register again: %v", err)
-		}
-		w.registered.Store(true)
-		w.setReady(true)
-		w.registeredAt, w.yields = time.Now(), err == nil && waits[0] && !w.yields
-	}
-	if !w.yields {
-		claimed, err = w.claimDue(ctx, free)
-	}
-	if claimed == 0 && idle && err == nil {
-		claimed, err = w.claim(ctx, columns+"wakeboard.claim_quarantined(@worker::bigint, @lease::integer, @queues::text[], @types::text[])", nil)
-		for claimed > 0 && len(w.heldRuns()) > 0 && sleep(ctx, tick, nil) {
-			w.yields = false
+	seconds := w.options.Poll.Seconds()
+	for _, other := range []*float64{answer.Due, answer.Retry} {
+		if other != nil {
+			seconds = min(seconds, max(0, *other))
 		}
 	}
-	return claimed, err
+	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// claimDue claims runs with a limit key and runs without one, either first in turn, so that neither takes all slots. Each
-// twentieth turn begins with the oldest runs, so that no priority starves.
-func (w *Worker) claimDue(ctx context.Context, free int) (claimed int, err error) {
-	w.turns++
-	claims := []string{claimOldest, claimLimited, claimNext, claimLimited}[min(w.turns%20, 1+w.turns%2):]
-	calls := map[string]func(context.Context, string, int) (int, error){claimLimited: w.claimLimited, claimNext: w.claimUnlimited, claimOldest: w.claimUnlimited}
-	for at := 0; at < len(claims) && claimed < free && err == nil; at++ {
-		more, refused := calls[claims[at]](ctx, claims[at], min(free-claimed, batchSize))
-		claimed, err = claimed+more, refused
+// registerWhenDue registers again from time to time. A failure, because a table is locked for example, must not stop the claims.
+func (w *Worker) registerWhenDue() error {
+	if w.registered.Load() && time.Since(w.registeredAt) <= min(30*time.Second, w.options.Lease) {
+		return nil
 	}
-	return claimed, err
+	host, _ := os.Hostname()
+	_, err := query(w, w.options.Lease, pgx.RowTo[bool], register, pgx.NamedArgs{
+		"host": host, "pid": os.Getpid(), "pool": w.options.Pool, "concurrency": w.options.Concurrency})
+	if err != nil && (w.registeredAt.IsZero() || fault(err).Code == "" || !unavailable(err)) {
+		return err
+	}
+	if err != nil {
+		logf("could not register again: %v", err)
+	}
+	w.registered.Store(true)
+	w.setReady(true)
+	w.registeredAt = time.Now()
+	return nil
 }
 
-// claimUnlimited continues behind the last run. After two seconds, or when it has claimed all, it begins at the start again,
-// to find what became due before that run. It then reads beyond 2000 due rows of a queue and priority, which may be of other
-// job types, unless that took long: then it waits twenty times as long. One slow reply does not count: it says nothing of the
-// backlog.
-func (w *Worker) claimUnlimited(ctx context.Context, sql string, count int) (int, error) {
-	sent, full := time.Now(), time.Now().After(w.nextFull[sql])
-	if full && time.Since(w.rewound) > 2*time.Second {
-		w.last, w.rewound = &Run{Priority: 6}, sent
+// fetch claims runs and starts their handlers. A reply that came too late is released.
+func (w *Worker) fetch(ctx context.Context, count int) (answer fetched, err error) {
+	sent, held := time.Now(), w.heldRuns()
+	runs, err := query(w, w.options.Lease, pgx.RowToAddrOfStructByPos[Run], fetchRuns, pgx.NamedArgs{
+		"count": count, "state": w.state, "alone": len(held) == 0, "poll": w.options.Poll.Seconds()})
+	if err != nil {
+		return answer, err
 	}
-	claimed, err := w.claim(ctx, sql, pgx.NamedArgs{"count": count, "full": full, "queue": w.options.Queues[w.turns/20%len(w.options.Queues)],
-		"last_queue": w.last.Queue, "last_priority": w.last.Priority, "last_run_at": w.last.RunAt, "last_id": w.last.ID})
-	if took := time.Since(sent); full {
-		if cost := min(took, w.fullTook[sql]); claimed < count || cost > 100*time.Millisecond { // in a backlog of its own, it is the cheaper one
-			w.nextFull[sql] = time.Now().Add(20 * cost)
-		}
-		w.fullTook[sql] = took
+	last := len(runs) - 1
+	if err = json.Unmarshal(runs[last].Payload, &answer); err != nil {
+		return answer, err
 	}
-	if claimed < count {
-		w.rewound = time.Time{}
-	}
-	return claimed, err
-}
-
-// claimLimited considers some limit keys, and the next ones if these have no free slot.
-func (w *Worker) claimLimited(ctx context.Context, sql string, count int) (claimed int, err error) {
-	for more := time.Since(w.noneLimited) > 50*time.Millisecond; more && claimed == 0 && err == nil; more = w.afterKey != "" {
-		keys, refused := query(w, w.options.Lease, pgx.RowTo[string], dueKeys, pgx.NamedArgs{"after": w.afterKey, "count": keysPerClaim})
-		if w.afterKey = ""; len(keys) == keysPerClaim {
-			w.afterKey = keys[keysPerClaim-1]
-		}
-		if len(keys) == 0 {
-			w.noneLimited = time.Now()
-			return 0, refused
-		}
-		claimed, err = w.claim(ctx, sql, pgx.NamedArgs{"keys": keys, "count": count})
-	}
-	return claimed, err
-}
-
-// claim calls a claim function and starts the handlers of its runs. A reply that came too late is released.
-func (w *Worker) claim(ctx context.Context, sql string, values pgx.NamedArgs) (int, error) {
-	sent := time.Now()
-	runs, err := query(w, w.options.Lease, pgx.RowToAddrOfStructByPos[Run], sql, values)
+	w.state = answer.State
 	inTime := time.Since(sent) <= w.options.Lease/4 && w.leasesValid()
-	held := w.heldRuns()
-	for _, run := range runs {
+	held = w.heldRuns()
+	for _, run := range runs[:last] {
 		if older := held[run.ID]; older != nil { // its lease must be lost, and the heartbeat does not say so
 			w.end(older, "lost")
-		}
-		if sql == claimNext && cmp.Or(w.last.Priority-run.Priority, run.RunAt.Compare(w.last.RunAt), cmp.Compare(run.ID, w.last.ID)) > 0 {
-			w.last = run
 		}
 		handling, cancel := context.WithCancelCause(context.Background())
 		run.worker, run.started, run.cancel = w, time.Now(), cancel
@@ -178,7 +149,15 @@ func (w *Worker) claim(ctx context.Context, sql string, values pgx.NamedArgs) (i
 			w.settle(run, outcome{Kind: "released", Word: "not_started"})
 		}
 	}
-	return len(runs), err
+	return answer, nil
+}
+
+// noteEnd wakes the claim loop if the end of a run may let another one start.
+func (w *Worker) noteEnd() {
+	w.runEnded.Store(true)
+	if w.endsMatter.Load() {
+		notify(w.wake)
+	}
 }
 
 // end drops a lease: its outcome is accepted, or it is lost, and its handler stops.
@@ -277,7 +256,10 @@ func (w *Worker) reportUntilEnded(ctx context.Context) {
 			for _, batch := range batches {
 				w.report(batch, time.Now().Add(splitFor))
 			}
-			notify(w.wake)
+			w.noteEnd()
+			if len(batches) > 1 || first.Kind != "succeeded" { // their runs are due again some time
+				notify(w.wake)
+			}
 		}
 	}
 }

@@ -37,7 +37,6 @@ const (
 	busyRetry    = 500 * time.Millisecond // for runs that another transaction has locked
 	splitFor     = 3 * time.Second        // so long, outcomes that met a lock are sent in smaller parts; then others have their turn
 	tick         = 20 * time.Millisecond
-	keysPerClaim = 200
 	batchSize    = 1000   // outcomes in one statement
 	maxResult    = 16_384 // bytes of JSON
 	maxMessage   = 200    // bytes of a message with the progress
@@ -74,6 +73,8 @@ type Worker struct {
 	own, shared *pgxpool.Pool // for its goroutines, each with a connection, so that nothing delays the heartbeat; for handlers
 	running     atomic.Int64  // handlers
 	registered  atomic.Bool
+	endsMatter  atomic.Bool // the end of a run may let another one start
+	runEnded    atomic.Bool // since the last fetch began
 	outbox      chan outcome
 	progressed  chan struct{} // a handler has reported progress
 	wake        chan struct{} // a run may be due, or there is a free slot
@@ -84,19 +85,14 @@ type Worker struct {
 	counts map[string]int
 
 	// Of the claim loop alone.
-	turns                              int
-	registeredAt, noneLimited, rewound time.Time
-	nextFull                           map[string]time.Time // for each statement
-	fullTook                           map[string]time.Duration
-	last                               *Run // the scan position: the claim before has read what was due until this run
-	afterKey                           string
-	yields                             bool // to a quarantined run
+	registeredAt time.Time
+	state        string // of the last answer to fetch_runs
 }
 
 // New makes a worker with these handlers, by job type.
 func New(options Options, handlers map[string]Handler) *Worker {
 	return &Worker{
-		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{}, last: &Run{Priority: 6}, nextFull: map[string]time.Time{}, fullTook: map[string]time.Duration{},
+		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{},
 		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1), progressed: make(chan struct{}, 1),
 	}
 }
@@ -179,7 +175,7 @@ func (w *Worker) execute(ctx context.Context, run *Run) {
 		}
 		w.settle(run, settled)
 		w.running.Add(-1)
-		notify(w.wake)
+		w.noteEnd()
 	}()
 	result, err = w.handlers[run.JobType](ctx, run)
 	returned = true

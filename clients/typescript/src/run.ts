@@ -5,10 +5,9 @@ import { createHash } from "node:crypto";
 import { type Connection, toDate } from "./connection.js";
 import { EffectHeld, failure, readable } from "./outcome.js";
 import { InvalidValue, type Json, type Query, rowsOf } from "./client/query.js";
-import type { Position } from "./scan.js";
 
 /** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
-export type ClaimedRow = Position & { lease_epoch: string; [column: string]: any };
+export type ClaimedRow = Record<"id" | "lease_epoch", string> & { [column: string]: any };
 
 /** The state of an effect outside the database. */
 export interface Effect {

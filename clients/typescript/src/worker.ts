@@ -12,7 +12,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { checkDsn, Connection, DatabaseUnavailable, InvalidOption, LeaseLost, Locked } from "./connection.js";
 import { failure, type Outcome, readable, type StopReason, storableOutcome, success } from "./outcome.js";
 import { type ClaimedRow, Run } from "./run.js";
-import { Scan } from "./scan.js";
 
 /** Executes a run. Its result is stored as JSON. It must stop when `run.signal` is aborted. */
 export type Handler = (run: Run) => unknown;
@@ -64,8 +63,6 @@ const SPLIT_S = 3; // for so long, outcomes that met a lock are sent in smaller 
 const PROGRESS_MS = 500; // between two looks at whether handlers have reported progress
 const BUSY_RETRY_MS = 500; // for runs that another transaction has locked
 const STOP_GRACE_MS = 2000; // for a handler that was asked to stop
-const KEYS = 200; // limit keys of one claim
-const OLDEST_TURNS = 20; // of so many claims, one is by age
 const clock = () => performance.now() / 1000; // monotonic: the wall clock may be set
 
 /** One lease of this worker: its handler runs, or its outcome is not accepted yet. */
@@ -77,6 +74,15 @@ interface Attempt {
   stopped: StopReason | null;
   outcome: Outcome | null;
   refused?: boolean; // the database did not accept the handler's own outcome
+}
+
+/** The last row of fetch_runs: see docs/sql-functions.md. */
+interface Answer {
+  state: string;
+  again: boolean;
+  waits: boolean;
+  due_s: number | null;
+  retry_s: number | null;
 }
 
 export class Worker {
@@ -93,12 +99,9 @@ export class Worker {
   private orphans: ClaimedRow[] = []; // of leases that were dropped: released when the database answers again
   private validUntil = 0;
   private registeredAt = -Infinity;
-  private readonly scan: Scan;
-  private turns = 0;
-  private limitedAt = 0;
-  private afterKey = "";
-  private quarantineAt = 0;
-  private yields = false;
+  private state: string | null = null; // of the last answer
+  private endsMatter = true; // the end of a run may let another one start
+  private runEnded = false;
   private signals = 0;
   private outageLoggedAt = -Infinity;
   private wake: () => void = () => {};
@@ -115,7 +118,6 @@ export class Worker {
     const claims = connection("claims", 1, directConnection ? () => this.wake() : null);
     const [outcomes, heartbeats] = [connection("outcomes", 0.5), connection("heartbeat", 0.25)];
     this.db = { claims, outcomes, heartbeats, handlers: connection("handlers", 1) };
-    this.scan = new Scan(claims, [...this.options.queues], this.types);
   }
 
   /** Run until `stop`, SIGTERM or SIGINT, and until the runs have ended and their outcomes are reported. */
@@ -197,79 +199,39 @@ export class Worker {
     });
   }
 
-  /** Claim runs for the free slots. If there are none, wait for a notification, the end of a run, or the next poll. */
+  /** Claim runs for the free slots. Then wait until there may be more, or until the next poll. */
   private async claimTurn(): Promise<void> {
     const woken = new Promise<void>((resolve) => (this.wake = resolve));
+    this.endsMatter = this.runEnded = false;
     if (clock() > this.registeredAt + Math.min(REGISTER_EVERY_S, this.options.leaseSeconds)) await this.registerAgain();
-    const [free, idle] = [this.options.concurrency - this.running, this.held.size === 0];
-    if (this.leasesValid() && free > 0) {
-      if (!(await this.yieldsToQuarantine()) && (await this.claimRuns(free))) return;
-      if (idle && (await this.runQuarantined())) return;
-    }
-    await Promise.race([woken, sleep(this.options.pollSeconds * 1000)]);
+    const free = this.options.concurrency - this.running;
+    const answer = this.leasesValid() && free > 0 ? await this.fetch(free) : null;
+    this.endsMatter = answer?.waits ?? true;
+    if (answer?.again || (this.endsMatter && this.runEnded)) return;
+    const seconds = [answer?.due_s, answer?.retry_s, this.options.pollSeconds].filter((each) => each != null);
+    await Promise.race([woken, sleep(Math.max(0, Math.min(...seconds)) * 1000)]);
   }
 
-  /** Returns whether to claim again at once. */
-  private async claimRuns(free: number): Promise<boolean> {
-    let claimed = 0;
-    const claims = this.turns++ % 2 ? [this.claimLimited, this.claimNext] : [this.claimNext, this.claimLimited];
-    if (this.turns % OLDEST_TURNS === 0) claims.unshift(this.claimOldest); // so that no priority starves
-    for (const claim of claims) if (claimed < free) claimed += await claim.call(this, free - claimed);
-    return claimed > 0 || this.afterKey !== "" || this.scan.unfinished;
-  }
-
-  private claimNext(count: number): Promise<number> {
-    const sql = "select * from wakeboard.claim($1, $2, $3, $4, $5, $6, $7, $8) order by run_at, id";
-    return this.scan.claim(count, () => this.claim(sql, [...this.scan.columns(), this.types, count]));
-  }
-
-  private claimOldest(count: number): Promise<number> {
-    const queue = this.options.queues[(this.turns / OLDEST_TURNS) % this.options.queues.length]!; // each in turn
-    const sql = "select * from wakeboard.claim_oldest($1, $2, $3, $4, $5, $6, $7, 10000) order by run_at, id";
-    const from = () => this.scan.columns(queue).slice(2).map((column) => column.toReversed()); // priorities from 1 to 5
-    return this.scan.claim(count, () => this.claim(sql, [queue, ...from(), this.types, count]));
-  }
-
-  private async claimLimited(free: number): Promise<number> {
-    if (clock() < this.limitedAt) return 0;
-    const dueKeys = "select wakeboard.due_limit_keys($1, $2, $3) as key";
-    const rows = await this.db.claims.rows<{ key: string }>(dueKeys, [this.options.queues, this.afterKey, KEYS]);
-    const keys = rows.map(({ key }) => key);
-    this.afterKey = keys.length === KEYS ? keys.at(-1)! : "";
-    const sql = "select * from wakeboard.claim_limited($1, $2, $3, $4, $5, $6)";
-    const claimed = keys.length ? (await this.claim(sql, [this.options.queues, this.types, keys, free])).length : 0;
-    if (!claimed && !this.afterKey) this.limitedAt = clock() + 0.05; // there are none
-    return claimed;
-  }
-
-  /** Run one quarantined run alone: it was running when two workers died. Returns false if there is none. */
-  private async runQuarantined(): Promise<boolean> {
-    const sql = "select * from wakeboard.claim_quarantined($1, $2, $3, $4)";
-    if (!(await this.claim(sql, [this.options.queues, this.types])).length) return false;
-    this.yields = false;
-    while (this.held.size && !this.signals) await sleep(20);
-    return true;
-  }
-
-  /** Whether a quarantined run has waited for so long that this worker claims nothing until it is idle. */
-  private async yieldsToQuarantine(): Promise<boolean> {
-    if (clock() < this.quarantineAt) return this.yields;
-    this.quarantineAt = clock() + 30;
-    const sql = "select clock_timestamp() - wakeboard.quarantined_since($1, $2) > interval '1 min' as waits";
-    const [answer] = await this.db.claims.rows<{ waits: boolean }>(sql, [this.options.queues, this.types]);
-    return (this.yields = !this.yields && answer!.waits === true);
-  }
-
-  /** Call a claim function and start the handlers of its runs. A reply that came too late is released. */
-  private async claim(sql: string, values: unknown[]): Promise<ClaimedRow[]> {
+  /** Claim runs and start their handlers. A reply that came too late is released. */
+  private async fetch(count: number): Promise<Answer> {
     const sent = clock();
-    const rows = await this.db.claims.rows<ClaimedRow>(sql, [this.id, this.options.leaseSeconds, ...values]);
+    const { leaseSeconds, queues, pollSeconds } = this.options;
+    const sql = "select * from wakeboard.fetch_runs($1, $2, $3, $4, $5, $6, $7, within_s => $8)";
+    const values = [this.id, leaseSeconds, queues, this.types, count, this.state, this.held.size === 0, pollSeconds];
+    const rows = await this.db.claims.rows<ClaimedRow>(sql, values);
+    const answer: Answer = rows.pop()!.payload;
+    this.state = answer.state;
     this.counts.claimed += rows.length;
-    const inTime = clock() - sent <= this.options.leaseSeconds * (1 - VALID_SHARE) && this.leasesValid();
+    const inTime = clock() - sent <= leaseSeconds * (1 - VALID_SHARE) && this.leasesValid();
     for (const attempt of rows.map((row) => this.attempt(row)))
       if (inTime && !this.signals) void this.execute(attempt);
       else this.settle(attempt, { kind: "release", delay: 0, reason: "not_started" });
-    return rows;
+    return answer;
+  }
+
+  private noteEnd(): void {
+    this.runEnded = true;
+    if (this.endsMatter) this.wake();
   }
 
   // -- handlers -------------------------------------------------------------------------------------------------------
@@ -299,7 +261,7 @@ export class Worker {
     }
     clearTimeout(timer);
     this.running -= 1;
-    this.wake();
+    this.noteEnd();
   }
 
   /** Tell a handler to stop. One that does not stop at its timeout, or at the end of the worker, is left behind. */
@@ -393,7 +355,8 @@ export class Worker {
         groups.set(name, groups.get(name) ?? []).get(name)!.push(each);
       }
       for (const group of groups.values()) await this.report(group);
-      this.wake();
+      this.noteEnd();
+      if ([...groups.keys()].some((name) => !name.startsWith("complete"))) this.wake(); // their runs are due again some time
     }
   }
 

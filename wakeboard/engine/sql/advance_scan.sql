@@ -1,9 +1,7 @@
--- for: worker
+-- internal (called by claim_by_age and claim_in_order)
 -- Returns the next scan position of each (queue, priority) pair of which a claim has read `scan_limit` rows and could claim none: up to
 -- `scan_limit` due rows further, but never beyond a run that this worker could claim. A pair without a row in the result keeps its
 -- position, or its scan has reached the end.
--- Example:
---   select * from wakeboard.advance_scan('{default}', '{3}', '{-infinity}', '{0}', '{send_report}');
 
 create or replace function wakeboard.advance_scan(
   queues wakeboard.queue_array, priorities wakeboard.priority_array, after_run_at wakeboard.scan_time_array,

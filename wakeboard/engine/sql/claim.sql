@@ -1,4 +1,4 @@
--- for: worker
+-- internal (called by claim_in_order)
 -- Leases up to `count` due runs without a limit key to `worker`, in the order of the pairs (queues[i], priorities[i]), then by run_at.
 -- Of each pair it reads at most `scan_limit` due rows after the scan position (after_run_at[i], after_id[i]), so that runs of other job
 -- types and leased runs cost a bounded time. If it can claim none of them, `advance_scan` returns the next position.
@@ -8,8 +8,6 @@
 --
 -- A `claimed_run` has id and lease_epoch (which name the lease), job_type, payload, attempts (this one counted), max_attempts, timeout_s,
 -- scheduled_for (the tick), run_at, queue, priority, crash_count, uuid, definition_id and schedule (null for a run of an application).
--- Example:
---   select * from wakeboard.claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{send_mail}', 10);
 
 create or replace function wakeboard.claim(
   worker bigint, lease_s integer, queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[],

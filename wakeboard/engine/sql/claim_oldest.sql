@@ -1,11 +1,8 @@
--- for: worker
+-- internal (called by claim_by_age)
 -- Leases up to `count` due runs of one queue, without a limit key: those that have been due for longest, whatever their priority. See
 -- `claim` for leases and rows. `after_run_at[p]`, `after_id[p]`: the scan position of priority p. The five priorities are read in one order
 -- of run_at, at most `scan_limit` rows. If none of these can be claimed, `advance_scan` returns the next position.
 -- Workers make a share of their claims this way, so that a steady load of higher priorities starves no lower one.
--- Example:
---   select * from wakeboard.claim_oldest(
---     7, 60, 'default', array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), '{send_mail}', 1);
 
 create or replace function wakeboard.claim_oldest(
   worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queue wakeboard.queue_name, after_run_at wakeboard.scan_time_array,

@@ -1,8 +1,6 @@
--- for: worker
+-- internal (called by fetch_runs)
 -- Leases at most one quarantined run: the one that has been due for longest. A run is quarantined after its second crash. The caller must
 -- run nothing else until that run has ended, so that a poison pill harms no other run. Respects limits as `claim_limited` does.
--- Example:
---   select * from wakeboard.claim_quarantined(7, 60, '{default}', '{send_mail}');
 
 create or replace function wakeboard.claim_quarantined(
   worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queues wakeboard.queue_array, job_types wakeboard.job_type_array,

@@ -1,10 +1,8 @@
--- for: worker
+-- internal (called by fetch_runs)
 -- Seconds until a run, or the tick of a schedule, becomes due for a worker of these queues and job types, or the rate limit of a due run
 -- has a free unit, or `continue_backfills` will create runs. Null: none within `within_s`. Other runs that are due already do not count. It
 -- reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules, so the answer may be too large, but
 -- its cost is bounded. Workers poll as well.
--- Example:
---   select wakeboard.next_due('{default}', '{send_mail}', 60);
 
 create or replace function wakeboard.next_due(
   queues wakeboard.queue_array, job_types wakeboard.job_type_array, within_s wakeboard.horizon_s,

@@ -1,8 +1,6 @@
--- for: worker
+-- internal (called by fetch_runs)
 -- When the oldest unleased quarantined run of these queues and job types became due; null: there is none. A busy worker that finds one
 -- older than a minute stops claiming until it can run that one alone.
--- Example:
---   select wakeboard.quarantined_since('{default}', '{send_mail}');
 
 create or replace function wakeboard.quarantined_since(
   queues wakeboard.queue_array, job_types wakeboard.job_type_array, max_timeout_s wakeboard.longest_timeout_s default 2678400)

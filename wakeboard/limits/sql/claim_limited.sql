@@ -1,4 +1,4 @@
--- for: worker
+-- internal (called by fetch_runs)
 -- Leases up to `count` due runs of the limit keys `keys`, and never more of a key than its limit and its rate limit allow. See `claim` for
 -- leases and rows.
 -- A run of a schedule whose concurrencyPolicy is not Allow has the limit key of its schedule. If the schedule also has a limitKey, the run
@@ -6,8 +6,6 @@
 -- order. With a probability of 1 in 20, the free slots of a key go to the runs that have been due for longest, whatever their priority.
 -- A key without a row in job_limits gets one (limit 1). The first statement locks the keys' rows in job_limits and skips those that another
 -- worker has locked; later statements count the leases and claim. A single statement would count in a snapshot from before the lock.
--- Example:
---   select * from wakeboard.claim_limited(7, 60, '{default}', '{send_mail}', '{printer}', 1);
 
 create or replace function wakeboard.claim_limited(
   worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queues wakeboard.queue_array, job_types wakeboard.job_type_array,

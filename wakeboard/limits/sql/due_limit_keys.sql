@@ -1,8 +1,6 @@
--- for: worker
+-- internal (called by backlog, fetch_runs and next_due)
 -- Returns up to `scan_limit` limit keys after `after_key`, in order, that have waiting runs in these queues. Fewer than `scan_limit`: there
 -- are no more keys. Workers pass the last key again to go through all of them in turn.
--- Example:
---   select wakeboard.due_limit_keys('{default}');
 
 create or replace function wakeboard.due_limit_keys(
   queues wakeboard.queue_array, after_key text default '', scan_limit wakeboard.scan_size default 200)

@@ -1,0 +1,123 @@
+-- internal (called by fetch_runs)
+-- Leases up to `count` due runs without a limit key: a twentieth of those of a backlog by age, the others by priority. See `fetch_runs`.
+-- `again`: there may be more, because the scan has neither found a run nor reached its end.
+--
+-- A claim by priority continues behind the last row that the previous one considered, so it skips dead index entries and runs in flight.
+-- Rows that become due behind that (late commits, retries, releases) are found by the next full scan. It starts after two seconds or
+-- twenty times the duration of the last one, whichever is longer. Once the scan has reached its end, the two seconds no longer apply. So
+-- scanning takes a twentieth of the time at most. A scan that finds nothing reads past the runs of other job types for 5 ms.
+
+create or replace function wakeboard.claim_in_order(
+  worker bigint, lease_s integer, job_types text[], count integer, max_timeout_s integer,
+  inout s wakeboard.fetch_state, out runs wakeboard.claimed_run[], out again boolean)
+language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+  began timestamptz := clock_timestamp();
+  n constant integer := cardinality(s.queues);
+  wanted constant integer := count;
+  by_age claimed_run[] := '{}';
+  places integer[];                    -- the places in the order in which they are served
+  queues text[];                       -- of these
+  priorities smallint[];
+  reads integer := 2000;               -- due rows of a place that a claim reads
+  full_batch boolean;
+  reached integer := 0;                -- the last of the places in `places` that has a claimed run
+  unfinished integer[];                -- those before it
+  took_s double precision;
+  run record;
+  place integer;
+begin
+  again := false;
+  if began >= s.oldest_at and s.owed + count * 0.05 >= 1 then
+    select * into run
+      from claim_by_age(worker, lease_s, job_types, least(count, floor(s.owed + count * 0.05)::integer), max_timeout_s, s);
+    s := run.s;
+    by_age := run.runs;
+    count := count - cardinality(by_age);
+    began := clock_timestamp();
+  end if;
+  if began >= s.next_scan_at and not s.from_start then
+    s.after_run_at := array_fill('-infinity'::timestamptz, array[5 * n]);
+    s.after_id := array_fill(0::bigint, array[5 * n]);
+    s.finished := array_fill(false, array[5 * n]);
+    s.from_start := true;
+    s.unlimited := false;
+    s.scan_s := 0;
+  end if;
+  if s.unlimited then
+    reads := null;
+  end if;
+  select array_agg((5 - priority) * n + q order by priority desc, turn), array_agg(s.queues[q] order by priority desc, turn),
+         array_agg(priority::smallint order by priority desc, turn)
+    into places, queues, priorities
+    from generate_series(1, 5) as priority
+   cross join (select q, (q + s.turn) % n as turn from generate_series(1, n) as q) as queue;
+
+  loop
+    runs := array(select claimed from claim(worker, lease_s, queues, priorities, array(select s.after_run_at[p] from unnest(places) as p),
+                                            array(select s.after_id[p] from unnest(places) as p), job_types, count, reads, max_timeout_s)
+                                   as claimed);
+    full_batch := cardinality(runs) >= count;
+    exit when full_batch or reads is null;
+    again := false;
+    for run in select * from advance_scan(queues, priorities, array(select s.after_run_at[p] from unnest(places) as p),
+                                          array(select s.after_id[p] from unnest(places) as p), job_types, 2000, max_timeout_s) loop
+      place := (5 - run.priority) * n + array_position(s.queues, run.queue);
+      s.after_run_at[place] := run.run_at;
+      s.after_id[place] := run.id;
+      again := true;
+    end loop;
+    exit when not again or cardinality(runs) > 0 or clock_timestamp() - began > interval '5 ms';
+  end loop;
+
+  -- Continue behind a full batch. The places before its last one have no run that can be claimed within the limit of the scan. If they have
+  -- more rows behind it, the next claim continues there; otherwise a backlog of a lower priority would hide those rows for ever.
+  s.unlimited := false;
+  if full_batch and count > 0 then
+    for run in select distinct on (queue, priority) each.queue, each.priority, each.run_at, each.id
+                 from unnest(runs) as each order by queue, priority, each.run_at desc, each.id desc loop
+      place := (5 - run.priority) * n + array_position(s.queues, run.queue);
+      s.after_run_at[place] := run.run_at;
+      s.after_id[place] := run.id;
+      reached := greatest(reached, array_position(places, place));
+    end loop;
+    unfinished := array(select at from generate_series(1, reached - 1) as at where not s.finished[places[at]] order by at);
+    if unfinished <> '{}' then
+      foreach place in array unfinished loop
+        s.finished[places[place]] := true;
+      end loop;
+      for run in select * from advance_scan(
+                   array(select queues[at] from unnest(unfinished) as at), array(select priorities[at] from unnest(unfinished) as at),
+                   array(select s.after_run_at[places[at]] from unnest(unfinished) as at),
+                   array(select s.after_id[places[at]] from unnest(unfinished) as at), job_types, 2000, max_timeout_s) loop
+        place := (5 - run.priority) * n + array_position(s.queues, run.queue);
+        s.after_run_at[place] := run.run_at;
+        s.after_id[place] := run.id;
+        s.finished[place] := false;
+      end loop;
+    end if;
+    s.unlimited := (select coalesce(bool_and(s.finished[places[at]]), true) from generate_series(1, reached - 1) as at);
+  end if;
+
+  took_s := extract(epoch from clock_timestamp() - began);
+  if s.from_start then
+    s.scan_s := s.scan_s + took_s;
+  end if;
+  if not again or cardinality(runs) > 0 then
+    if s.from_start then
+      s.from_start := false;
+      s.next_scan_at := clock_timestamp() + make_interval(secs => greatest(2, 20 * s.scan_s));
+    end if;
+    if not full_batch then
+      s.next_scan_at := least(s.next_scan_at, clock_timestamp() + make_interval(secs => 20 * s.scan_s));
+    end if;
+  end if;
+  s.turn := (s.turn + 1) % n;
+  runs := by_age || runs;
+  if cardinality(runs) >= wanted then  -- there was a backlog
+    s.owed := least(s.owed + wanted * 0.05 - cardinality(by_age), greatest(1, wanted));
+  end if;
+end
+$$;
