@@ -113,8 +113,6 @@ def answers() -> dict[str, Answer]:
     from wakeboard.backfills.queries import BackfillRow
     from wakeboard.cli.commands.apply import Applied
     from wakeboard.cli.commands.new import Created
-    from wakeboard.cli.commands.next import NextTicks
-    from wakeboard.cli.commands.schedule import ScheduleDetails
     from wakeboard.cli.support.import_plan import ImportRow
     from wakeboard.conformance.suite import ScenarioResult
     from wakeboard.engine.enqueue import Enqueued
@@ -129,6 +127,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.views.queries.overview import PoolRow
     from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard.views.queries.run_details import RunDetails
+    from wakeboard.views.queries.schedule_details import NextTicks, ScheduleDetails
     from wakeboard.views.queries.schedule_list import ScheduleRow
     from wakeboard.views.rules.run_comparison import RunComparison
     from wakeboard.views.rules.run_rows import RunRow

@@ -11,9 +11,9 @@ import yaml
 
 from testbed.processes import wait_for
 from tests.board.schedules import Answer, get, schedules_in, serving_team
-from wakeboard.cli.commands.next import next_ticks
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.dst_ticks import DstTicks
+from wakeboard.views.queries.schedule_details import next_ticks
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser

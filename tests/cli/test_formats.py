@@ -10,10 +10,11 @@ import pytest
 from rich.cells import cell_len
 
 from wakeboard.cli.support.tables import Column, table
-from wakeboard.cli.support.time_args import iso, parse_duration, parse_since, parse_time, time_since, with_offset
+from wakeboard.cli.support.time_args import parse_duration, parse_since, parse_time, time_since, with_offset
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.display_zone import use_zone
 from wakeboard.text.humanize import lasted, relative
+from wakeboard.views.rules.json_types import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from wakeboard.cli.support.output import print_json
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.cli.support.tables import print_lines
-from wakeboard.cli.support.time_args import iso, with_offset
+from wakeboard.cli.support.time_args import with_offset
 from wakeboard.errors import InvalidValue
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from wakeboard.cli.support.lookup import UuidRange
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.text.facts import Fact
     from wakeboard.views.rules.run_explanation import RunSituation
     from wakeboard.views.rules.schedule_explanation import ScheduleSituation
 
@@ -58,14 +57,9 @@ def command(
         title = f"schedule {name} {_IN_WORDS.get(state, f'is {state}')}."
     if as_json:
         answer: dict[str, Any] = {"kind": kind, "id": about, "name": name, "state": state}
-        print_json({**answer, "facts": [json_fact(fact) for fact in facts]})
+        print_json({**answer, "facts": facts})
         return
     print_lines([one_line(title), *(one_line(fact.text(lambda at: moment_in_words(at, now))) for fact in facts)])
-
-
-def json_fact(fact: Fact) -> dict[str, Any]:
-    """A fact for JSON."""
-    return {"fact": fact.name, "text": fact.text(iso), "at": fact.moment}
 
 
 def moment_in_words(at: datetime, now: datetime) -> str:

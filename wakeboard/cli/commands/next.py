@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,34 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.ticks.ticks import Ticks
+    from wakeboard.views.queries.schedule_details import NextTicks, Tick
 
 Gap = Literal["RunAfter", "Skip"]
 Overlap = Literal["First", "Both"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
-    """One tick. `local`: the time in the time zone of the schedule. `note`: what a clock change does to it."""
-
-    at: datetime
-    local: str
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextTicks:
-    """The next ticks in order: `at` in UTC, `local` in the time zone, `note` if a clock change affects the tick.
-
-    `skipped`: a sentence for each local time in this period that does not exist because of a clock change.
-    """
-
-    schedule: str | None
-    cron: str | None
-    time_zone: str
-    state: str
-    ticks: list[Tick]
-    skipped: list[str]
 
 
 EXAMPLES = (
@@ -101,6 +76,7 @@ def command(
 
 def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Overlap) -> tuple[NextTicks, datetime]:
     from wakeboard.ticks.compiled_ticks import compile_ticks, ticks_for
+    from wakeboard.views.queries.schedule_details import NextTicks, next_ticks
 
     now = datetime.now(UTC)  # there may be no database
     try:
@@ -111,42 +87,14 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
 
 
 async def _of_schedule(session: CommandSession, name: str, count: int) -> NextTicks:
-    from wakeboard.cli.support.lookup import find_schedule, read_schedule
+    from wakeboard.cli.support.lookup import find_schedule, no_longer_there
+    from wakeboard.views.queries.schedule_details import read_next_ticks
 
     known = await find_schedule(session.listings, name)
-    row, situation = await read_schedule(session, known)
-    ticks, skipped = stored_ticks(row, session.now, count)
-    return NextTicks(
-        schedule=known.short,
-        cron=row["schedule"],
-        time_zone=row["time_zone"],
-        state=situation.state,
-        ticks=ticks,
-        skipped=skipped,
-    )
-
-
-def stored_ticks(row: dict[str, Any], after: datetime, count: int) -> tuple[list[Tick], list[str]]:
-    """The next ticks of a stored schedule, as `next_ticks` gives them; none if it has no cron expression."""
-    from wakeboard.ticks.compiled_ticks import ticks_for
-
-    if row["cron_fields"] is None:
-        return [], []
-    ticks = ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
-    return next_ticks(ticks, after, count)
-
-
-def next_ticks(tick_schedule: Ticks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
-    """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
-    from wakeboard.ticks.upcoming_ticks import upcoming_ticks
-
-    found = upcoming_ticks(tick_schedule, after, count)
-    ticks = [Tick(at=tick.at, local=_iso(tick.local), note=tick.note) for tick in found.ticks]
-    return ticks, list(found.skipped)
-
-
-def _iso(local: datetime) -> str:
-    return local.isoformat(timespec="seconds" if local.second else "minutes")
+    found = await read_next_ticks(session.conn, known.id, count, namespaces=None)
+    if found is None:
+        raise no_longer_there(known)
+    return found
 
 
 def _print(found: NextTicks, now: datetime) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -49,16 +48,8 @@ def command(
 
     details, now = query_store(query)
     if as_json:
-        print_json(_with_values(replace(details, log_link=log_link(details) or None)))
+        from wakeboard.views.queries.run_details import with_values
+
+        print_json(with_values(replace(details, log_link=log_link(details) or None)))
         return
     print_lines(run_details(details, now, terminal_width()))
-
-
-def _with_values(run: RunDetails) -> RunDetails:
-    """The run with the values of its JSON texts, as a part of the JSON that is printed."""
-
-    def value(text: str | None) -> Any:
-        return None if text is None else json.loads(text)
-
-    steps = [replace(step, result=value(step.result)) for step in run.steps]
-    return replace(run, payload=value(run.payload), result=value(run.result), steps=steps)

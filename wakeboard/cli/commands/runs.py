@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -92,12 +91,14 @@ def command(
 
     async def use(session: CommandSession) -> None:
         from wakeboard.cli.support.lookup import run_search
+        from wakeboard.views.rules.json_types import row_as
+        from wakeboard.views.rules.run_rows import RunRow
 
         given = await run_search(session, status, schedule, job_type, queue, start)
         matching = RunSearch(terms=typed.terms + given.terms)
         rows = await _newest(session, matching, limit)
         if as_json:
-            print_json([{name: getattr(row, name) for name in _keys()} for row in rows])
+            print_json([row_as(RunRow, row) for row in rows])
         elif rows or watch:
             print_lines(await _table(session, rows, wide=output == "wide"))
         elif matching.terms:
@@ -133,9 +134,3 @@ async def _table(session: CommandSession, rows: Sequence[ListedRun], *, wide: bo
     payloads = await session.listings.payloads([row.id for row in rows])
     cells = [wide_run_cells(row, payloads.get(row.id, "null"), now) for row in rows]
     return table(WIDE_COLUMNS, cells, terminal_width())
-
-
-def _keys() -> list[str]:
-    from wakeboard.views.rules.run_rows import RunRow
-
-    return [field.name for field in fields(RunRow)]

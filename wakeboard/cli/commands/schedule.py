@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.commands.explain import json_fact, moment_in_words
-from wakeboard.cli.commands.next import Tick, print_ticks, stored_ticks
+from wakeboard.cli.commands.explain import moment_in_words
+from wakeboard.cli.commands.next import print_ticks
 from wakeboard.cli.commands.schedules import cron_and_zone
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message, to_json_types
+from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.run_table import RUN_COLUMNS, run_cells
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_schedule
@@ -23,35 +22,9 @@ from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.text.facts import Fact
-    from wakeboard.views.rules.run_rows import RunRow
-
-TICKS_SHOWN: Final = 5
-RUNS_SHOWN: Final = 10
-
-_COLUMNS: Final = ("id", "source", "schedule", "time_zone", "job_type", "queue", "priority", "payload")
+    from wakeboard.views.queries.schedule_details import ScheduleDetails
 
 EXAMPLES = ("wakeboard schedule weekly-report", "wakeboard schedule billing/weekly-report --json")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleDetails:
-    """A schedule. `facts`: as `explain` prints them. `runs`: first unfinished ones, then those that ended last."""
-
-    id: int
-    name: str
-    source: str
-    state: str
-    schedule: str | None
-    time_zone: str
-    runs_after: list[str]
-    job_type: str
-    queue: str
-    priority: int
-    payload: Any
-    facts: list[Fact]
-    runs: list[RunRow]
-    ticks: list[Tick]
 
 
 def command(
@@ -66,7 +39,7 @@ def command(
     """
     found, now = query_store(lambda session: _read(session, name))
     if as_json:
-        print_json({**to_json_types(found), "facts": [json_fact(fact) for fact in found.facts]})
+        print_json(found)
         return
     when = runs_after_words(found.runs_after) if found.runs_after else cron_and_zone(found.schedule, found.time_zone)
     about = f": {when}; type {found.job_type}, queue {found.queue}, priority {found.priority}, source {found.source}"
@@ -87,20 +60,11 @@ def command(
 
 
 async def _read(session: CommandSession, name: str) -> ScheduleDetails:
-    from wakeboard.cli.support.lookup import find_schedule, read_schedule
-    from wakeboard.views.queries.schedule_page import live_runs, past_runs
-    from wakeboard.views.rules.schedule_explanation import explain_schedule
+    from wakeboard.cli.support.lookup import find_schedule, no_longer_there
+    from wakeboard.views.queries.schedule_details import read_schedule_details
 
     known = await find_schedule(session.listings, name, include_removed=True)
-    row, situation = await read_schedule(session, known)
-    runs = await live_runs(session.conn, known.id, RUNS_SHOWN)
-    runs += await past_runs(session.conn, known.id, RUNS_SHOWN)
-    return ScheduleDetails(
-        name=known.short,
-        state=situation.state,
-        runs_after=[parent.name for parent in situation.parents],
-        facts=explain_schedule(situation),
-        runs=runs[:RUNS_SHOWN],
-        ticks=stored_ticks(row, session.now, TICKS_SHOWN)[0],
-        **{name: row[name] for name in _COLUMNS},
-    )
+    found = await read_schedule_details(session.conn, known.id, namespaces=None)
+    if found is None:
+        raise no_longer_there(known)
+    return found

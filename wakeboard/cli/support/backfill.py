@@ -87,12 +87,15 @@ class Planned:
 async def plan(session: CommandSession, schedule: str, first: str, last: str, *, again: bool) -> Planned:
     """What a backfill of this range would do. Raises WakeboardError."""
     from wakeboard.backfills.queries import history_begins
-    from wakeboard.cli.support.lookup import find_schedule, read_schedule
+    from wakeboard.cli.support.lookup import find_schedule, no_longer_there
+    from wakeboard.views.queries.schedule_page import schedule_row
 
     known = await find_schedule(session.listings, schedule, include_removed=True)
     if known.removed:
         raise WakeboardError(f"{known.short} was removed; apply it again, or write another schedule.")
-    row, _ = await read_schedule(session, known)
+    row = await schedule_row(session.conn, known.id, None)
+    if row is None:
+        raise no_longer_there(known)
     rules = TickRules(known.short, row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
     wanted = backfill_range(rules, first, last, session.now)
     found = await session.store.plan_backfill(known.id, wanted.ticks)

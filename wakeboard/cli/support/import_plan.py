@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from wakeboard.cli.support.time_args import iso
 from wakeboard.errors import InvalidSchedule, Refused
 from wakeboard.imports.rules.check import compare_ticks
 from wakeboard.imports.rules.cron_job import import_cron_job, suspended_cron_job
 from wakeboard.imports.rules.crontab_line import import_crontab_line
 from wakeboard.imports.rules.options import POOL_TIMEOUT_S
 from wakeboard.schedules.rules.spec_document import yaml_text
+from wakeboard.views.rules.json_types import iso
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

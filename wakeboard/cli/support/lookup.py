@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from wakeboard.cli.support.time_args import time_since
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.listings import Listings, ScheduleName
     from wakeboard.views.rules.run_search import RunSearch
-    from wakeboard.views.rules.schedule_explanation import ScheduleSituation
 
 UUID_DIGITS = 32
 MIN_UUID_DIGITS = 8
@@ -67,16 +66,9 @@ async def find_schedule(listings: Listings, text: str, *, include_removed: bool 
     raise WakeboardError(f"there is no schedule {quoted(text)}{_suggestion(text, names)}")
 
 
-async def read_schedule(session: CommandSession, known: ScheduleName) -> tuple[dict[str, Any], ScheduleSituation]:
-    """The columns and the situation of a schedule that was found. Raises WakeboardError if it was deleted meanwhile."""
-    from wakeboard.views.queries.schedule_page import schedule_row
-    from wakeboard.views.queries.schedule_situation import read_schedule_situation
-
-    row = await schedule_row(session.conn, known.id, None)
-    situation = await read_schedule_situation(session.conn, known.id)
-    if row is None or situation is None:
-        raise WakeboardError(f"there is no schedule {quoted(known.short)} any more.")
-    return row, situation
+def no_longer_there(known: ScheduleName) -> WakeboardError:
+    """The error for a schedule that was found, and deleted meanwhile."""
+    return WakeboardError(f"there is no schedule {quoted(known.short)} any more.")
 
 
 def _choices(found: Sequence[ScheduleName]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from wakeboard.errors import InvalidValue
 from wakeboard.process.display_zone import in_zone, of_zone, offset_of
@@ -20,11 +20,6 @@ def with_offset(time: datetime) -> str:
 def in_display_zone(time: datetime) -> str:
     """A time in the display zone, to the second, without an offset."""
     return f"{in_zone(time):%Y-%m-%d %H:%M:%S}"
-
-
-def iso(time: datetime) -> str:
-    """A time for JSON: 2026-03-29T01:00:00.000Z."""
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_duration(text: str) -> timedelta:

@@ -7,7 +7,7 @@ and decimal fractions. Needs SELECT on the tables.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 from psycopg.rows import class_row, dict_row
@@ -15,6 +15,7 @@ from psycopg.rows import class_row, dict_row
 from wakeboard.backfills.queries import backfilled_ticks
 from wakeboard.jobs.rules import KubernetesJob, kubernetes_jobs
 from wakeboard.store.statements import read
+from wakeboard.text.mask_json import mask_json
 from wakeboard.views.queries.audit import AuditFilter, AuditRow, audit_rows
 from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS
 from wakeboard.views.rules.run_rows import StoredRun
@@ -228,6 +229,22 @@ async def read_run_details(
 def parsed_result(step: StepRow) -> Any:
     """The value of a step's result; None: it has none, or only its beginning was read."""
     return json.loads(step.result) if step.result and len(step.result) == step.length else None
+
+
+def with_values(run: RunDetails, *, masked: bool = False) -> RunDetails:
+    """The run with the values of its JSON texts, for JSON. `masked`: without the values of keys such as `password`.
+
+    A step whose result was read in part has none.
+    """
+
+    def value(text: str | None) -> Any:
+        return None if text is None else json.loads(mask_json(text).text if masked else text)
+
+    steps = [
+        replace(step, result=value(step.result if len(step.result or "") == step.length else None))
+        for step in run.steps
+    ]
+    return replace(run, payload=value(run.payload), result=value(run.result), steps=steps)
 
 
 async def _row(conn: psycopg.AsyncConnection[Any], run_id: int) -> dict[str, Any] | None:

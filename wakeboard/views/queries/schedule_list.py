@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE
+from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE, read_blocking_reasons
 from wakeboard.store.statements import read
 from wakeboard.ticks.cron_parser import compiled_text
 from wakeboard.views.queries.listings import PAUSED_BY
@@ -400,6 +400,14 @@ async def schedule_rows(
         if place is None:
             break
     return rows
+
+
+async def rows_of_schedules(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[ScheduleRow]:
+    """The schedules with these ids, in this order, with what blocks them."""
+    found = await read(conn, class_row(ScheduleRow), _ROWS, ScheduleFilter().values() | {"ids": list(ids)})
+    blocked = await read_blocking_reasons(conn, [row.id for row in found if row.runs_after])
+    rows = {row.id: replace(row, blocked=blocked.get(row.id)) for row in found}
+    return [rows[each] for each in ids if each in rows]
 
 
 async def schedule_health(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> dict[int, ScheduleHealth]:
