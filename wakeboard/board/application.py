@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
+from wakeboard.board.api.registry import API_ROUTES
 from wakeboard.board.pages import ROUTES
 from wakeboard.board.pages.errors import ERROR_HANDLERS
 from wakeboard.board.security import Security
@@ -30,7 +31,7 @@ def app(options: BoardOptions) -> Starlette:
         await board.close()
 
     application = Starlette(
-        routes=[*ROUTES, Mount("/static", StaticAssets())],
+        routes=[*ROUTES, *API_ROUTES, Mount("/static", StaticAssets())],
         middleware=[Middleware(Security, options=options)],
         exception_handlers=ERROR_HANDLERS,
         lifespan=lifespan,

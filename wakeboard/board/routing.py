@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import ClientDisconnect
@@ -198,12 +198,15 @@ class NotDone:
     back: str
 
 
+Act: TypeAlias = "Callable[[BoardRequest], Awaitable[Redirect | Page]]"
+
+
 def page(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Page]]], Route]:
     """Registers a page: GET `path`. The function is called for viewers who have logged in."""
 
     def register(function: Callable[[BoardRequest], Awaitable[Page]]) -> Route:
         async def endpoint(request: Request) -> Response:
-            board_request = await _board_request(request)
+            board_request = await read_request(request)
             if isinstance(board_request, Response):
                 return board_request
             return _rendered(board_request, await function(board_request))
@@ -218,7 +221,7 @@ def stream(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Response]]
 
     def register(function: Callable[[BoardRequest], Awaitable[Response]]) -> Route:
         async def endpoint(request: Request) -> Response:
-            board_request = await _board_request(request)
+            board_request = await read_request(request)
             if isinstance(board_request, Response):
                 return board_request
             answer = await function(board_request)
@@ -238,24 +241,30 @@ def action(
 
     def register(function: Callable[[BoardRequest], Awaitable[Redirect | Page]]) -> Route:
         async def endpoint(request: Request) -> Response:
-            board_request = await _board_request(request, permission)
+            board_request = await read_request(request, permission, read_form)
             if isinstance(board_request, Response):
                 return board_request
-            try:
-                with _explaining_the_acting_role():
-                    answer = await function(board_request)
-            except DatabaseUnavailable as exc:
-                answer = _not_done(board_request, exc)
-            board_request.board.forget_reads()
+            answer = await answer_of(function, board_request)
             return (
                 _redirected(board_request, answer) if isinstance(answer, Redirect) else _rendered(board_request, answer)
             )
 
         route = Route(path, endpoint, methods=["POST"], name=function.__name__)
-        route.permission = permission  # type: ignore[attr-defined]
+        route.permission, route.act = permission, function  # type: ignore[attr-defined]
         return route
 
     return register
+
+
+async def answer_of(act: Act, request: BoardRequest) -> Redirect | Page:
+    """What an action answers. If the database did not execute it, this is a page with `NotDone`."""
+    try:
+        with _explaining_the_acting_role():
+            answer = await act(request)
+    except DatabaseUnavailable as exc:
+        answer = _not_done(request, exc)
+    request.board.forget_reads()
+    return answer
 
 
 def _not_done(request: BoardRequest, error: DatabaseUnavailable) -> Page:
@@ -283,8 +292,25 @@ def _explaining_the_acting_role() -> Generator[None]:
         ) from exc
 
 
-async def _board_request(request: Request, permission: Permission | None = None) -> BoardRequest | Response:
-    """The request of a viewer. `permission`: of an action, which has a form."""
+async def read_form(request: Request) -> dict[str, list[str]] | Response:
+    """The fields that a form of the board has sent."""
+    body = await body_of(request, MAX_BODY)
+    if body is None:
+        return PlainTextResponse("413: the form is larger than 1 MiB.\n", 413)
+    if body.count(b"&") >= MAX_FIELDS:
+        return PlainTextResponse(f"413: the form has more than {MAX_FIELDS} fields.\n", 413)
+    form: dict[str, list[str]] = {}
+    for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
+        form.setdefault(name, []).append(value)
+    return form
+
+
+async def read_request(
+    request: Request,
+    permission: Permission | None = None,
+    read_fields: Callable[[Request], Awaitable[dict[str, list[str]] | Response]] | None = None,
+) -> BoardRequest | Response:
+    """The request of a viewer. `permission`: of an action, whose fields `read_fields` reads."""
     board: Board = request.app.state.board
     board.bulk_actions.start()  # a board that is mounted in another application has no lifespan
     if isinstance(board.options.access, AddressAccess) and PARAMETER in request.query_params:
@@ -297,14 +323,11 @@ async def _board_request(request: Request, permission: Permission | None = None)
     if len(request.url.query) > MAX_QUERY:
         return PlainTextResponse(f"414: the search is longer than {MAX_QUERY} characters.\n", 414)
     form: dict[str, list[str]] = {}
-    if permission is not None:
-        body = await body_of(request, MAX_BODY)
-        if body is None:
-            return PlainTextResponse("413: the form is larger than 1 MiB.\n", 413)
-        if body.count(b"&") >= MAX_FIELDS:
-            return PlainTextResponse(f"413: the form has more than {MAX_FIELDS} fields.\n", 413)
-        for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
-            form.setdefault(name, []).append(value)
+    if read_fields is not None:
+        fields = await read_fields(request)
+        if isinstance(fields, Response):
+            return fields
+        form = fields
     root = request.scope.get("root_path", "")
     here = path_and_query(request)
     is_navigation = request.method == "GET" and "hx-request" not in request.headers

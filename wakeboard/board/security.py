@@ -23,8 +23,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 from wakeboard.board.paths import host_name
+from wakeboard.board.problem_details import as_problem, is_of_api
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from wakeboard.board.state import BoardOptions
@@ -73,7 +75,11 @@ class Security:
 
         await respond(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+    def _refusal(self, scope: Scope) -> Response | None:
+        refused = self._refused(scope)
+        return as_problem(refused) if refused and is_of_api(scope) else refused
+
+    def _refused(self, scope: Scope) -> PlainTextResponse | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if len(headers.getlist("host")) != 1 or host_name(host) not in self._hosts:

@@ -153,10 +153,12 @@ async def editable_payload(
     return EditablePayload(None, masked, following if may else "")
 
 
-def read_payload(request: BoardRequest, shown: str) -> PayloadText | None:
+def read_payload(request: BoardRequest, shown: str | None) -> PayloadText | None:
     """The edited payload; None if it is the one that was `shown`, or the form had none. Raises InvalidValue."""
     if "payload" not in request.form:
         return None
+    if shown is None:
+        raise InvalidValue("the payload has masked values, which you may not see, so leave it as it is")
     text = typed_payload(request)
     if text.strip() == shown.strip():
         return None

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse
 from wakeboard.board.access.proxy import AmbiguousHeaders
 from wakeboard.board.access.reviews import ReviewFailed
 from wakeboard.board.paths import asset_paths
+from wakeboard.board.problem_details import is_of_api, problem
 from wakeboard.board.templating import render
 from wakeboard.errors import (
     DatabaseUnavailable,
@@ -68,6 +69,8 @@ async def _show(request: Request, error: Exception) -> Response:
     message = error.detail if isinstance(error, HTTPException) else str(error)
     if message == HTTPStatus.NOT_FOUND.phrase:  # no route matched
         message = "The board has no page at this address."
+    if is_of_api(request.scope):
+        return problem(status, message, getattr(error, "headers", None))
     board: Board = request.app.state.board
     prefix = request.scope.get("root_path", "")
     html = render(

@@ -55,6 +55,11 @@ class LimitsModel:
 @page("/limits")
 async def limits(request: BoardRequest) -> Page:
     """Shows limits, queues and pauses."""
+    return Page("limits.html", await read_limits(request), "Limits and pauses", may=await request.permissions(None))
+
+
+async def read_limits(request: BoardRequest) -> LimitsModel:
+    """The model, of what the viewer may see."""
     namespaces = request.viewer.namespaces
     restricted = namespaces is not None
 
@@ -73,8 +78,7 @@ async def limits(request: BoardRequest) -> Page:
             restricted=restricted,
         )
 
-    may = await request.permissions(None)
-    return Page("limits.html", await request.read(("limits", namespaces), read), "Limits and pauses", may=may)
+    return await request.read(("limits", namespaces), read)
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def _routes(what: RunAction) -> list[Route]:
         form = await run_form(request, what, run)
         try:
             reason = read_reason(request)
-            payload = read_payload(request, form.payload or "") if form.payload is not None else None
+            payload = read_payload(request, form.payload) if what.creates_runs else None
             async with request.acting({run.namespace}) as store:
                 (answer,) = await what.apply(store, [run.id], payload, reason)
         except InvalidValue as exc:

@@ -57,7 +57,7 @@ async def run_now(request: BoardRequest) -> Redirect | Page:
     form = await _run_form(request, schedule)
     try:
         reason = read_reason(request)
-        payload = read_payload(request, form.payload or "") if form.payload is not None else None
+        payload = read_payload(request, form.payload)
         async with request.acting({schedule.namespace}) as store:
             run_id, answer = await store.run_now(schedule.id, payload, reason)
     except InvalidValue as exc:

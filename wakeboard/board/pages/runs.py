@@ -35,7 +35,7 @@ PAGE_SIZE: Final = 50
 MOST_ERRORS: Final = 6
 SORTS: Final = {"": "Newest first", "oldest": "Oldest first", "due": "Due first", "longest": "Longest first"}
 
-_BOUNDED: Final = {"due": read_first_due_runs, "longest": read_longest_runs}  # they read some runs and have one page
+SORTED_ONCE: Final = {"due": read_first_due_runs, "longest": read_longest_runs}  # they read some runs and have one page
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,8 @@ async def runs(request: BoardRequest) -> Page:
     namespaces = request.viewer.namespaces
 
     async def read(conn: AsyncConnection) -> RunPage:
-        if sort in _BOUNDED:
-            return await _BOUNDED[sort](conn, search, namespaces=namespaces, count=PAGE_SIZE)
+        if sort in SORTED_ONCE:
+            return await SORTED_ONCE[sort](conn, search, namespaces=namespaces, count=PAGE_SIZE)
         return await read_run_page(
             conn,
             search,

@@ -120,7 +120,7 @@ async def schedules(request: BoardRequest) -> Page:
     """Shows schedules: filtered, sorted, a page at a time."""
     wanted = schedule_filter(request)
     sort = one_of("sort", request.query.get("sort") or "name", SORTS) or "name"
-    after = _place(request.query.get("after"), sort)
+    after = place(request.query.get("after"), sort)
 
     async def read(conn: AsyncConnection) -> Listed:
         return await read_list(conn, wanted, sort, after)
@@ -137,7 +137,7 @@ async def schedules(request: BoardRequest) -> Page:
         query,
         sort,
         after is None,
-        listed.following and request.url("/schedules", **query, sort=sort, after=_place_text(*listed.following)),
+        listed.following and request.url("/schedules", **query, sort=sort, after=place_text(*listed.following)),
     )
     pausable = await request.permitted_namespaces(Permission.PAUSE)
     may = frozenset[Permission]() if pausable is not None and not pausable else frozenset({Permission.PAUSE})
@@ -192,13 +192,14 @@ def next_local(zone: str, moment: datetime | None) -> datetime | None:
         return None
 
 
-def _place_text(key: Any, schedule_id: int) -> str:
+def place_text(key: Any, schedule_id: int) -> str:
     """A place in the list, for the URL."""
-    place = [*([key] if isinstance(key, str) else key), schedule_id]
-    return json.dumps(place, ensure_ascii=False, separators=(",", ":"))
+    parts = [*([key] if isinstance(key, str) else key), schedule_id]
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
-def _place(text: str | None, sort: Sort) -> tuple[Any, int] | None:
+def place(text: str | None, sort: Sort) -> tuple[Any, int] | None:
+    """The place that `place_text` has written; None for the first page. Raises InvalidValue."""
     if not text:
         return None
     match _json(text):

@@ -1,0 +1,327 @@
+"""What the API reads: the read model of the pages and of `--json`, in pages by key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from wakeboard.alerts.queries.alerts import AlertRow
+from wakeboard.alerts.queries.page import AlertQueries
+from wakeboard.backfills.queries import BackfillRow, backfills
+from wakeboard.board.api.endpoints import AFTER, LIMIT, Endpoint, Items, Parameter
+from wakeboard.board.pages.audit import FIELDS, audit_filter
+from wakeboard.board.pages.errors import NotFound
+from wakeboard.board.pages.limits import read_limits
+from wakeboard.board.pages.overview import read_overview
+from wakeboard.board.pages.runs import SORTED_ONCE, SORTS
+from wakeboard.board.pages.schedule_filters import FILTERS, one_of, schedule_filter
+from wakeboard.board.pages.schedules import SORTS as SCHEDULE_SORTS
+from wakeboard.board.pages.schedules import place, place_text
+from wakeboard.errors import InvalidValue
+from wakeboard.health.findings import LEVELS, Finding
+from wakeboard.limits.queries import LimitRow
+from wakeboard.text.facts import Pause
+from wakeboard.text.mask_json import mask_json
+from wakeboard.text.object_ids import is_id, parse_id
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.audit import SOURCES, AuditRow, audit_rows
+from wakeboard.views.queries.forever_effects import ForeverEffectRow, list_forever_effects
+from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow, with_values
+from wakeboard.views.queries.run_list import position, read_run_page
+from wakeboard.views.queries.run_page import read_run_history
+from wakeboard.views.queries.schedule_details import (
+    NextTicks,
+    ScheduleDetails,
+    read_next_ticks,
+    read_schedule_details,
+)
+from wakeboard.views.queries.schedule_list import HEALTHS, STATES, ScheduleRow, list_schedules, rows_of_schedules
+from wakeboard.views.rules.json_types import row_as
+from wakeboard.views.rules.run_rows import RunRow
+from wakeboard.views.rules.run_search import parse_run_search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from wakeboard.board.routing import BoardRequest
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.views.queries.run_list import RunPage
+
+DEFAULT_LIMIT: Final = 50
+MOST_TICKS: Final = 1000
+MAX_KEY: Final = 256  # characters of an effect's key
+
+Given: TypeAlias = "Mapping[str, Any]"
+
+
+def _page(rows: Sequence[Any], count: int, key: Callable[[Any], str]) -> Items:
+    """A page of `count` rows, of which one more was read. `key`: of a row, behind which the next page begins."""
+    return Items(rows[:count], key(rows[count - 1]) if len(rows) > count else None)
+
+
+def _before(given: Given) -> int | None:
+    """The id that `after` names, in a list with the newest rows first. Raises InvalidValue."""
+    if "after" not in given:
+        return None
+    found = parse_id(given["after"])
+    if found is None:
+        raise InvalidValue(f"after is {one_line(given['after'])[:60]!r}: write the `next` of the page before")
+    return found
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+async def found_runs(request: BoardRequest, given: Given) -> Items:
+    """The runs that fit a search."""
+    search = parse_run_search(given.get("q", ""))
+    if search.problem:
+        raise InvalidValue(search.problem)
+    sort, namespaces, count = given.get("sort", ""), request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
+    if sort in SORTED_ONCE and "after" in given:
+        raise InvalidValue(f"a list with sort={sort} has one page: leave out after")
+    at = position(given["after"]) if "after" in given else None
+
+    async def read(conn: AsyncConnection) -> RunPage:
+        if sort in SORTED_ONCE:
+            return await SORTED_ONCE[sort](conn, search, namespaces=namespaces, count=count)
+        return await read_run_page(
+            conn, search, namespaces=namespaces, count=count, after=at, oldest_first=sort == "oldest"
+        )
+
+    key = ("api runs", search.text, sort, count, at, namespaces)
+    found = await request.read(key, read, scans=search.scans)
+    following = None if sort in SORTED_ONCE or found.older is None else str(found.older)
+    return Items([row_as(RunRow, run) for run in found.runs], following)
+
+
+async def shown_run(request: BoardRequest, _: Given) -> RunDetails:
+    """The run that the path names, without the values of secret keys. Raises NotFound."""
+    run_id, namespaces = request.parts["id"], request.viewer.namespaces
+    history = None
+    if is_id(run_id):
+        key = ("run", run_id, namespaces)
+        history = await request.read(key, lambda conn: read_run_history(conn, run_id, namespaces=namespaces))
+    if history is None:
+        raise NotFound(f"there is no run {run_id}, or it was deleted from the history")
+    return with_values(history.run, masked=True)
+
+
+async def _attempts(request: BoardRequest, given: Given) -> Items:
+    return Items((await shown_run(request, given)).attempts_made)
+
+
+async def _steps(request: BoardRequest, given: Given) -> Items:
+    return Items((await shown_run(request, given)).steps)
+
+
+async def _effects(request: BoardRequest, given: Given) -> Items:
+    return Items((await shown_run(request, given)).effects)
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+async def _schedules(request: BoardRequest, given: Given) -> Items:
+    wanted, count = schedule_filter(request), given.get("limit", DEFAULT_LIMIT)
+    sort = one_of("sort", given.get("sort") or "name", SCHEDULE_SORTS) or "name"
+    after = place(given.get("after"), sort)
+
+    async def read(conn: AsyncConnection) -> Items:
+        found = await list_schedules(conn, wanted, sort, count, after=after)
+        rows = await rows_of_schedules(conn, [each.id for each in found.rows])
+        return Items(rows, place_text(*found.following) if found.following else None)
+
+    return await request.read(("api schedules", wanted, sort, count, given.get("after")), read)
+
+
+async def _schedule(request: BoardRequest, _: Given) -> ScheduleDetails:
+    definition_id, namespaces = request.parts["id"], request.viewer.namespaces
+    found = None
+    if is_id(definition_id):
+        found = await request.read(
+            ("api schedule", definition_id, namespaces),
+            lambda conn: read_schedule_details(conn, definition_id, namespaces=namespaces),
+        )
+    if found is None:
+        raise NotFound(f"there is no schedule {definition_id}")
+    return replace(found, payload=json.loads(mask_json(json.dumps(found.payload)).text))
+
+
+async def _ticks(request: BoardRequest, given: Given) -> NextTicks:
+    definition_id, namespaces, count = request.parts["id"], request.viewer.namespaces, given.get("count", 10)
+    found = None
+    if is_id(definition_id):
+        found = await request.read(
+            ("api ticks", definition_id, count, namespaces),
+            lambda conn: read_next_ticks(conn, definition_id, count, namespaces=namespaces),
+        )
+    if found is None:
+        raise NotFound(f"there is no schedule {definition_id}")
+    return found
+
+
+# -- everything else ---------------------------------------------------------------------------------------------------
+
+
+async def _limits(request: BoardRequest, _: Given) -> Items:
+    return Items((await read_limits(request)).limits)
+
+
+async def _pauses(request: BoardRequest, _: Given) -> Items:
+    return Items((await read_limits(request)).pauses)
+
+
+async def _alerts(request: BoardRequest, given: Given) -> Items:
+    namespaces, count = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
+    before = _before(given)
+
+    async def read(conn: AsyncConnection) -> Items:
+        queries = AlertQueries(conn, namespaces)
+        if given.get("state") != "resolved":
+            return Items([row_as(AlertRow, each) for each in await queries.open()])
+        rows = await queries.resolved(count + 1, before)
+        page = _page(rows, count, lambda row: str(row.id))
+        return Items([row_as(AlertRow, each) for each in page.items], page.next)
+
+    return await request.read(("api alerts", given.get("state"), count, before, namespaces), read)
+
+
+async def _audit(request: BoardRequest, given: Given) -> Items:
+    query = {name: given.get(name, "").strip() for name in FIELDS}
+    wanted = audit_filter(query, request.viewer.namespaces, datetime.now(UTC))
+    count, before = given.get("limit", DEFAULT_LIMIT), _before(given)
+
+    async def read(conn: AsyncConnection) -> list[AuditRow]:
+        return await audit_rows(conn, wanted, count + 1, before=before)
+
+    return _page(await request.read(("api audit", wanted, count, before), read), count, lambda row: str(row.id))
+
+
+async def _health(request: BoardRequest, _: Given) -> Items:
+    namespaces = request.viewer.namespaces
+    found = await request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces))
+    return Items(
+        [
+            Finding(level=LEVELS[each.severity], check=each.check, message=each.text, hint=each.hint)
+            for each in found.problems
+        ]
+    )
+
+
+async def _backfills(request: BoardRequest, given: Given) -> Items:
+    namespaces, count, before = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT), _before(given)
+
+    async def read(conn: AsyncConnection) -> list[BackfillRow]:
+        return await backfills(conn, count + 1, before=before, namespaces=namespaces)
+
+    rows = await request.read(("api backfills", count, before, namespaces), read)
+    return _page(rows, count, lambda row: str(row.id))
+
+
+async def _forever_effects(request: BoardRequest, given: Given) -> Items:
+    count, key, after = given.get("limit", DEFAULT_LIMIT), given.get("key", "")[:MAX_KEY], given.get("after", "")
+    if request.viewer.namespaces is not None:
+        return Items([])  # keys belong to all namespaces
+
+    async def read(conn: AsyncConnection) -> list[ForeverEffectRow]:
+        return await list_forever_effects(conn, key, after[:MAX_KEY], count + 1)
+
+    return _page(await request.read(("api effects", count, key, after), read), count, lambda row: row.key)
+
+
+SEARCH: Final = Parameter("q", "A search, as on the board.")
+_FILTERS: Final = tuple(
+    Parameter(name, f"Only schedules with this {name}.", choices={"state": STATES, "health": HEALTHS}.get(name, ()))
+    for name in FILTERS
+    if name != "q"
+)
+_WORDS: Final = Parameter("q", "Words; each is part of the name, the job type or the cron expression.")
+_AUDIT: Final = (
+    Parameter("actor", "Who acted."),
+    Parameter("action", "The action, such as retry."),
+    Parameter("source", "Through which program.", choices=SOURCES),
+    Parameter("run", "The id of a run."),
+    Parameter("schedule", "The id of a schedule, or its namespace/name."),
+    Parameter("bulk", "The id of a bulk action."),
+    Parameter("since", "A time, or 1h, 24h, 7d or 30d."),
+)
+
+
+def _sorted(names: Sequence[str]) -> Parameter:
+    return Parameter("sort", "The order.", choices=tuple(name for name in names if name))
+
+
+READ_ENDPOINTS: Final = [
+    Endpoint(
+        path="/runs",
+        summary="Runs that fit a search, newest first.",
+        kind=RunRow,
+        is_list=True,
+        answer=found_runs,
+        parameters=(SEARCH, _sorted(list(SORTS)), LIMIT, AFTER),
+    ),
+    Endpoint(path="/runs/{id:int}", summary="One run with what happened to it.", kind=RunDetails, answer=shown_run),
+    Endpoint(
+        path="/runs/{id:int}/attempts",
+        summary="Its attempts that did not succeed.",
+        kind=AttemptRow,
+        is_list=True,
+        answer=_attempts,
+    ),
+    Endpoint(path="/runs/{id:int}/steps", summary="Its steps.", kind=StepRow, is_list=True, answer=_steps),
+    Endpoint(path="/runs/{id:int}/effects", summary="Its effects.", kind=EffectRow, is_list=True, answer=_effects),
+    Endpoint(
+        path="/schedules",
+        summary="Schedules.",
+        kind=ScheduleRow,
+        is_list=True,
+        answer=_schedules,
+        parameters=(_WORDS, *_FILTERS, _sorted(list(SCHEDULE_SORTS)), LIMIT, AFTER),
+    ),
+    Endpoint(path="/schedules/{id:int}", summary="One schedule.", kind=ScheduleDetails, answer=_schedule),
+    Endpoint(
+        path="/schedules/{id:int}/ticks",
+        summary="Its next ticks.",
+        kind=NextTicks,
+        answer=_ticks,
+        parameters=(Parameter("count", "How many; 10 without it.", "integer", least=1, most=MOST_TICKS),),
+    ),
+    Endpoint(path="/limits", summary="Limit keys.", kind=LimitRow, is_list=True, answer=_limits),
+    Endpoint(path="/pauses", summary="Pauses of everything and of queues.", kind=Pause, is_list=True, answer=_pauses),
+    Endpoint(
+        path="/alerts",
+        summary="Open alerts, or resolved ones.",
+        kind=AlertRow,
+        is_list=True,
+        answer=_alerts,
+        parameters=(Parameter("state", "Open ones without it.", choices=("open", "resolved")), LIMIT, AFTER),
+    ),
+    Endpoint(
+        path="/audit",
+        summary="What administrators did, newest first.",
+        kind=AuditRow,
+        is_list=True,
+        answer=_audit,
+        parameters=(*_AUDIT, LIMIT, AFTER),
+    ),
+    Endpoint(path="/health", summary="What is wrong, worst first.", kind=Finding, is_list=True, answer=_health),
+    Endpoint(
+        path="/backfills",
+        summary="Backfills, newest first.",
+        kind=BackfillRow,
+        is_list=True,
+        answer=_backfills,
+        parameters=(LIMIT, AFTER),
+    ),
+    Endpoint(
+        path="/effects",
+        summary="Effects that happen once for ever, by key.",
+        kind=ForeverEffectRow,
+        is_list=True,
+        answer=_forever_effects,
+        parameters=(Parameter("key", "How the keys begin."), LIMIT, AFTER),
+    ),
+]
