@@ -13,7 +13,6 @@ import typer
 from wakeboard.cli.support.lookup import find_runs, find_schedule, no_such_run, parse_run
 from wakeboard.cli.support.options import AsJson, OfSchedule
 from wakeboard.cli.support.output import print_error, print_json, print_message, to_json_types
-from wakeboard.cli.support.run_details import log_link
 from wakeboard.cli.support.session import with_session
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.display_zone import in_zone
@@ -125,6 +124,8 @@ class _Log:
             kept = await log_retention(self.session.conn)
             why = why_no_log(started_at=run.started_at, now=self.session.now, kept=kept)
             print_error(f"run {run.id} has no log. {why}")
+            from wakeboard.cli.support.run_details import log_link
+
             if link := log_link(run):
                 print_message(link)
 
