@@ -132,6 +132,7 @@ def board_options(settings: BoardSettings, dsn: str) -> BoardOptions:
         origin=settings.board_origin,
         prefix=settings.board_prefix,
         listen=settings.listen,
+        log_link=settings.log_link,
     )
 
 

@@ -43,7 +43,7 @@ class BoardOptions:
     reach the board, without ports; a request for another one is refused. `origin`: the public origin behind a proxy,
     for example https://jobs.example.com; "" takes the request's Host. `prefix`: the path under which a proxy shows the
     board, for example /tools/wakeboard, whether it strips the prefix or not; an application that mounts the board needs
-    none. `listen`: receive notifications of the database.
+    none. `listen`: receive notifications of the database. `log_link`: the template of addresses of logs elsewhere.
     """
 
     dsn: str
@@ -54,6 +54,7 @@ class BoardOptions:
     origin: str = ""
     prefix: str = ""
     listen: bool = True
+    log_link: str = ""
 
 
 class Board:

@@ -323,7 +323,8 @@ class Supervisor:
             self._log(f"Port {self._board_port} is in use; the web board takes another one.", "warning")
         hint = f"`wakeboard up` printed the address with the token, which is also in {self._board_token_file}."
         access = AddressAccess(kept_token(self._board_token_file), hint)
-        options = BoardOptions(dsn=self._dsn, listen=self._settings.settings.listen, access=access)
+        settings = self._settings.settings
+        options = BoardOptions(dsn=self._dsn, listen=settings.listen, log_link=settings.log_link, access=access)
         self._board = BoardServer(options, listener, handles_signals=False)
         self._board.start()
         self._settings.board_url = self._board.address

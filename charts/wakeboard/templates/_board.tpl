@@ -56,6 +56,10 @@ The web board. Without a login it listens on loopback, where only `kubectl port-
 {{- end }}
 - name: WAKEBOARD_LISTEN
   value: {{ and .Values.database.listen (not .Values.database.pgbouncer) | quote }}
+{{- with .Values.log.link }}
+- name: WAKEBOARD_LOG_LINK
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 
 {{/* The Secret of the login; empty: it has none. */}}

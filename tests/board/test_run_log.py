@@ -1,0 +1,77 @@
+"""The page of a run's log: its end at once, older lines, a search, and new lines as they come."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testbed.board_server import serving
+from tests.board.conftest import fetched
+from tests.board.past_runs import worker_of
+from wakeboard.board import BoardOptions
+from wakeboard.logs.queries import store_batches
+from wakeboard.logs.rules import Batch, Line, packed
+from wakeboard.store.connection import connect_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from playwright.async_api import Page
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = "<script>alert(1)</script> \x1b[2J \u202eevil"
+BATCH = 1_000
+
+
+def log(worker: SqlClient, run_id: int, lines: Sequence[Line], *, epoch: int = 5) -> None:
+    """Stores lines of the log of an attempt."""
+    uuid = worker.value("select uuid from job_runs where id = %s", run_id)
+    batches: list[tuple[Batch, int, int]] = []
+    for first in range(0, len(lines), BATCH):
+        part = lines[first : first + BATCH]
+        level = max(line.level for line in part)
+        batch = Batch(uuid, epoch, 1, part[0].number, part[0].number, part[-1].number, level, part[0].at, packed(part))
+        batches.append((batch, 0, 0))
+    with connect_blocking(worker.dsn) as conn:
+        store_batches(conn, batches)
+
+
+async def test_a_long_log_is_shown_searched_and_followed(database: str, page: Page) -> None:
+    now = time.time()
+    with worker_of(database) as worker, serving(BoardOptions(dsn=database)) as board:
+        run_id = worker.enqueue()
+        worker.claims(run_id)
+        path = f"{board}/runs/{run_id}/log"
+        assert "It has logged nothing that is kept" in fetched(path)[2].decode()
+        lines = [Line(number, now, 20, "shop", f"item {number} is done") for number in range(1, 100_001)]
+        lines[41] = Line(42, now, 40, "bank", f"the needle {HOSTILE}")
+        lines[-3:-2] = []
+        log(worker, run_id, lines)
+
+        assert "item 100000 is done" in fetched(path + "?level=info")[2].decode()
+        body = fetched(path + "?q=NEEDLE")[2].decode()
+        assert "&lt;script&gt;alert(1)" in body
+        assert "\x1b" not in body
+
+        problems: list[str] = []
+        page.on("pageerror", lambda problem: problems.append(str(problem)))
+        await page.set_viewport_size({"width": 360, "height": 740})
+        await page.goto(path)
+        await page.locator("#L100000").wait_for()
+        assert await page.evaluate("log.scrollTop + log.clientHeight >= log.scrollHeight - 1")
+        assert await page.locator(".log-gap").inner_text() == "1 line was not kept"
+        assert await page.evaluate("document.documentElement.scrollWidth") == 360
+        log(worker, run_id, [Line(100_001, now + 1, 30, "shop", "a new line")])
+        await page.locator("#L100001").wait_for(timeout=10_000)
+        assert "+1.000" in await page.locator("#L100001").inner_text()
+        await page.locator("a[rel=prev]").click()
+        await page.locator("#L99400").wait_for()
+        await page.goto(f"{path}?level=error")
+        assert await page.locator(".log-line").count() == 1
+        assert await page.locator(".log-error b").inner_text() == "error"
+        assert problems == []
