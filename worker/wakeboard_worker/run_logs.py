@@ -361,14 +361,11 @@ _formatter: Final = logging.Formatter()
 
 
 class _Handler(logging.Handler):
-    """Passes log records to the logs of runs. It needs no lock: they have one."""
+    """Passes log records to the logs of runs."""
 
     def __init__(self, logs: RunLogs) -> None:
         super().__init__(logs.level)
         self._logs = logs
-
-    def createLock(self) -> None:  # noqa: N802 - logging's name
-        self.lock = None
 
     def emit(self, record: logging.LogRecord) -> None:
         self._logs.emit(record)
