@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, TypeAlias
 from psycopg.rows import scalar_row, tuple_row
 
 from wakeboard.store.statements import read
+from wakeboard.text.humanize import counted
 from wakeboard.views.queries.listings import BEGINNING, LIVE_QUEUES, SCHEDULE_QUEUES, beginning
 from wakeboard.views.rules.thresholds import OVERDUE_AFTER
 
@@ -197,8 +198,8 @@ _BY_HEALTH: Final[Mapping[str, LiteralString]] = {
 }
 
 _OF_NEWEST: Final[Mapping[LiteralString, str]] = {
-    _BY_HEALTH[health]: f"There are more than {EXAMINED:,} {runs} runs: this lists the schedules of the newest ones."
-    for health, runs in (("failing", "dead"), ("retrying", "failed"))
+    _BY_HEALTH[health]: f"There are more than {counted(EXAMINED, run)}: this lists the schedules of the newest ones."
+    for health, run in (("failing", "dead run"), ("retrying", "failed run"))
 }
 
 
