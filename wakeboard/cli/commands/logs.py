@@ -12,13 +12,13 @@ import typer
 
 from wakeboard.cli.support.lookup import find_runs, find_schedule, no_such_run, parse_run
 from wakeboard.cli.support.options import AsJson, OfSchedule
-from wakeboard.cli.support.output import print_error, print_json, print_message, to_json_types
+from wakeboard.cli.support.output import print_error, print_json, print_json_line, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.display_zone import in_zone
 from wakeboard.process.output import write_line
 from wakeboard.text.humanize import counted
-from wakeboard.text.sanitize import json_text, one_line, printable
+from wakeboard.text.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
@@ -179,6 +179,6 @@ class _Log:
             text=part.text,
         )
         if self.follow:
-            sys.stdout.write(json_text(to_json_types(row)) + "\n")
+            print_json_line(row)
         else:
             self.rows.append(row)

@@ -21,6 +21,11 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json_text(to_json_types(value), indent=2) + "\n")
 
 
+def print_json_line(value: object) -> None:
+    """Prints a value as one line of JSON, of a stream that has no end."""
+    sys.stdout.write(json_text(to_json_types(value)) + "\n")
+
+
 class JsonList:
     """Prints a list of rows as JSON, a row a line, so that it need not be in memory and takes little time."""
 
