@@ -42,7 +42,7 @@ def test_runs_are_listed_newest_first_with_time_and_details_for_each_status(cli:
         == dedent("""
         ID  STATUS     RUN OF                 WHEN             TRY  DETAILS
          6  queued     mail                   due in 3 h         -
-         5  running    mail                   started 2 h ago  1/5  40% done
+         5  running    mail                   started 2 h ago  1/5  40 % done
          4  cancelled  mail                   5 min ago          -
          3  failed     mail                   again in 12 min  1/5  ValueError: connection reset
          2  dead       billing/weekly-report  2 h ago          1/5  ValueError: the other side result 503

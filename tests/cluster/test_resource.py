@@ -100,6 +100,7 @@ def test_everything_can_be_edited(control_plane: Cluster, namespace: str):
         "startsAt": "2026-01-01T00:00:00Z", "endsAt": "2026-01-02T00:00:00Z",
         "priority": 1, "suspend": True, "suspendAfterDead": 1, "concurrencyPolicy": "Queue", "limitKey": "x",
         "catchUp": {"policy": "All", "limit": 1}, "dst": {"gap": "Skip", "overlap": "Both"},
+        "expectSuccessWithinSeconds": 7, "alertAfterMissed": 6,
         "startingDeadlineSeconds": 9, "jitterSeconds": 8, "maxAttempts": 1, "timeoutSeconds": 1,
         "backoff": {"strategy": "Fixed", "baseSeconds": 1, "maxSeconds": 1},
     }  # fmt: skip
