@@ -17,8 +17,6 @@ from wakeboard.errors import InvalidSchedule, InvalidValue, WakeboardError
 from wakeboard.schedules.rules.job_schedule import load_job_schedule
 from wakeboard.text.canonical_json import canonical_payload, check_payload
 
-pytestmark = pytest.mark.every_postgres
-
 WORDS = "write letters, digits, dots, underscores, slashes and hyphens, beginning with a letter or digit, at most"
 KEY = "write 1 to 256 characters, no control characters"
 BAD_NAMES = ["", "_x", "a b", "a'; drop table x", "\x1b[31m", "-a", "ü", "a\n", "a:b", "\u202ea", "x" * 129]

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import Lease, SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 LOOK_AHEAD = "from advance_scan('{default}', '{3}', array[%s]::timestamptz[], array[%s], '{ping}', 10)"
 CLAIMS: dict[str, Callable[[SqlClient, int], list[Lease]]] = {
     "claim": lambda client, count: client.claim(count),

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 LATER = datetime(2031, 1, 1, 8, tzinfo=UTC)
 AWKWARD = ['"', "\\", "{a,b}", "null", "", "ü€😀", "a'b", " ", "%s"]
 

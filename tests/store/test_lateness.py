@@ -15,7 +15,7 @@ from wakeboard.views.rules.run_explanation import explain_run
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
 
-pytestmark = [pytest.mark.anyio, pytest.mark.every_postgres]
+pytestmark = pytest.mark.anyio
 
 LATE = "select value from measure_alert('late', '1 second')"
 LATENESS = "select min(bucket) from run_facts('-infinity', 'infinity') where measure = 'lateness'"

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 LAPSE = "update leadership set expires_at = now() - interval '1 ms'"
 
 

@@ -10,8 +10,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.store.sql_clients import Lease, SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 
 # -- completing --------------------------------------------------------------------------------------------------------
 

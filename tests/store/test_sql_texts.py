@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 import wakeboard
 from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES, FAILURES
 from wakeboard.engine.run import ClaimedRow
@@ -16,8 +14,6 @@ from wakeboard.views.rules.run_explanation import QUARANTINED
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
-
-pytestmark = pytest.mark.every_postgres
 
 OTHER_CLOCKS = re.compile(
     r"\b(now\(|clock_timestamp|transaction_timestamp|current_timestamp|localtimestamp|timeofday)", re.IGNORECASE

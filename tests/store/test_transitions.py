@@ -11,8 +11,6 @@ import pytest
 if TYPE_CHECKING:
     import psycopg
 
-pytestmark = pytest.mark.every_postgres
-
 DOC = Path(__file__).parents[2] / "docs" / "sql-functions.md"
 TEXT = DOC.read_text("utf-8")
 
