@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo pattern check-pattern test screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode
+.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -26,6 +26,9 @@ check-pattern: .venv/patterns.ready ## run a pattern, kill its workers, count lo
 
 test: .venv/dev.ready bytecode test-packages test-cluster test-clients chart-tools images ## run every test (TEST_ARGS='-k lease')
 	exec env PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS) # keep what pytest compiles
+
+test-release: images ## run the tests that only a release needs: an image that is built again has the same bytes
+	exec $(BIN)/pytest -m release
 
 check: .venv/dev.ready ## check style, types, layers, generated files and the chart; change nothing
 	$(BIN)/ruff format --quiet --check . || { echo 'Some files are not formatted; type: make fix'; exit 1; }

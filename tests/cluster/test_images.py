@@ -227,6 +227,7 @@ def test_the_guide_shows_the_examples_as_they_are() -> None:
     assert {path: text for path, text in shown if (ROOT / path).read_text() != text} == {}
 
 
+@pytest.mark.release
 def test_a_rebuilt_image_has_the_same_bytes(builder: Buildah, tmp_path: Path) -> None:
     build_without_cache("worker", builder, tmp_path)
     assert builder.layers(IMAGES[WORKER].reference) == _layers(find_image(WORKER))
