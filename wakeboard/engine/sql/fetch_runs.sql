@@ -69,7 +69,8 @@ begin
   end if;
 
   -- Whose turn is it: a quarantined run's, or the others'?
-  if s.alone_since is not null and alone then              -- it has ended: the others have as long
+  if s.alone_since is not null                             -- it has ended: the others have as long
+     and not exists (select from job_runs where crash_count >= 2 and dead_at is null and locked_by = worker) then
     s.ask_at := began + greatest(interval '30 s', began - coalesce(s.yields_since, s.alone_since));
     s.yields_since := null;
     s.yield_s := 30;
