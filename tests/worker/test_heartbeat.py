@@ -32,20 +32,21 @@ ME = Worker(7, "me", "default", "", "", ["default"], 10, lease_s=4)
 
 async def test_dropped_leases_are_not_renewed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The renewal after a suspend may be answered before the event loop has dropped the leases."""
+    me = replace(ME, lease_s=8)  # a busy machine suspends it before the next renewal begins, too
     monkeypatch.setattr(heartbeat, "LOOP_BLOCKED_S", 60.0)  # no task of this test checks the loop
-    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    context = AttemptContext(asyncio.get_running_loop(), me.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     async with await connect(database) as conn:
-        store = WorkerStore(conn, ME)
+        store = WorkerStore(conn, me)
         await store.register_worker(["returns"])
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
         in_flight.add(await claimed(store))
-        beats = Heartbeat(database, ME, in_flight)
+        beats = Heartbeat(database, me, in_flight)
         beats.start()
         try:
             await renewal(conn)
             real = heartbeat.boottime
-            monkeypatch.setattr(heartbeat, "boottime", lambda: real() + ME.lease_s)  # this machine was suspended
+            monkeypatch.setattr(heartbeat, "boottime", lambda: real() + me.lease_s)  # this machine was suspended
             expires_at = await lease(conn)
             await renewal(conn)
         finally:
