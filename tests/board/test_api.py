@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 HOST = {"host": "127.0.0.1:8686"}
 JSON = {"content-type": "application/json"}
 BEARER = {**HOST, **JSON, "authorization": "Bearer x"}
-READS = [endpoint for endpoint in ENDPOINTS if endpoint.method == "GET" and not endpoint.is_stream]
+READS = [endpoint for endpoint in ENDPOINTS if endpoint.method == "GET"]
 ACTS = [endpoint for endpoint in ENDPOINTS if endpoint.method == "POST"]
 MEMBERS: dict[str, Any] = {
     "reason": "because",

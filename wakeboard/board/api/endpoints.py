@@ -88,7 +88,7 @@ class Parameter:
 
 
 LIMIT: Final = Parameter("limit", "Maximum number of items; 50 without it.", "integer", least=1, most=200)
-AFTER: Final = Parameter("after", "`next` of the page before.")
+AFTER: Final = Parameter("after", "The member next of the page before.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,7 @@ Answer: TypeAlias = "Callable[[BoardRequest, Mapping[str, Any]], Awaitable[Any]]
 class Endpoint:
     """A method on a path. `path`: below /api/v1. `kind`: the type of the answer, or of the items of a list.
 
-    `parameters`: of the query for GET, of the body for POST. `permission`: of an action. `is_stream`: it answers with
-    server-sent events, whose data have this type. `is_public`: a token in the path stands for a login.
+    `parameters`: of the query for GET, of the body for POST. `permission`: the one that an action needs.
     """
 
     path: str
@@ -118,8 +117,6 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = ()
     permission: Permission = Permission.VIEW
     is_list: bool = False
-    is_stream: bool = False
-    is_public: bool = False
 
     @property
     def shown_path(self) -> str:

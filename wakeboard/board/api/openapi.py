@@ -11,8 +11,6 @@ from wakeboard.board.api.json_schema import Schemas
 from wakeboard.board.problem_details import API, MEDIA_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wakeboard.board.api.endpoints import Endpoint
 
 _INTEGER: Final = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1}
@@ -61,8 +59,6 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             "default": {"description": "A problem.", "content": {MEDIA_TYPE: problem}},
         },
     }
-    if endpoint.is_public:
-        operation["security"] = []
     if endpoint.method == "POST":
         operation["description"] = f"Needs the permission to {endpoint.permission}."
         operation["requestBody"] = {"content": {"application/json": {"schema": _body(endpoint)}}}
@@ -80,11 +76,7 @@ def _answer(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             },
             "required": ["items", "next"],
         }
-    kinds: Sequence[str] = ["text/event-stream"] if endpoint.is_stream else ["application/json"]
-    if endpoint.is_public:
-        kinds = ["application/json", "text/event-stream"]
-    shown = {kind: {"schema": {"type": "string"} if kind == "text/event-stream" else schema} for kind in kinds}
-    return {"description": endpoint.summary, "content": shown}
+    return {"description": endpoint.summary, "content": {"application/json": {"schema": schema}}}
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
