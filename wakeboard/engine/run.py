@@ -241,13 +241,13 @@ class Run(ABC, Generic[PayloadT]):
         A fraction outside is clamped, and 200 characters of the message are kept. The last report wins. It stays in
         memory, and is visible within a second. Raises InvalidValue if the attempt has not begun such a step.
         """
-        told = Progress(min(1.0, max(0.0, float(fraction))), str(message))
+        latest = Progress(min(1.0, max(0.0, float(fraction))), str(message))
         if step is not None and step not in (self._steps or ()):
             raise InvalidValue(f"there is no step {step!r}; call progress while run.step({step!r}, …) executes")
         if self.reported is None:
             self.reported = {}
-        if self.reported.get(step) != told:  # what is equal is not sent again
-            self.reported[step] = told
+        if self.reported.get(step) != latest:  # what is equal is not sent again
+            self.reported[step] = latest
 
     def log_output(self, text: str, source: str = "output") -> None:
         """Keep what a program wrote in the log of this run. `source`: which program, or which of its streams."""

@@ -410,20 +410,20 @@ def _renew_values(worker: Worker, held: Sequence[Renewal]) -> tuple[Any, ...]:
     ids, epochs, ages, _ = zip(*held, strict=True) if held else ((), (), (), ())
     of_runs = [lease.reported.get(None) if lease.reported else None for lease in held]
     steps = [
-        {"id": lease.id, "name": printable(name), "progress": told.fraction, "message": _message(told)}
+        {"id": lease.id, "name": printable(name), "progress": progress.fraction, "message": _message(progress)}
         for lease in held
-        for name, told in (lease.reported or {}).items()
+        for name, progress in (lease.reported or {}).items()
         if name is not None
     ]
     return (
         *(worker.worker_id, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages)),
-        *(_reals(told and told.fraction for told in of_runs), [told and _message(told) for told in of_runs]),
+        *(_reals(each and each.fraction for each in of_runs), [each and _message(each) for each in of_runs]),
         json.dumps(steps) if steps else None,
     )
 
 
-def _message(told: Progress) -> str:
-    return one_line(redact(told.message, MAX_MESSAGE))
+def _message(progress: Progress) -> str:
+    return one_line(redact(progress.message, MAX_MESSAGE))
 
 
 def release(conn: psycopg.Connection[Any], worker: Worker, releases: Sequence[Release]) -> set[int]:

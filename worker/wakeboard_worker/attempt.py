@@ -119,12 +119,12 @@ class Attempt(Run):
         """The progress that the store does not have. Called by the heartbeat's thread, too."""
         if not self.reported:
             return None
-        return {step: told for step, told in self.reported.copy().items() if self.sent.get(step) is not told} or None
+        return {step: each for step, each in self.reported.copy().items() if self.sent.get(step) is not each} or None
 
     def note_sent(self, progress: Reported) -> None:
         """Note that the store has this progress. What is not reported any more is forgotten."""
         reported = self.reported or {}
-        self.sent = {step: told for step, told in {**self.sent, **progress}.items() if step in reported}
+        self.sent = {step: each for step, each in {**self.sent, **progress}.items() if step in reported}
 
     def has_open_effect(self) -> bool:
         """Whether a connection that the handler passed to `once` is still in a transaction."""

@@ -78,14 +78,14 @@ begin
 
   if steps is not null then
     update job_steps as step
-       set progress = least(greatest(told.progress, 0), 1), progress_message = left(nullif(told.message, ''), 200)
-      from (select past.run_id, past.name, told.progress, told.message
-              from jsonb_to_recordset(steps) as told (id bigint, name text, progress real, message text)
-              join unnest(renewed, renewed_epochs) as held (id, epoch) on held.id = told.id
-              join job_steps as past on past.run_id = told.id and past.name = told.name and past.lease_epoch = held.epoch
-             where past.finished_at is null and past.failed_at is null and told.progress <> 'NaN'
-               for no key update of past skip locked) as told
-     where step.run_id = told.run_id and step.name = told.name;
+       set progress = least(greatest(report.progress, 0), 1), progress_message = left(nullif(report.message, ''), 200)
+      from (select past.run_id, past.name, report.progress, report.message
+              from jsonb_to_recordset(steps) as report (id bigint, name text, progress real, message text)
+              join unnest(renewed, renewed_epochs) as held (id, epoch) on held.id = report.id
+              join job_steps as past on past.run_id = report.id and past.name = report.name and past.lease_epoch = held.epoch
+             where past.finished_at is null and past.failed_at is null and report.progress <> 'NaN'
+               for no key update of past skip locked) as report
+     where step.run_id = report.run_id and step.name = report.name;
   end if;
 
   if true = any (cancels) then
