@@ -12,7 +12,7 @@ from tests.board.conftest import fetched
 from tests.board.past_runs import worker_of
 from wakeboard.board import BoardOptions
 from wakeboard.logs.queries import store_batches
-from wakeboard.logs.rules import Batch, Line, packed
+from wakeboard.logs.rules import OUTCOME, Batch, Line, packed
 from wakeboard.store.connection import connect_blocking
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def test_a_long_log_is_shown_searched_and_followed(database: str, page: Pa
     now = time.time()
     with worker_of(database) as worker, serving(BoardOptions(dsn=database)) as board:
         run_id = worker.enqueue()
-        worker.claims(run_id)
+        lease = worker.claims(run_id)
         path = f"{board}/runs/{run_id}/log"
         assert "It has logged nothing that is kept" in fetched(path)[2].decode()
         lines = [Line(number, now, 20, "shop", f"item {number} is done") for number in range(1, 100_001)]
@@ -74,4 +74,13 @@ async def test_a_long_log_is_shown_searched_and_followed(database: str, page: Pa
         await page.goto(f"{path}?level=error")
         assert await page.locator(".log-line").count() == 1
         assert await page.locator(".log-error b").inner_text() == "error"
+
+        error = [Line(1, now, 20, "shop", "x"), Line(2, now, 40, OUTCOME, "failed: ValueError: no such customer")]
+        log(worker, run_id, error, epoch=lease.epoch)
+        worker.fail(lease, error_type="ValueError", error="no such customer")
+        await page.goto(f"{board}/runs/{run_id}")
+        await page.get_by_role("link", name="In the log").click()
+        await page.locator("#L2:has(:target)").wait_for()
+        assert await page.locator(".log-line").count() == 2
+        assert "It has logged nothing that is kept" in fetched(path + "?attempt=1")[2].decode()
         assert problems == []

@@ -59,8 +59,9 @@ async def logs_a_million(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("logs-and-fails")
 async def logs_and_fails(run: wakeboard.Run) -> None:
-    """Logs, and fails if the payload says so."""
-    run.log.info("before it")
+    """Logs unless it is silent, and fails if the payload says so."""
+    if not run.payload.get("silent"):
+        run.log.info("before it")
     if run.payload.get("fails"):
         raise ValueError("that was it")
 
@@ -77,3 +78,11 @@ async def logs_and_is_killed(run: wakeboard.Run) -> None:
 @wakeboard.handler("is-silent")
 async def is_silent(run: wakeboard.Run) -> None:
     """Logs nothing."""
+
+
+@wakeboard.handler("logs-nothing", logs="off")
+async def logs_nothing(run: wakeboard.Run) -> None:
+    """Logs and fails, and nothing of it is kept."""
+    run.log.info("a secret")
+    print("another")
+    raise ValueError("the third")

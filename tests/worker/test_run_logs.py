@@ -79,14 +79,20 @@ async def test_hostile_lines_are_kept_whole_short_and_masked(store: Store) -> No
 
 async def test_with_failed_only_logs_of_failed_attempts_are_kept(store: Store) -> None:
     (fails,) = store.enqueue("logs-and-fails", '{"fails": true}', max_attempts=1)
+    (silent,) = store.enqueue("logs-and-fails", '{"fails": true, "silent": true}', max_attempts=1)
     (succeeds,) = store.enqueue("logs-and-fails")
+    (chooses_off,) = store.enqueue("logs-nothing", max_attempts=1)
     for (name,) in store.watcher.rows(
         "select inhrelid::regclass::text from pg_inherits where inhparent = 'wakeboard.job_run_logs'::regclass"
     ):
         store.watcher.do(f"drop table {name}")  # the worker creates what is missing
     store.wake(handlers=HANDLERS, run_logs="failed")
-    assert await texts_of(store, fails) == ["before it", "failed: ValueError: that was it"]
-    assert await logs_of(store, succeeds) == []
+    before, error = await texts_of(store, fails)
+    assert before == "before it"
+    assert await texts_of(store, silent) == [error]
+    assert error.startswith("failed: ValueError: that was it\nTraceback (most recent call last):\n")
+    assert error.endswith("ValueError: that was it")
+    assert await logs_of(store, succeeds) == await logs_of(store, chooses_off) == []
     (off,) = store.enqueue("logs-and-fails", '{"fails": true}', max_attempts=1)
     store.wake(handlers=HANDLERS, run_logs="off")
     assert await logs_of(store, off) == []

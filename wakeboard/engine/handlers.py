@@ -16,7 +16,7 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from wakeboard.errors import BrokenHandlers
 from wakeboard.text.name_patterns import IN_WORDS, WORD
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "wakeboard.handlers"  # the group in which an installed package names its handler modules
 LONGEST_JOB_TYPE = 128  # characters
 BUILT_IN = ("ping", "http", "command", "job", "wakeboard.alert")  # job types, also where settings do not enable them
+
+KeptLogs: TypeAlias = Literal["all", "failed", "off"]
+"""Which logs of runs are kept in the database: of all attempts, of those that fail, or none."""
 
 _Declared = TypeVar("_Declared", bound="Callable[[Any], Any]")
 
@@ -39,6 +42,8 @@ class Handler:
     function: Callable[[Any], Any]
     stop_grace_s: float = 2.0
     """Seconds after its timeout in which it has to stop. Then its attempt ends without it. The lease holds for 10."""
+    logs: KeptLogs | None = None
+    """Which logs of its runs are kept; None: as WAKEBOARD_RUN_LOGS says."""
 
     @property
     def is_async(self) -> bool:
@@ -56,14 +61,16 @@ class Handler:
 _declared: dict[str, Handler] = {}
 
 
-def handler(job_type: str) -> Callable[[_Declared], _Declared]:
+def handler(job_type: str, *, logs: KeptLogs | None = None) -> Callable[[_Declared], _Declared]:
     """Register the decorated function as the handler of `job_type`. The function itself is unchanged.
+
+    `logs`: which logs of its runs are kept, instead of what WAKEBOARD_RUN_LOGS says, unless that is off.
 
     Raises BrokenHandlers if the job type is built in or has another handler, or if the function or the name is invalid.
     """
 
     def declare(function: _Declared) -> _Declared:
-        declared = checked(Handler(job_type, function))
+        declared = checked(Handler(job_type, function, logs=logs))
         if job_type in BUILT_IN:
             raise BrokenHandlers(
                 f"{declared.qualified_name} handles {job_type!r}, which is built in; choose another name."
@@ -84,6 +91,10 @@ def checked(declared: Handler) -> Handler:
     if len(declared.job_type) > LONGEST_JOB_TYPE or not re.fullmatch(WORD, declared.job_type):
         rule = f"{IN_WORDS[WORD]}, at most {LONGEST_JOB_TYPE}"
         raise BrokenHandlers(f"{declared.qualified_name} handles {declared.job_type!r}: a job type is {rule}.")
+    if declared.logs not in (None, *get_args(KeptLogs)):
+        raise BrokenHandlers(
+            f"{declared.qualified_name} has logs={declared.logs!r}; write {', '.join(get_args(KeptLogs))}."
+        )
     if inspect.isgeneratorfunction(declared.function) or inspect.isasyncgenfunction(declared.function):
         raise BrokenHandlers(f"{declared.qualified_name} is a generator: a handler returns, it does not yield.")
     return declared

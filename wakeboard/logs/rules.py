@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}  # the numbers of Python's logging
+OUTCOME: Final = "outcome"  # the source of the line that says how an attempt failed
+MAX_LINE: Final = 8_000  # characters of a line that are kept
 LONGEST_LEVEL: Final = 100  # a number above counts as this
 COMPRESSED_FROM: Final = 300  # bytes; a shorter batch is stored as it is
 LONGEST_MS: Final = 40 * 86_400_000  # within one batch
@@ -26,7 +28,7 @@ MAX_UNPACKED: Final = 4 << 20  # bytes of a batch that are read: a batch that a 
 
 
 class Line(NamedTuple):
-    """A line. `at`: seconds since 1970. `source`: the logger, stdout, stderr, output, or a container."""
+    """A line. `at`: seconds since 1970. `source`: the logger, stdout, stderr, output, a container, or OUTCOME."""
 
     number: int
     at: float

@@ -52,6 +52,10 @@ class Spans(Protocol):
 class Logs(Protocol):
     """The logs of a worker's attempts (run_logs.py)."""
 
+    def keeps(self, job_type: str) -> bool:
+        """Whether logs of this job type are kept."""
+        ...
+
     def add(self, attempt: Attempt, level: int, source: str, text: str) -> None:
         """Keep a line of the attempt."""
 
@@ -140,6 +144,12 @@ class Attempt(Run):
         """As `Run.progress`."""
         Run.progress(self, fraction, message, step=step)
         self.context.progressed()
+
+    @property
+    def keeps_log(self) -> bool:
+        """As `Run.keeps_log`."""
+        logs = self.context.logs
+        return logs is not None and logs.keeps(self.job_type)
 
     def log_output(self, text: str, source: str = "output") -> None:
         """As `Run.log_output`."""

@@ -33,7 +33,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wakeboard.engine.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
 from wakeboard.engine.worker_api import DISCONNECTED, NOT_STARTED, Failure, Release, Renewal, Times
+from wakeboard.logs.rules import MAX_LINE, OUTCOME
 from wakeboard.text.humanize import counted, named_runs
+from wakeboard_worker.error_texts import storable
 from wakeboard_worker.logs import log, run_lines, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 
@@ -382,6 +384,7 @@ class InFlightBuffer:
 
     def end(self, attempt: Attempt, outcome: Failure | Release) -> None:
         """End the attempt with `outcome`, even if its handler still runs."""
+        attempt.failed = isinstance(outcome, Failure)  # before `has_outcome`, at which the thread of the logs looks
         attempt.has_outcome = True
         if attempt.started:
             outcome = outcome._replace(times=Times(attempt.started, attempt.ended or time.monotonic()))
@@ -393,13 +396,14 @@ class InFlightBuffer:
                 runs_log.info("released", extra=fields)
         else:
             self.failures.append(outcome)
-            attempt.failed = True
             error = f"{outcome.error_type}: {outcome.error}"
             level, word = (INFO, "cancelled") if outcome.cancelled else (WARNING, outcome.outcome)
             message = word if outcome.cancelled else f"{word.replace('_', ' ')}: {error}"
             runs_log.log(level, message, extra={**attempt.log_fields(), "outcome": word, "error": error})
-            if attempt.kept_log is not None and attempt.context.logs is not None:
-                attempt.context.logs.add(attempt, ERROR if level == WARNING else level, runs_log.name, message)
+            if attempt.context.logs is not None:
+                stack = storable(outcome.stack, MAX_LINE - len(message) - 1)
+                text = f"{message}\n{stack}".rstrip()
+                attempt.context.logs.add(attempt, ERROR if level == WARNING else level, OUTCOME, text)
         self.flush.set()
 
     def take_outcomes(self) -> Outcomes:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.logs.queries import store_batches
-from wakeboard.logs.rules import LEVELS, LONGEST_LEVEL, Batch, Line, packed
+from wakeboard.logs.rules import LEVELS, LONGEST_LEVEL, MAX_LINE, Batch, Line, packed
 from wakeboard.secrets import KEY, Secrets
 from wakeboard.store.connection import abort, connect_blocking, is_broken
 from wakeboard.store.reply_limit import ReplyLimit
@@ -32,13 +32,13 @@ from wakeboard_worker.attempt import current_attempt
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
+    from wakeboard.engine.handlers import Handler, KeptLogs
     from wakeboard.settings import Settings
     from wakeboard_worker.attempt import Attempt
 
 GATHER_S: Final = 0.4  # between the first line and the flush: a line is stored within a second
-MAX_LINE: Final = 8_000  # characters of a line that are kept
 LINE_COST: Final = 200  # bytes that a line takes besides its text
 MAX_GATHERED: Final = 4 << 20  # bytes of all lines that are not stored yet
 MAX_UNSENT: Final = 2 << 20  # bytes of batches that could not be stored
@@ -56,12 +56,13 @@ class AttemptLog:
     """The lines of one attempt that are not stored yet, and which batches of it are stored."""
 
     __slots__ = (
-        *("attempt", "count", "cut", "first", "in_key", "last", "last_size", "partial", "room", "secrets", "sequence"),
-        *("seen", "tail", "tail_size"),
+        *("attempt", "count", "cut", "first", "in_key", "last", "last_size", "only_failed", "partial", "room"),
+        *("secrets", "seen", "sequence", "tail", "tail_size"),
     )
 
-    def __init__(self, attempt: Attempt, room: int) -> None:
+    def __init__(self, attempt: Attempt, room: int, *, only_failed: bool) -> None:
         self.attempt = attempt
+        self.only_failed = only_failed  # it is kept only if the attempt fails
         self.count = 0  # lines so far: the number of the last one
         self.room = room  # what the first quarter still has room for
         self.first: list[Line] = []
@@ -78,12 +79,13 @@ class AttemptLog:
 
 
 class RunLogs:
-    """The logs of a worker's attempts. `mode`: all, or failed: those of attempts that fail."""
+    """The logs of a worker's attempts. `kept`: by job type, if it differs from the settings."""
 
-    def __init__(self, settings: Settings, name: str) -> None:
+    def __init__(self, settings: Settings, name: str, kept: Mapping[str, KeptLogs]) -> None:
         self._dsn = settings.dsn.get_secret_value()
         self._name = f"wakeboard logs {name}"
         self._only_failed = settings.run_logs == "failed"
+        self._kept = kept
         self._max = settings.run_log_max_bytes
         self._secrets_dir = settings.secrets_dir
         self.level = LEVELS[settings.run_log_level]
@@ -99,15 +101,26 @@ class RunLogs:
 
     # -- in the handlers' threads --------------------------------------------------------------------------------------
 
+    def keeps(self, job_type: str) -> bool:
+        """Whether logs of this job type are kept."""
+        return self._kept.get(job_type) != "off"
+
+    def _log_of(self, attempt: Attempt) -> AttemptLog:
+        kept = attempt.kept_log
+        if kept is None:
+            mode = self._kept.get(attempt.job_type)
+            only_failed = self._only_failed if mode is None else mode == "failed"
+            attempt.kept_log = kept = AttemptLog(attempt, self._max // 4, only_failed=only_failed)
+        return kept
+
     def add(self, attempt: Attempt, level: int, source: str, text: str) -> None:
         """Keep a line of the attempt. It does not wait, and raises nothing."""
+        if not self.keeps(attempt.job_type):
+            return
         if len(text) > MAX_LINE + MARGIN:
             text = f"{text[: MAX_LINE + MARGIN]} …({len(text) - MAX_LINE - MARGIN} left out)"
         with self._lock:
-            log_of = attempt.kept_log
-            if log_of is None:
-                attempt.kept_log = log_of = AttemptLog(attempt, self._max // 4)
-            self._add(log_of, level, source, text)
+            self._add(self._log_of(attempt), level, source, text)
 
     def _add(self, kept: AttemptLog, level: int, source: str, text: str) -> None:
         kept.count += 1
@@ -135,6 +148,8 @@ class RunLogs:
 
     def write(self, attempt: Attempt, source: str, text: str) -> None:
         """Keep the lines of a text that was written to a stream. An unfinished line waits for its end, or the flush."""
+        if not self.keeps(attempt.job_type):
+            return
         *lines, rest = text.split("\n")
         with self._lock:
             kept = attempt.kept_log
@@ -151,9 +166,7 @@ class RunLogs:
             else:
                 rest = begun
             if rest:
-                kept = attempt.kept_log
-                if kept is None:
-                    attempt.kept_log = kept = AttemptLog(attempt, self._max // 4)
+                kept = self._log_of(attempt)
                 kept.partial[source] = rest
                 self._note(kept)
 
@@ -186,10 +199,12 @@ class RunLogs:
             log.warning("%s of the logs of runs could not be stored", counted(lost, "line"))
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
+        ends = False
+        while not ends:
             self._woken.wait()
             self._stopped.wait(GATHER_S)
             self._woken.clear()
+            ends = self._stopped.is_set()  # lines that gather during a flush need another one
             try:
                 self._flush()
                 outages.recovered("logs of runs")
@@ -203,23 +218,21 @@ class RunLogs:
 
     def _flush(self) -> None:
         """Store what has gathered, in statements of MAX_SENT batches. Raises WakeboardError."""
-        waiting = False
         with self._lock:
             gathered = list(self._gathered)
         for kept in gathered:
             if self._unsent_size > MAX_UNSENT:
                 break
-            if self._only_failed and not kept.attempt.has_outcome and not self._stopped.is_set():
-                waiting = True
+            if kept.only_failed and not kept.attempt.has_outcome and not self._stopped.is_set():
                 continue
             lines = self._take(kept)
-            if not self._only_failed or kept.attempt.failed or kept.attempt.lost:
+            if not kept.only_failed or kept.attempt.failed or kept.attempt.lost:
                 self._pack(kept, lines)
             if len(self._unsent) >= MAX_SENT:
                 self._send()
         self._send()
         with self._lock:
-            if self._gathered and (waiting or not self._only_failed):
+            if self._gathered:
                 self._woken.set()
 
     def _take(self, kept: AttemptLog) -> list[Line]:
@@ -395,12 +408,12 @@ class _Stream:
 
 
 @contextmanager
-def captured(settings: Settings, name: str) -> Generator[RunLogs | None]:
+def captured(settings: Settings, name: str, handlers: Mapping[str, Handler]) -> Generator[RunLogs | None]:
     """Keep what attempts log and print inside the block. None: the settings turn it off."""
     if settings.run_logs == "off":
         yield None
         return
-    logs = RunLogs(settings, name)
+    logs = RunLogs(settings, name, {each: of.logs for each, of in handlers.items() if of.logs is not None})
     handler, streams = _Handler(logs), (sys.stdout, sys.stderr)
     sys.stdout, sys.stderr = cast("Any", (_Stream(streams[0], "stdout", logs), _Stream(streams[1], "stderr", logs)))
     logging.getLogger().addHandler(handler)

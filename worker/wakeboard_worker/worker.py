@@ -106,7 +106,7 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
         if stay_s == math.inf:
             _log_ready(settings, dsn, list(handlers))
         context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store, tracing)
-        context.logs = captures.enter_context(captured(settings, worker.name))
+        context.logs = captures.enter_context(captured(settings, worker.name, handlers))
         if tracing is not None:
             handlers = tracing.traced_handlers(handlers)
         in_flight = InFlightBuffer(handlers, context, settings.concurrency, settings.threads)

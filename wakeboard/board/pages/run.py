@@ -81,9 +81,10 @@ class RunModel:
         return self.run.status not in {"succeeded", "running", "queued"}
 
     @property
-    def error_listed(self) -> bool:
-        """Whether an attempt of the timeline has the error."""
-        return self.error is not None and any(event.error == self.error.stored for event in self.events)
+    def error_attempt(self) -> str:
+        """The lease epoch of the last attempt of the timeline that has the error; "" if none has."""
+        stored = self.error.stored if self.error else None
+        return next((event.key for event in reversed(self.events) if event.key and event.error == stored), "")
 
     @property
     def stack_listed(self) -> bool:

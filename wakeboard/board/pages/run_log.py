@@ -50,8 +50,9 @@ class ShownLine:
 class RunLog:
     """The model of the page.
 
-    `older`: the number before which older lines are; None: there are none. `live`: more lines may come.
-    `copied`: a JSON string of what the copy button copies. `why`: why there is nothing.
+    `chosen`: the attempt that is shown; None: it has no log. `older`: the number before which older lines are; None:
+    there are none. `live`: more lines may come. `copied`: a JSON string of what the copy button copies.
+    `why`: why there is nothing.
     """
 
     run: StoredRun
@@ -111,7 +112,7 @@ def run_log_model(
     filtered = bool(query.text) or query.level != "debug"
     newest = query.before == NO_LINE
     ended = run.finished_at is not None and now - run.finished_at > SETTLED
-    nothing = "No line matches." if attempts else why_no_log(started_at=run.started_at, now=now, kept=kept)
+    nothing = "No line matches." if chosen else why_no_log(started_at=run.started_at, now=now, kept=kept)
     return RunLog(
         run=run,
         attempts=attempts,
@@ -154,9 +155,7 @@ async def run_log(request: BoardRequest) -> Page:
         if run is None:
             return None
         attempts = await attempt_logs(conn, run.uuid)
-        chosen = next(
-            (each for each in attempts if each.lease_epoch == query.epoch), attempts[-1] if attempts else None
-        )
+        chosen = next((each for each in reversed(attempts) if query.epoch in (0, each.lease_epoch)), None)
         lines: list[Line] = []
         if chosen is not None:
             level, text = LEVELS[query.level] * (query.level != "debug"), query.text
