@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from testbed.cluster.busybox_images import BUSYBOX
 from testbed.cluster.job_pods import make_job_account
 from tests.cluster.job_pool import Pool
+from wakeboard.engine.run import Run
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
 
 if TYPE_CHECKING:
@@ -41,18 +43,26 @@ async def pool(real_node: Node, account: str, tmp_path: Path) -> AsyncIterator[P
     await pool.close()
 
 
-async def defined(pool: Pool, name: str, script: str, **container: Any) -> None:
-    """A CronJob that runs a script in busybox."""
+async def defined(pool: Pool, name: str, script: str, first: dict[str, Any] | None = None, **container: Any) -> None:
+    """A CronJob that runs a script in busybox. `first`: an init container."""
     main = {"name": "main", "image": BUSYBOX, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-ec", script]}
     pod = {"containers": [main | container], "terminationGracePeriodSeconds": 2, "automountServiceAccountToken": False}
-    await pool.pods.apply_cron_job(name, pod)
+    await pool.pods.apply_cron_job(name, pod | ({"initContainers": [first]} if first else {}))
 
 
-async def test_every_end_of_a_container_reaches_its_run(pool: Pool) -> None:
+async def test_every_end_of_a_container_reaches_its_run(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: defaultdict[tuple[int, str], str] = defaultdict(str)
+
+    def log_output(run: Run, text: str, source: str) -> None:
+        kept[run.id, source] += text
+
+    monkeypatch.setattr(Run, "keeps_log", True)
+    monkeypatch.setattr(Run, "log_output", log_output)
     limits = {"resources": {"limits": {"memory": "16Mi"}}}
     await defined(pool, "log", 'echo "attempt $WAKEBOARD_ATTEMPT of run $WAKEBOARD_RUN_ID"')
     await defined(pool, "message", "echo '{\"rows\": 3}' > /dev/termination-log")
-    await defined(pool, "fails", "echo no disk; exit 3")
+    prepare = {"name": "prepare", "image": BUSYBOX, "command": ["echo", "prepared"]}
+    await defined(pool, "fails", "echo no disk; exit 3", first=prepare)
     await defined(pool, "grows", "tail /dev/zero", **limits)
     await defined(pool, "absent", "true", image="localhost/absent:1")
     await defined(pool, "greedy", "true", resources={"requests": {"memory": "900Gi"}})
@@ -67,6 +77,7 @@ async def test_every_end_of_a_container_reaches_its_run(pool: Pool) -> None:
     assert errors["fails"][0] == "JobFailed"
     assert errors["fails"][1].startswith("exit code 3 (pod fails-wb-")
     assert errors["fails"][1].endswith("\nno disk")
+    assert [kept[runs["fails"].id, name] for name in ("prepare", "main")] == ["prepared\n", "no disk\n"]
     assert errors["grows"][0] == "OOMKilled"
     assert errors["absent"][0] == "ImagePullBackOff"
     assert errors["greedy"][0] == "FailedScheduling", errors

@@ -249,6 +249,11 @@ class Run(ABC, Generic[PayloadT]):
         if self.reported.get(step) != latest:  # what is equal is not sent again
             self.reported[step] = latest
 
+    @property
+    def keeps_log(self) -> bool:
+        """Whether the log of this run is kept. A handler need not read output for `log_output` that is not kept."""
+        return False
+
     def log_output(self, text: str, source: str = "output") -> None:
         """Keep what a program wrote in the log of this run. `source`: which program, or which of its streams."""
 

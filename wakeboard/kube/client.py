@@ -186,15 +186,27 @@ class ApiClient:
     @asynccontextmanager
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
         """The events of a watch. Raises as `request`, also during the iteration."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENT_STREAM_S)
+        async with self.stream(path, query, SILENT_STREAM_S) as content:
+            yield _documents(content)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str], silent_s: float | None = None
+    ) -> AsyncGenerator[aiohttp.StreamReader]:
+        """A body that comes bit by bit. `silent_s`: after which a connection is dead; None: any time.
+
+        Raises as `request`, also while the body is read.
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silent_s)
+        headers = self._headers() | {"Accept": "application/json, */*"}
         with _translating():
             async with self._sessions[1].get(
-                self._server.url + path, params=query, headers=self._headers(), timeout=timeout
+                self._server.url + path, params=query, headers=headers, timeout=timeout
             ) as answer:
                 if answer.status >= ERROR:
                     _check(answer.status, await answer.read())
                 try:
-                    yield _documents(answer.content)
+                    yield answer.content
                 finally:
                     if answer.connection is not None and answer.connection.transport is not None:
                         answer.connection.transport.abort()  # a close would wait for the server
@@ -213,6 +225,7 @@ class ApiClient:
 
     def _new_socket(self, address: tuple[Any, ...]) -> socket.socket:
         opened = socket.socket(*address[:3])  # family, type and protocol
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a silent stream whose server is gone breaks
         self._sockets.add(opened)
         return opened
 

@@ -46,6 +46,7 @@ from wakeboard_worker.builtin.jobs.outcomes import (
     wants_log,
 )
 from wakeboard_worker.builtin.jobs.patient_requests import AWAY_AFTER_S, PatientRequests, Released
+from wakeboard_worker.builtin.jobs.pod_logs import PodLogs
 from wakeboard_worker.builtin.jobs.step_records import creation_record, end_record, scheduling_record, start_record
 from wakeboard_worker.builtin.jobs.template import RUN_UUID, AttemptFacts, job_name, job_of, stop_after_s
 from wakeboard_worker.builtin.jobs.tracker import CORE_API, JOBS_API
@@ -107,6 +108,7 @@ class JobAttempt:
         self._number = 1  # of the Job among those of the run
         self._posting: asyncio.Task[dict[str, Any]] | None = None
         self._job: Followed | None = None
+        self._logs: PodLogs | None = None
         self._is_recorded = False
         self._queued_s = 0.0  # until it was the turn of the Job to be created
         self._stop_at = FOREVER
@@ -136,6 +138,8 @@ class JobAttempt:
                 raise _GivenBack from None
             raise
         finally:
+            if self._logs is not None:
+                await self._logs.close()
             if self._job is not None:
                 self._cluster.tracker.unfollow(self._job)
             if self._posting is not None and not self._is_recorded:
@@ -150,6 +154,8 @@ class JobAttempt:
                 self._release_after_a_wait()
             job = self._job or await self._adopt_recorded(record["uid"])
         self._measure(job.job)
+        if self._run.keeps_log:
+            self._logs = PodLogs(self._run, self._cluster, job)
         await self._phase("scheduled", lambda pod: pod.scheduled_at is not None, scheduling_record)
         await self._phase(
             "started", lambda pod: started(pod, job.job.container), lambda pod: start_record(pod, job.job)

@@ -34,6 +34,7 @@ class Cluster:
         self.api, self.tracker, self.rate = api, tracker, rate
         self.start_s, self.ttl_s, self.generation = start_s, ttl_s, generation
         self._run_states = run_states
+        self.log_streams = 0  # of containers that are followed
         self.checks: set[asyncio.Task[None]] = set()
 
     def check_late(self, creation: asyncio.Task[dict[str, Any]]) -> None:
