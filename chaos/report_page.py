@@ -111,6 +111,8 @@ _LIMITS: Final = """\
   and so does that of the database: no fault makes it jump (the tests of `tests/store` move leases and ticks instead).
 - `disk full` needs root (a tmpfs of bounded size), and PgBouncer must be installed. Faults that the machine cannot
   inject are counted as skipped.
+- Logs of runs are no promise: a worker that is killed loses its lines since the last flush, a second at most, and a
+  database that is away costs lines ([logs.md](logs.md#what-it-costs-and-what-is-lost)).
 - An effect outside the database is at-least-once. Here the provider respects its idempotency key.
 """
 
