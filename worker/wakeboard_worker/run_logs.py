@@ -225,9 +225,10 @@ class RunLogs:
                 break
             if kept.only_failed and not kept.attempt.has_outcome and not self._stopped.is_set():
                 continue
-            lines = self._take(kept)
+            first, last = self._take(kept)
             if not kept.only_failed or kept.attempt.failed or kept.attempt.lost:
-                self._pack(kept, lines)
+                self._pack(kept, first, is_tail=False)
+                self._pack(kept, last, is_tail=True)
             if len(self._unsent) >= MAX_SENT:
                 self._send()
         self._send()
@@ -235,7 +236,8 @@ class RunLogs:
             if self._gathered:
                 self._woken.set()
 
-    def _take(self, kept: AttemptLog) -> list[Line]:
+    def _take(self, kept: AttemptLog) -> tuple[list[Line], list[Line]]:
+        """Take what has gathered: lines of the first quarter, and those behind it."""
         with self._lock:
             ended = kept.attempt.has_outcome or self._stopped.is_set()
             for source, text in list(kept.partial.items()):
@@ -244,21 +246,21 @@ class RunLogs:
                     kept.cut.add(source)
                     del kept.partial[source]
             kept.seen = dict(kept.partial)
-            lines = [*kept.first, *kept.last]
-            self._size -= sum(len(line.text) + LINE_COST for line in lines)
+            first, last = kept.first, list(kept.last)
+            self._size -= sum(len(line.text) + LINE_COST for line in (*first, *last))
             kept.first, kept.last, kept.last_size = [], deque(), 0
             self._gathered.pop(kept, None)
             if kept.partial:
                 self._note(kept)
-            return lines
+            return first, last
 
-    def _pack(self, kept: AttemptLog, lines: list[Line]) -> None:
+    def _pack(self, kept: AttemptLog, lines: list[Line], *, is_tail: bool) -> None:
         attempt = kept.attempt
         for part in _parts(self._masked(kept, lines)):
             data = packed(part)
             kept.sequence += 1
             first_dropped = last_dropped = 0
-            if kept.room <= 0:
+            if is_tail:
                 size = sum(len(line.text) for line in part)
                 kept.tail.append((kept.sequence, size))
                 kept.tail_size += size
