@@ -66,6 +66,16 @@ async def fail(run: Run) -> dict[str, int]:
     return {"attempt": run.attempt}
 
 
+@handler("conformance.log")
+async def log(run: Run) -> None:
+    """Log `lines` numbered lines, and `text` as an error. Then fail if it `fails`."""
+    for number in range(1, run.payload["lines"] + 1):
+        run.log.info("line %s", number)
+    run.log.error("%s", run.payload["text"])
+    if run.payload.get("fails"):
+        raise ValueError("no such customer")
+
+
 @handler("conformance.steps")
 async def steps(run: Run) -> dict[str, float]:
     """Draw a number in a step. The first attempt fails in the next one."""

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -74,6 +75,25 @@ func fail(_ context.Context, run *worker.Run) (any, error) {
 		return nil, worker.Snooze(delay)
 	}
 	return nil, reason
+}
+
+func logLines(_ context.Context, run *worker.Run) (any, error) {
+	var payload struct {
+		Lines int
+		Text  string
+		Fails bool
+	}
+	if err := run.Decode(&payload); err != nil {
+		return nil, err
+	}
+	for line := range payload.Lines {
+		run.Log(slog.LevelInfo, fmt.Sprintf("line %d", line+1))
+	}
+	run.Log(slog.LevelError, payload.Text)
+	if payload.Fails {
+		return nil, errors.New("no such customer")
+	}
+	return nil, nil
 }
 
 type silent struct{}
@@ -236,7 +256,7 @@ func main() {
 	}
 	err = worker.New(options, map[string]worker.Handler{
 		"conformance.echo": echo,
-		"conformance.odd":  odd, "conformance.wait": wait, "conformance.fail": fail, "conformance.steps": steps,
+		"conformance.odd":  odd, "conformance.wait": wait, "conformance.fail": fail, "conformance.log": logLines, "conformance.steps": steps,
 		"conformance.effect": effect, "conformance.once": once, "conformance.schedule": schedule, "conformance.crash": crash,
 	}).Run(context.Background())
 	if err != nil {

@@ -169,6 +169,9 @@ func (w *Worker) end(run *Run, how string) {
 		w.counts[how]++
 		run.settled.Store(true)
 		run.cancel(ErrLeaseLost)
+		if how == "lost" {
+			w.logs.settle(run, how, "")
+		}
 	}
 }
 
@@ -231,6 +234,7 @@ func (w *Worker) renew() (pause time.Duration) {
 func (w *Worker) settle(run *Run, settled outcome) {
 	if run.settled.CompareAndSwap(false, true) {
 		settled.run, settled.at = run, time.Now()
+		w.logs.settle(run, settled.Kind, settled.inWords())
 		w.outbox <- settled
 	}
 }
@@ -324,9 +328,9 @@ func (w *Worker) send(batch []outcome) (map[int64]bool, error) {
 	return refused, err
 }
 
-func column[Value any](batch []outcome, value func(outcome) Value) (values []Value) {
-	for _, settled := range batch {
-		values = append(values, value(settled))
+func column[Row, Value any](batch []Row, value func(Row) Value) (values []Value) {
+	for _, row := range batch {
+		values = append(values, value(row))
 	}
 	return values
 }

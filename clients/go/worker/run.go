@@ -38,7 +38,8 @@ type Run struct {
 	settled  atomic.Bool // it has an outcome, or its lease is lost
 	ended    atomic.Bool // its outcome is accepted, or its lease is lost
 	reported atomic.Pointer[progress]
-	steps    sync.Map // the names of those that have begun and have not failed
+	log      *attemptLog // nil: it has logged nothing
+	steps    sync.Map    // the names of those that have begun and have not failed
 }
 
 // Decode reads the payload into a value.

@@ -57,12 +57,23 @@ type Options struct {
 	Pool        string        `env:"POOL" envDefault:"default"`
 	Listen      bool          `env:"LISTEN" envDefault:"true"` // false behind PgBouncer in transaction mode
 	ReadyFile   string        `env:"READY_FILE"`               // exists while the worker is ready, for readiness probes
+
+	RunLogs        string `env:"RUN_LOGS" envDefault:"all"`              // which logs of runs are kept: all, failed (those of attempts that fail) or off
+	RunLogLevel    string `env:"RUN_LOG_LEVEL" envDefault:"debug"`       // lines of lower levels are not kept: debug, info, warning or error
+	RunLogMaxBytes int    `env:"RUN_LOG_MAX_BYTES" envDefault:"1048576"` // of the log of an attempt
 }
 
 // OptionsFromEnvironment reads the WAKEBOARD_* variables, as the Python worker does.
 func OptionsFromEnvironment() (Options, error) {
 	seconds := func(text string) (any, error) { return time.ParseDuration(text + "s") }
-	return env.ParseAsWithOptions[Options](env.Options{Prefix: "WAKEBOARD_", FuncMap: map[reflect.Type]env.ParserFunc{reflect.TypeFor[time.Duration](): seconds}})
+	options, err := env.ParseAsWithOptions[Options](env.Options{Prefix: "WAKEBOARD_", FuncMap: map[reflect.Type]env.ParserFunc{reflect.TypeFor[time.Duration](): seconds}})
+	if _, known := logLevels[options.RunLogLevel]; err == nil && !known {
+		err = fmt.Errorf("WAKEBOARD_RUN_LOG_LEVEL=%q: write debug, info, warning or error", options.RunLogLevel)
+	}
+	if err == nil && !slices.Contains([]string{"all", "failed", "off"}, options.RunLogs) {
+		err = fmt.Errorf("WAKEBOARD_RUN_LOGS=%q: write all, failed or off", options.RunLogs)
+	}
+	return options, err
 }
 
 // Worker claims runs, calls their handlers, renews the leases, and reports the outcomes.
@@ -79,6 +90,7 @@ type Worker struct {
 	progressed  chan struct{} // a handler has reported progress
 	wake        chan struct{} // a run may be due, or there is a free slot
 	renewed     atomic.Pointer[time.Time]
+	logs        *runLogs
 
 	mutex  sync.Mutex // guards what follows
 	held   map[int64]*Run
@@ -91,10 +103,12 @@ type Worker struct {
 
 // New makes a worker with these handlers, by job type.
 func New(options Options, handlers map[string]Handler) *Worker {
-	return &Worker{
+	w := &Worker{
 		id: rand.Int64() | 1, options: options, handlers: handlers, held: map[int64]*Run{}, counts: map[string]int{},
 		outbox: make(chan outcome, options.Concurrency+2*batchSize), wake: make(chan struct{}, 1), progressed: make(chan struct{}, 1),
 	}
+	w.logs = w.newRunLogs(options)
+	return w
 }
 
 // Run works until ctx is done, SIGTERM or SIGINT, and until the runs have ended and their outcomes are reported.
@@ -104,7 +118,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return invalidDSN(err)
 	}
-	config.MaxConns, config.ConnConfig.RuntimeParams["application_name"] = 4, "wakeboard worker"
+	config.MaxConns, config.ConnConfig.RuntimeParams["application_name"] = 5, "wakeboard worker"
 	for _, pool := range []**pgxpool.Pool{&w.own, &w.shared} {
 		if *pool, err = pgxpool.NewWithConfig(context.Background(), config.Copy()); err != nil {
 			return err
@@ -116,7 +130,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.renewed.Store(&began)
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
-	for _, loop := range []func(context.Context){w.renewUntilEnded, w.reportUntilEnded, w.listenUntilEnded} {
+	for _, loop := range []func(context.Context){w.renewUntilEnded, w.reportUntilEnded, w.listenUntilEnded, w.logs.flushUntilEnded} {
 		group.Go(func() { loop(background) })
 	}
 	w.setReady(false) // a killed container may have left the file

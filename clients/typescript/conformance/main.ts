@@ -37,6 +37,12 @@ function fail(run: Run) {
   }
 }
 
+function log(run: Run) {
+  for (let line = 1; line <= run.payload.lines; line += 1) run.log(`line ${line}`);
+  run.log(run.payload.text, "error");
+  if (run.payload.fails) throw new Error("no such customer");
+}
+
 async function steps(run: Run) {
   await sleep((run.payload.seconds ?? 0) * 1000, undefined, { signal: run.signal });
   const drawn = await run.step("draw", async () => {
@@ -122,6 +128,6 @@ const oddities: Record<string, (run: Run) => unknown> = {
 };
 const odd = (run: Run) => oddities[run.payload.what]!(run);
 
-const handlers = { odd, echo: (run: Run) => run.payload, wait, fail, steps, effect, once, schedule, crash };
+const handlers = { odd, echo: (run: Run) => run.payload, wait, fail, log, steps, effect, once, schedule, crash };
 const named = Object.entries(handlers).map(([name, handler]) => [`conformance.${name}`, handler] as const);
 await runWorker(Object.fromEntries(named));

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 
 import { type Connection, toDate } from "./connection.js";
 import { EffectHeld, failure, readable } from "./outcome.js";
+import type { Level } from "./run_logs.js";
 import { InvalidValue, type Json, type Query, rowsOf } from "./client/query.js";
 
 /** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
@@ -51,6 +52,7 @@ export class Run<Payload = any> {
     worker: string,
     private readonly call: Connection["rows"],
     private readonly progressed: () => void,
+    private readonly keep: (level: Level, text: string) => void,
   ) {
     [this.id, this.uuid, this.jobType, this.payload] = [row.id, row.uuid, row.job_type, row.payload];
     [this.queue, this.attempt, this.maxAttempts] = [row.queue, row.attempts, row.max_attempts];
@@ -72,6 +74,9 @@ export class Run<Payload = any> {
     this.reported = { fraction: Math.min(1, Math.max(0, fraction)) || 0, message: readable(message, 200) }; // || 0: NaN, such as 0 of 0
     this.progressed();
   }
+
+  /** Keep a line in the log of this run, which the board and `wakeboard logs` show. It does not wait, and throws nothing. */
+  log(text: string, level: Level = "info"): void { this.keep(level, text); }
 
   /** Call `work` at most once successfully per run. A later attempt gets the stored result. */
   async step<Result extends Json | void>(name: string, work: () => Promise<Result> | Result): Promise<Result> {

@@ -12,11 +12,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { checkDsn, Connection, DatabaseUnavailable, InvalidOption, LeaseLost, Locked } from "./connection.js";
 import { failure, type Outcome, readable, type StopReason, storableOutcome, success } from "./outcome.js";
 import { type ClaimedRow, Run } from "./run.js";
+import { type AttemptLog, LEVELS, type LogOptions, RunLogs } from "./run_logs.js";
 
 /** Executes a run. Its result is stored as JSON. It must stop when `run.signal` is aborted. */
 export type Handler = (run: Run) => unknown;
 
-export interface WorkerOptions {
+export interface WorkerOptions extends Partial<LogOptions> {
   dsn: string;
   /** By job type. */
   handlers: Record<string, Handler>;
@@ -44,9 +45,16 @@ export function optionsFromEnvironment(env: NodeJS.ProcessEnv = process.env): Om
   const numbers = { concurrency: number("CONCURRENCY", 100), leaseSeconds: number("LEASE_SECONDS", 60) };
   const times = { graceSeconds: number("GRACE_SECONDS", 25), pollSeconds: number("POLL_SECONDS", 1) };
   const names = { pool: env.WAKEBOARD_POOL || "default", queues: (env.WAKEBOARD_QUEUES || "default").split(",") };
+  const choice = <Choice extends string>(name: string, among: Choice[], otherwise: Choice) => {
+    const text = env[`WAKEBOARD_${name}`] || otherwise;
+    if (!among.includes(text as Choice)) throw new InvalidOption(`WAKEBOARD_${name}='${text}': write ${among.join(", ")}.`);
+    return text as Choice;
+  };
+  const logs = { runLogs: choice("RUN_LOGS", ["all", "failed", "off"], "all"), runLogMaxBytes: number("RUN_LOG_MAX_BYTES", 1_048_576) };
+  const logged = { ...logs, runLogLevel: choice("RUN_LOG_LEVEL", Object.keys(LEVELS) as LogOptions["runLogLevel"][], "debug") };
   if (!env.WAKEBOARD_DSN && !env.PGHOST) throw new InvalidOption("WAKEBOARD_DSN is not set: write postgresql://user:password@host:5432/database.");
   const others = { directConnection: env.WAKEBOARD_LISTEN !== "false", readyFile: env.WAKEBOARD_READY_FILE ?? "", log: console.error };
-  return { dsn: env.WAKEBOARD_DSN ?? "", ...numbers, ...times, ...names, ...others };
+  return { dsn: env.WAKEBOARD_DSN ?? "", ...numbers, ...times, ...names, ...others, ...logged };
 }
 
 /** Run a worker as a program: an error ends it with one sentence and exit code 1, an invalid setting with 2. */
@@ -69,6 +77,7 @@ const clock = () => performance.now() / 1000; // monotonic: the wall clock may b
 interface Attempt {
   row: ClaimedRow;
   run: Run;
+  log: AttemptLog | null; // null: it has logged nothing
   startedAt: number;
   endedAt: number;
   stopped: StopReason | null;
@@ -91,6 +100,7 @@ export class Worker {
   private readonly options: Required<WorkerOptions>;
   private readonly types: string[];
   private readonly db: Record<"claims" | "outcomes" | "heartbeats" | "handlers", Connection>;
+  private readonly logs: RunLogs;
   private readonly held = new Map<string, Attempt>(); // by run id
   private readonly ended = new AbortController();
   private progressed = false; // a handler has reported progress since the last renewal
@@ -118,6 +128,7 @@ export class Worker {
     const claims = connection("claims", 1, directConnection ? () => this.wake() : null);
     const [outcomes, heartbeats] = [connection("outcomes", 0.5), connection("heartbeat", 0.25)];
     this.db = { claims, outcomes, heartbeats, handlers: connection("handlers", 1) };
+    this.logs = new RunLogs(connection("logs", 0.25), this.options, this.options.log);
   }
 
   /** Run until `stop`, SIGTERM or SIGINT, and until the runs have ended and their outcomes are reported. */
@@ -137,7 +148,7 @@ export class Worker {
     await this.drain();
     this.ended.abort();
     this.flush();
-    await Promise.all(background);
+    await Promise.all([...background, this.logs.stop()]);
     const lost = [...this.held.keys()];
     this.counts.lost += lost.length;
     if (lost.length) this.options.log(`lost: the outcomes of ${lost.length} runs are not stored; they will be executed again: ${lost.slice(0, 10)}`);
@@ -241,13 +252,15 @@ export class Worker {
       const rows = await this.persist(() => this.db.handlers.rows<Row>(sql, values), () => attempt.stopped !== "lost");
       if (!rows) throw new LeaseLost(`the lease of run ${row.id} is lost`);
       return rows;
-    }, () => (this.progressed = true));
-    const attempt: Attempt = { row, run, startedAt: clock(), endedAt: 0, stopped: null, outcome: null };
+    }, () => (this.progressed = true), (level, text) => this.logs.add(this.logOf(attempt), level, text));
+    const attempt: Attempt = { row, run, log: null, startedAt: clock(), endedAt: 0, stopped: null, outcome: null };
     const older = this.held.get(row.id);
     if (older && !older.outcome) this.lose(older); // its lease must be lost, and the heartbeat does not say so
     this.held.set(row.id, attempt);
     return attempt;
   }
+
+  private logOf = (attempt: Attempt) => (attempt.log ??= this.logs.of(attempt.row));
 
   private async execute(attempt: Attempt): Promise<void> {
     const { row, run } = attempt;
@@ -277,6 +290,8 @@ export class Worker {
     if (attempt.outcome) return;
     attempt.outcome = outcome;
     attempt.endedAt = clock();
+    if (outcome.kind === "fail") this.logs.addOutcome(this.logOf(attempt), outcome, attempt.stopped === "cancelled");
+    if (attempt.log) attempt.log.failed = outcome.kind === "fail";
     this.outbox.push(attempt);
     this.flush();
   }
@@ -334,6 +349,7 @@ export class Worker {
     this.counts.lost += 1;
     if (this.held.get(attempt.row.id) === attempt) this.held.delete(attempt.row.id);
     attempt.stopped = "lost";
+    if (attempt.log) attempt.log.failed = true;
     attempt.run.abort(new LeaseLost(`the lease of run ${attempt.row.id} is lost`));
   }
 

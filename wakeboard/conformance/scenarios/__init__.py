@@ -13,10 +13,11 @@ from wakeboard.conformance.scenarios.effects import EFFECTS
 from wakeboard.conformance.scenarios.failover import FAILOVER
 from wakeboard.conformance.scenarios.faults import FAULTS
 from wakeboard.conformance.scenarios.leases import LEASES
+from wakeboard.conformance.scenarios.logs import LOGS
 from wakeboard.conformance.scenarios.outcomes import OUTCOMES
 from wakeboard.conformance.scenarios.schedules import SCHEDULES
 
 if TYPE_CHECKING:
     from wakeboard.conformance.scenario import Scenario
 
-SCENARIOS: Final[list[Scenario]] = [*CLAIMS, *OUTCOMES, *EFFECTS, *LEASES, *FAULTS, *FAILOVER, *SCHEDULES]
+SCENARIOS: Final[list[Scenario]] = [*CLAIMS, *OUTCOMES, *EFFECTS, *LEASES, *FAULTS, *FAILOVER, *SCHEDULES, *LOGS]
