@@ -33,6 +33,7 @@ from bench.page import write_section
 from bench.pinned_snapshot import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
 from bench.rate_limits import measure_rate_limits
+from bench.run_logs import measure_run_logs
 from bench.servers import measure_servers
 from bench.spread_schedules import measure_spread_schedules
 from bench.tables import thresholds_table
@@ -52,6 +53,7 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "ordinary": measure_ordinary,
     "drain": measure_drains,
     "handlers": measure_handling,
+    "run_logs": measure_run_logs,
     "claims": measure_claims,
     "pinned": measure_pinned,
     "servers": measure_servers,
