@@ -33,7 +33,7 @@ CLIENTS = {
     "clients/go": "clients/go/worker/*.go",
     "clients/typescript": "clients/typescript/src/[!i]*.ts",
 }  # their workers, without the index and what is generated
-LONGEST_CLIENT = 730  # lines of code
+LONGEST_CLIENT = 970  # lines of code, of which the logs of runs are a quarter
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", re.MULTILINE | re.DOTALL)
 VENDORED = ROOT / "wakeboard/board/static/vendor"
 ARCHITECTURE = "docs/architecture.md"

@@ -50,7 +50,7 @@ def logged(harness: Harness, run_id: int, number: int) -> None:
 
 @scenario(
     "what a handler logs is stored with its attempt, masked, with its level, and so is how the attempt failed",
-    "the pod is gone when somebody asks at night why the run failed",
+    "the pod is gone when a user asks why its run failed",
 )
 def logs(harness: Harness) -> None:
     run = harness.one("log", {"lines": 3, "text": CREDENTIAL, "fails": True}, max_attempts=1)
