@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
     from uuid import UUID
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}  # the numbers of Python's logging
@@ -60,6 +61,20 @@ class LogRow:
     level: str
     source: str
     text: str
+
+
+def log_row(run_id: int, attempt: int, lease_epoch: int, line: Line) -> LogRow:
+    """A line of an attempt, for JSON."""
+    return LogRow(
+        run_id=run_id,
+        attempt=attempt,
+        lease_epoch=lease_epoch,
+        number=line.number,
+        at=datetime.fromtimestamp(line.at, UTC),
+        level=line.level_name,
+        source=line.source,
+        text=line.text,
+    )
 
 
 class Batch(NamedTuple):

@@ -15,6 +15,7 @@ from wakeboard.board.pages.audit import FIELDS, audit_filter
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.limits import read_limits
 from wakeboard.board.pages.overview import read_overview
+from wakeboard.board.pages.run_log import NO_LINE, is_id_text
 from wakeboard.board.pages.runs import SORTED_ONCE, SORTS
 from wakeboard.board.pages.schedule_filters import FILTERS, one_of, schedule_filter
 from wakeboard.board.pages.schedules import SORTS as SCHEDULE_SORTS
@@ -22,6 +23,9 @@ from wakeboard.board.pages.schedules import place, place_text
 from wakeboard.errors import InvalidValue
 from wakeboard.health.findings import LEVELS, Finding
 from wakeboard.limits.queries import LimitRow
+from wakeboard.logs.queries import attempt_logs, lines_before
+from wakeboard.logs.rules import LEVELS as LOG_LEVELS
+from wakeboard.logs.rules import LogRow, log_row
 from wakeboard.text.facts import Pause
 from wakeboard.text.mask_json import mask_json
 from wakeboard.text.object_ids import is_id, parse_id
@@ -30,7 +34,7 @@ from wakeboard.views.queries.audit import SOURCES, AuditRow, audit_rows
 from wakeboard.views.queries.forever_effects import ForeverEffectRow, list_forever_effects
 from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow, with_values
 from wakeboard.views.queries.run_list import position, read_run_page
-from wakeboard.views.queries.run_page import read_run_history
+from wakeboard.views.queries.run_page import read_run_history, read_shown_run
 from wakeboard.views.queries.schedule_details import (
     NextTicks,
     ScheduleDetails,
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT: Final = 50
 MOST_TICKS: Final = 1000
 MAX_KEY: Final = 256  # characters of an effect's key
+MOST_LINES: Final = 1000  # of a log
 
 Given: TypeAlias = "Mapping[str, Any]"
 
@@ -105,8 +110,12 @@ async def shown_run(request: BoardRequest, _: Given) -> RunDetails:
         key = ("run", run_id, namespaces)
         history = await request.read(key, lambda conn: read_run_history(conn, run_id, namespaces=namespaces))
     if history is None:
-        raise NotFound(f"there is no run {run_id}, or it was deleted from the history")
+        raise _no_run(run_id)
     return with_values(history.run, masked=True)
+
+
+def _no_run(run_id: int) -> NotFound:
+    return NotFound(f"there is no run {run_id}, or it was deleted from the history")
 
 
 async def _attempts(request: BoardRequest, given: Given) -> Items:
@@ -119,6 +128,46 @@ async def _steps(request: BoardRequest, given: Given) -> Items:
 
 async def _effects(request: BoardRequest, given: Given) -> Items:
     return Items((await shown_run(request, given)).effects)
+
+
+async def _log(request: BoardRequest, given: Given) -> Items:
+    """The lines before a place: the attempt's lease epoch and a number of a line."""
+    run_id, namespaces, count = request.parts["id"], request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
+    level, text = given.get("level", "debug"), given.get("q", "")
+    epoch, before = _place_in_log(given["after"]) if "after" in given else (given.get("lease_epoch"), NO_LINE)
+
+    async def read(conn: AsyncConnection) -> Items | None:
+        run = await read_shown_run(conn, run_id, namespaces=namespaces)
+        if run is None:
+            return None
+        attempts = await attempt_logs(conn, run.uuid)
+        chosen = next(
+            (
+                each
+                for each in reversed(attempts)
+                if epoch in {None, each.lease_epoch} and given.get("attempt", each.attempt) == each.attempt
+            ),
+            None,
+        )
+        if chosen is None:
+            return Items([])
+        least = LOG_LEVELS[level] * (level != "debug")
+        lines = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count + 1, level=least, text=text)
+        older = f"{chosen.lease_epoch}.{lines[1].number}" if len(lines) > count else None
+        return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines[-count:]], older)
+
+    key = ("api log", run_id, namespaces, epoch, before, count, level, text, given.get("attempt"))
+    found = await request.read(key, read, scans=bool(text)) if is_id(run_id) else None
+    if found is None:
+        raise _no_run(run_id)
+    return found
+
+
+def _place_in_log(text: str) -> tuple[int, int]:
+    epoch, _, number = text.partition(".")
+    if not (is_id_text(epoch) and is_id_text(number)):
+        raise InvalidValue(f"after is {one_line(text)[:60]!r}: write the `next` of the page before")
+    return int(epoch), int(number)
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------------
@@ -232,6 +281,13 @@ async def _forever_effects(request: BoardRequest, given: Given) -> Items:
     return _page(await request.read(("api effects", count, key, after), read), count, lambda row: row.key)
 
 
+_LOG: Final = (
+    Parameter("attempt", "Of this attempt; the newest one without it.", "integer", least=1),
+    Parameter("lease_epoch", "Of the attempt with this lease epoch.", "integer", least=1),
+    Parameter("level", "Lines of this level and above.", choices=tuple(LOG_LEVELS)),
+    Parameter("q", "A part of the line or of its source, in any case."),
+    Parameter("limit", "Maximum number of lines; 50 without it.", "integer", least=1, most=MOST_LINES),
+)
 SEARCH: Final = Parameter("q", "A search, as on the board.")
 _FILTERS: Final = tuple(
     Parameter(name, f"Only schedules with this {name}.", choices={"state": STATES, "health": HEALTHS}.get(name, ()))
@@ -273,6 +329,14 @@ READ_ENDPOINTS: Final = [
     ),
     Endpoint(path="/runs/{id:int}/steps", summary="Its steps.", kind=StepRow, is_list=True, answer=_steps),
     Endpoint(path="/runs/{id:int}/effects", summary="Its effects.", kind=EffectRow, is_list=True, answer=_effects),
+    Endpoint(
+        path="/runs/{id:int}/log",
+        summary="What an attempt of it logged: the last lines, oldest first; the next page has those before.",
+        kind=LogRow,
+        is_list=True,
+        answer=_log,
+        parameters=(*_LOG, AFTER),
+    ),
     Endpoint(
         path="/schedules",
         summary="Schedules.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -156,29 +155,18 @@ class _Log:
             write_line(f"— run {run.id}, attempt {each.attempt} —")
 
     def _print(self, run: StoredRun, each: AttemptLog, part: Line | Gap) -> None:
-        from wakeboard.logs.rules import Line, LogRow
+        from wakeboard.logs.rules import Line, log_row
 
         if not isinstance(part, Line):
             if not self.as_json:
                 write_line(f"… {counted(part.lines, 'line')} were not kept …")
             return
-        at = datetime.fromtimestamp(part.at, UTC)
+        row = log_row(run.id, each.attempt, each.lease_epoch, part)
         if not self.as_json:
-            clock = f"{in_zone(at):%H:%M:%S}.{at.microsecond // 1000:03d}"
+            clock = f"{in_zone(row.at):%H:%M:%S}.{row.at.microsecond // 1000:03d}"
             first, *more = printable(part.text).split("\n")
-            write_line("\n    ".join([f"{clock} {part.level_name:7} {one_line(part.source)}: {first}", *more]))
-            return
-        row = LogRow(
-            run_id=run.id,
-            attempt=each.attempt,
-            lease_epoch=each.lease_epoch,
-            number=part.number,
-            at=at,
-            level=part.level_name,
-            source=part.source,
-            text=part.text,
-        )
-        if self.follow:
+            write_line("\n    ".join([f"{clock} {row.level:7} {one_line(part.source)}: {first}", *more]))
+        elif self.follow:
             print_json_line(row)
         else:
             self.rows.append(row)
