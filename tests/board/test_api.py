@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.board.asgi import VIEW, Answer, Client, GrantedViewer
+from tests.board.past_runs import worker_of
+from tests.board.test_run_log import log
 from wakeboard.board.api.actions import ACTIONS
+from wakeboard.board.api.endpoints import JSON as JSON_TYPE
 from wakeboard.board.api.openapi import document
 from wakeboard.board.api.registry import ENDPOINTS
 from wakeboard.board.pages import ROUTES
 from wakeboard.board.problem_details import API, MEDIA_TYPE
+from wakeboard.logs.rules import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +30,7 @@ pytestmark = pytest.mark.anyio
 HOST = {"host": "127.0.0.1:8686"}
 JSON = {"content-type": "application/json"}
 BEARER = {**HOST, **JSON, "authorization": "Bearer x"}
-READS = [endpoint for endpoint in ENDPOINTS if endpoint.method == "GET"]
+READS = [each for each in ENDPOINTS if each.method == "GET" and JSON_TYPE in each.media and not each.is_public]
 ACTS = [endpoint for endpoint in ENDPOINTS if endpoint.method == "POST"]
 MEMBERS: dict[str, Any] = {
     "reason": "because",
@@ -83,6 +87,10 @@ def path_of(endpoint: Endpoint, parts: Mapping[str, int]) -> str:
 
 @pytest.fixture
 def parts(store: Store) -> dict[str, int]:
+    return prepared_parts(store)
+
+
+def prepared_parts(store: Store) -> dict[str, int]:
     """A dead run with a schedule, and a backfill."""
     timed = store.timed_schedule("shop/daily")
     run = store.run("dead", {"a": 1.5, "password": "hunter2"}, timed)
@@ -196,6 +204,10 @@ async def test_a_wrong_body_is_a_problem_and_changes_nothing(
         (400, "/schedules?after=x"),
         (400, "/schedules?state=lost"),
         (400, "/audit?after=x"),
+        (400, "/runs/1/log?after=x"),
+        (400, "/runs/events?q=status:lost"),
+        (404, "/runs/4711/log"),
+        (404, "/runs/4711/events"),
         (404, "/runs/99999999999999999999"),
         (404, "/schedules/4711"),
         (404, "/nothing"),
@@ -206,6 +218,31 @@ async def test_a_wrong_question_is_a_problem(client: Client, status: int, path: 
     answer = await client.get(API + path)
 
     assert (answer.status, answer.header("content-type")) == (status, MEDIA_TYPE)
+
+
+async def test_pages_of_a_log_have_each_line_once(database: str, client: Client):
+    with worker_of(database) as worker:
+        run = worker.enqueue()
+        worker.claims(run)
+        log(worker, run, [Line(number, 1e9 + number, 20, "shop", f"item {number}") for number in range(1, 8)])
+        log(worker, run, [Line(1, 2e9, 40, "bank", "late"), Line(2, 2e9, 20, "bank", "done")], epoch=9)
+
+    async def lines(**query: Any) -> tuple[list[str], str | None]:
+        page = json.loads((await client.get(f"{API}/runs/{run}/log", **query)).text)
+        return [line["text"] for line in page["items"]], page["next"]
+
+    assert await lines() == (["late", "done"], None)
+    assert await lines(level="error") == (["late"], None)
+    assert await lines(lease_epoch=5, q="ITEM 3") == (["item 3"], None)
+    assert await lines(attempt=2) == ([], None)
+    found: list[str] = []
+    query: dict[str, Any] = {"lease_epoch": 5}
+    while query:
+        page, following = await lines(limit=3, **query)
+        found = page + found
+        query = {"after": following} if following else {}
+    assert found == [f"item {number}" for number in range(1, 8)]
+    assert (await client.get(f"{API}/runs/{run + 1}/log")).status == 404
 
 
 async def test_pages_by_key_have_each_row_once_of_the_namespaces_seen(database: str, client: Client, store: Store):

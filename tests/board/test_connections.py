@@ -17,8 +17,7 @@ import pytest
 
 from testbed.board_server import serving_board
 from tests.board.conftest import fetched
-from wakeboard.board import BoardOptions, http_protocol
-from wakeboard.board.pages import events
+from wakeboard.board import BoardOptions, change_feed, http_protocol
 from wakeboard.board.static_files import assets
 
 if TYPE_CHECKING:
@@ -130,8 +129,8 @@ def test_a_stream_goes_on_after_the_time_for_its_request(database: str, board: s
 
 
 def test_a_stream_ends_in_time_and_is_renewed(board: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(events, "LIFETIME_S", 0.2)
-    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(change_feed, "LIFETIME_S", 0.2)
+    monkeypatch.setattr(change_feed, "HEARTBEAT_S", 0.05)
     with (
         connect(board, b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as connection,
         connection.makefile("rb") as stream,

@@ -18,7 +18,6 @@ import pytest
 from testbed.board_server import serving
 from wakeboard.board import BoardOptions, change_feed
 from wakeboard.board.change_feed import UpdateBudget
-from wakeboard.board.pages import events
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -122,7 +121,7 @@ async def test_a_change_feed_ends_although_a_notification_arrives_at_that_moment
 
     monkeypatch.setattr(change_feed, "notifications", notifications)
     feed = change_feed.ChangeFeed("", listen=True, on_change=lambda: None, reading_s=lambda: 0.0)
-    feed.subscribe()
+    feed.subscribe(change_feed.Subscriber("ada"))
     await asyncio.sleep(0.01)
     notified.set()
     for _ in range(steps):  # of the event loop, between the notification and the end
@@ -188,7 +187,7 @@ async def test_a_page_that_polls_is_live_only_while_the_board_answers(
 
 
 async def test_a_stream_says_that_the_board_is_alive(board: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(change_feed, "HEARTBEAT_S", 0.05)
     async with aiohttp.ClientSession() as session, session.get(f"{board}/events") as answer:
         while b"event: alive" not in (line := await answer.content.readline()):
             assert line

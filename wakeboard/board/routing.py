@@ -28,7 +28,7 @@ from wakeboard.text.humanize import as_sentence
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Hashable, Mapping, Sequence
 
-    from starlette.requests import Request
+    from starlette.requests import HTTPConnection, Request
 
     from wakeboard.actions.admin_api import AdminStore
     from wakeboard.board.access.viewer import Viewer
@@ -81,10 +81,12 @@ class BoardRequest:
     `here`: the path inside the board with its query. `message`: what an action has left for this page.
     `secure`: the browser uses HTTPS. `from_own_page`: a page of the board has sent it, and not one of another site.
     `in_dialog`: actions.js has sent a form, and shows what is wrong with it in the dialog.
+    `connection`: the request as it was received.
     """
 
     board: Board
     viewer: Viewer
+    connection: HTTPConnection
     prefix: str
     path: str
     query: Mapping[str, str]
@@ -335,6 +337,7 @@ async def read_request(
     return BoardRequest(
         board=board,
         viewer=viewer,
+        connection=request,
         prefix=root,
         path=path_of(request),
         query=dict(request.query_params),

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.problem_details import API, as_problem
-from wakeboard.board.routing import MAX_BODY, BoardRequest, body_of, read_request
+from wakeboard.board.routing import MAX_BODY, body_of, read_request
 from wakeboard.errors import InvalidValue
 from wakeboard.text.sanitize import json_text, one_line
 from wakeboard.views.rules.json_types import to_json_types
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["string", "integer", "boolean", "json"]
 LONGEST_TEXT: Final = 8192  # characters of a parameter
+JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream"
 LARGEST_INTEGER: Final = 2**53 - 1  # up to here every JSON parser reads integers exactly
 _DIGITS: Final = re.compile(r"-?[0-9]{1,16}")
 
@@ -99,7 +101,7 @@ class Items:
     next: str | None = None
 
 
-Answer: TypeAlias = "Callable[[BoardRequest, Mapping[str, Any]], Awaitable[Any]]"
+Answer: TypeAlias = "Callable[[Any, Mapping[str, Any]], Awaitable[Any]]"  # of a BoardRequest and its parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ class Endpoint:
     """A method on a path. `path`: below /api/v1. `kind`: the type of the answer, or of the items of a list.
 
     `parameters`: of the query for GET, of the body for POST. `permission`: the one that an action needs.
+    `media`: the forms of the answer. `is_public`: without a login; its function gets the request as it was received.
     """
 
     path: str
@@ -117,6 +120,8 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = ()
     permission: Permission = Permission.VIEW
     is_list: bool = False
+    media: tuple[str, ...] = (JSON,)
+    is_public: bool = False
 
     @property
     def shown_path(self) -> str:
@@ -144,15 +149,19 @@ class Endpoint:
             return _as_form(given)
 
         is_action = self.method == "POST"
-        board_request = await read_request(request, self.permission, read_fields if is_action else None)
-        if isinstance(board_request, Response):
-            return as_problem(board_request)
+        viewed = (
+            request
+            if self.is_public
+            else await read_request(request, self.permission, read_fields if is_action else None)
+        )
+        if isinstance(viewed, Response):
+            return as_problem(viewed)
         query = dict(request.query_params)
         if is_action and query:
             raise InvalidValue("an action takes no query: write its parameters into the body")
         if not is_action:
             given = self._checked(query, lambda parameter, value: parameter.of_query(value))
-        value = await self.answer(board_request, given)
+        value = await self.answer(viewed, given)
         if isinstance(value, StreamingResponse) and request.method == "HEAD":
             return Response(media_type=value.media_type)  # a stream without a reader would not end
         return value if isinstance(value, Response) else json_answer(value)
@@ -171,7 +180,7 @@ class Endpoint:
 
 def json_answer(value: Any, headers: Mapping[str, str] | None = None) -> Response:
     """The answer with a value of the read model."""
-    return Response(json_text(to_json_types(value)), headers=dict(headers or {}), media_type="application/json")
+    return Response(json_text(to_json_types(value)), headers=dict(headers or {}), media_type=JSON)
 
 
 async def body_members(request: Request) -> dict[str, Any] | Response:
@@ -181,7 +190,7 @@ async def body_members(request: Request) -> dict[str, Any] | Response:
         return PlainTextResponse("413: the body is larger than 1 MiB.\n", 413)
     if not body.strip():
         return {}
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         return PlainTextResponse("415: send JSON with Content-Type: application/json.\n", 415)
     try:
         members = json.loads(body.decode(), parse_constant=_refuse_constant, object_pairs_hook=_object_of)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard import __version__
+from wakeboard.board.api.endpoints import JSON
 from wakeboard.board.api.json_schema import Schemas
 from wakeboard.board.problem_details import API, MEDIA_TYPE
 
@@ -59,9 +60,11 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             "default": {"description": "A problem.", "content": {MEDIA_TYPE: problem}},
         },
     }
+    if endpoint.is_public:
+        operation["security"] = []
     if endpoint.method == "POST":
         operation["description"] = f"Needs the permission to {endpoint.permission}."
-        operation["requestBody"] = {"content": {"application/json": {"schema": _body(endpoint)}}}
+        operation["requestBody"] = {"content": {JSON: {"schema": _body(endpoint)}}}
     return operation
 
 
@@ -76,7 +79,8 @@ def _answer(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             },
             "required": ["items", "next"],
         }
-    return {"description": endpoint.summary, "content": {"application/json": {"schema": schema}}}
+    content = {form: {"schema": schema if form == JSON else {"type": "string"}} for form in endpoint.media}
+    return {"description": endpoint.summary, "content": content}
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from wakeboard.board.api.actions import ACTION_ENDPOINTS
 from wakeboard.board.api.endpoints import json_answer
+from wakeboard.board.api.events import EVENT_ENDPOINTS
 from wakeboard.board.api.openapi import document
 from wakeboard.board.api.reads import READ_ENDPOINTS
 from wakeboard.board.problem_details import API, as_problem
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.api.endpoints import Endpoint
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*READ_ENDPOINTS, *ACTION_ENDPOINTS)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (*READ_ENDPOINTS, *EVENT_ENDPOINTS, *ACTION_ENDPOINTS)
 
 
 @dataclass(frozen=True, slots=True)

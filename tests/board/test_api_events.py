@@ -1,0 +1,124 @@
+"""The streams of the API: what changes in a run or in a search, as long as the viewer may see it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from testbed.board_server import serving
+from tests.board.asgi import VIEW, GrantedViewer
+from tests.board.past_runs import worker_of
+from wakeboard.board import BoardOptions, change_feed
+from wakeboard.board.problem_details import API
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import HTTPConnection
+
+    from tests.store.sql_clients import SqlClient
+    from wakeboard.board.access.viewer import KnownNamespaces
+
+pytestmark = pytest.mark.anyio
+
+
+class RevocableAccess:
+    """Lets a viewer in, until she is locked out."""
+
+    asks_for_token = True
+    viewer_now: GrantedViewer | None = GrantedViewer("eve", {None: VIEW})
+
+    async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> GrantedViewer | None:  # noqa: ARG002
+        return self.viewer_now
+
+    async def close(self) -> None:
+        pass
+
+
+class Reader:
+    """Reads a stream: the data of each event, without heartbeats."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.answer = answer
+
+    async def next(self) -> tuple[str, Any]:
+        async with asyncio.timeout(30):
+            kind = ""
+            async for line in self.answer.content:
+                name, _, value = line.decode().strip().partition(": ")
+                if name == "event":
+                    kind = value
+                elif name.startswith("data") and kind != "alive":
+                    return kind, json.loads(value) if value else None
+        return "", None
+
+    async def after(self, kind: str) -> str:
+        """The first event of another kind."""
+        while (found := await self.next())[0] == kind:
+            pass
+        return found[0]
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets streams follow at once, whatever it costs."""
+    monkeypatch.setattr(change_feed, "POLL_S", change_feed.DEBOUNCE_S + 0.05)
+    monkeypatch.setattr(change_feed, "SHARE", 100.0)
+
+
+@pytest.fixture
+def worker(database: str, often: None) -> Iterator[SqlClient]:
+    with worker_of(database) as made:
+        yield made
+
+
+async def test_streams_show_each_change_and_end_with_the_run_or_the_permission(database: str, worker: SqlClient):
+    access = RevocableAccess()
+    first, other = worker.enqueue(), worker.enqueue("other")
+    with serving(BoardOptions(dsn=database, access=access)) as board:
+        async with (
+            aiohttp.ClientSession(board) as session,
+            session.get(f"{API}/runs/{first}/events") as one,
+            session.get(f"{API}/runs/events?q=type:ping+-status:succeeded") as found,
+            session.get(f"{API}/runs/{other}/events") as never_ends,
+        ):
+            run, search, unending = Reader(one), Reader(found), Reader(never_ends)
+            kind, shown = await run.next()
+            listed = (await search.next())[1]
+            assert (kind, shown["status"], shown["payload"]) == ("run", "queued", {})
+            assert (await unending.next())[0] == "run"
+            assert [row["id"] for row in listed["changed"]] == [first]
+
+            lease = worker.claims(first)
+            assert (await run.next())[1]["status"] == "running"
+            assert (await search.next())[1]["changed"][0]["status"] == "running"
+
+            worker.complete(lease)
+            assert (await run.next())[1]["status"] == "succeeded"
+            assert await run.next() == ("end", None)
+            assert await run.next() == ("", None)
+            assert (await search.next())[1] == {"changed": [], "gone": [first]}
+            async with session.get(f"{API}/runs/{first}/events", headers={"Last-Event-ID": "end"}) as again:
+                assert again.status == 204
+
+            access.viewer_now = None
+            assert await unending.next() == ("renew", None)
+            assert await unending.next() == ("", None)
+            async with session.get(f"{API}/runs/{other}/events") as refused:
+                assert refused.status == 401
+
+
+async def test_one_viewer_holds_a_bounded_number_of_streams(
+    database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(change_feed, "MAX_STREAMS_OF_ONE", 1)
+    path = f"{API}/runs/{worker.enqueue()}/events"
+    with serving(BoardOptions(dsn=database)) as board:
+        async with aiohttp.ClientSession(board) as session, session.get(path) as stream:
+            await Reader(stream).next()
+            async with session.get(path) as refused:
+                assert (refused.status, refused.headers["retry-after"]) == (503, "10")
