@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from wakeboard.engine.enqueue import enqueue_many as enqueue_many
     from wakeboard.engine.handlers import handler as handler
     from wakeboard.engine.run import Run as Run
+    from wakeboard.engine.run_tokens import RunToken as RunToken
+    from wakeboard.engine.run_tokens import run_token as run_token
+    from wakeboard.engine.run_tokens import verify_run_token as verify_run_token
     from wakeboard.errors import Discard as Discard
     from wakeboard.errors import LeaseLost as LeaseLost
     from wakeboard.errors import RetryAfter as RetryAfter
@@ -39,6 +42,7 @@ __all__ = [
     "LeaseLost",
     "RetryAfter",
     "Run",
+    "RunToken",
     "Schedule",
     "ScheduleOptions",
     "Scheduled",
@@ -52,10 +56,12 @@ __all__ = [
     "list_schedules",
     "pause_schedules",
     "resume_schedules",
+    "run_token",
     "schedule",
     "schedule_many",
     "unschedule",
     "unschedule_all",
+    "verify_run_token",
 ]
 __version__ = "0.1.0"
 
@@ -66,6 +72,9 @@ _MODULES = {
     "Snooze": "wakeboard.errors",
     "WakeboardError": "wakeboard.errors",
     "Run": "wakeboard.engine.run",
+    "RunToken": "wakeboard.engine.run_tokens",
+    "run_token": "wakeboard.engine.run_tokens",
+    "verify_run_token": "wakeboard.engine.run_tokens",
     "handler": "wakeboard.engine.handlers",
     "Enqueued": "wakeboard.engine.enqueue",
     "Job": "wakeboard.engine.enqueue",

@@ -75,6 +75,7 @@ BOARD: Mapping[str, Any] = {
     "board_hosts": ["jobs.example.com", "jobs.internal"],
     "board_origin": "https://jobs.example.com",
     "board_prefix": "/tools/wakeboard",
+    "board_watch_origins": ["https://app.example.com"],
     "board_proxy_user_header": "x-auth-user",
     "board_proxy_groups_header": "x-auth-groups",
 }
@@ -82,6 +83,7 @@ BOARD_SET_BY_THE_CHART: Mapping[str, Any] = {
     "board_bind": "*",
     "board_port": 8686,
     "board_proxy_secret_file": "/etc/wakeboard/login/secret",
+    "board_watch_secrets_file": "/etc/wakeboard/watch/secrets",
 }
 # The connection string of a Secret, the file of another login, and what only a board outside of a cluster needs.
 BOARD_OTHERS = {"board_acting_dsn", "board_tokens_file", "board_api_server", "board_api_server_ca_file"}
@@ -112,6 +114,7 @@ def documents() -> list[dict[str, Any]]:
             "board": {
                 "enabled": True,
                 "proxySecretName": "shared",
+                "watchSecretName": "run-token-secrets",
                 **camel({name.removeprefix("board_"): value for name, value in BOARD.items()}),
             },
             "maintenance": camel(MAINTENANCE),

@@ -16,14 +16,24 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 API: Final = "/api/v1"
+WATCH: Final = f"{API}/watch/"
 MEDIA_TYPE: Final = "application/problem+json"
 _KEPT: Final = ("www-authenticate", "allow", "retry-after")  # headers of the answer that a problem replaces
 
 
 def is_of_api(scope: Scope) -> bool:
     """Whether a request is for the API."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    path = _path(scope)
     return path == API or path.startswith(f"{API}/")
+
+
+def is_of_watchers(scope: Scope) -> bool:
+    """Whether a request is for what pages of other sites may read with a run token."""
+    return _path(scope).startswith(WATCH)
+
+
+def _path(scope: Scope) -> str:
+    return scope["path"].removeprefix(scope.get("root_path", ""))
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:

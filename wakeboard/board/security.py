@@ -7,7 +7,8 @@
 - A request that repeats Host, Origin or Sec-Fetch-Site is refused: a proxy may have checked the other one.
 - A path has at most 2,000 characters (414 otherwise), so that no number in it is too long to be read.
 - No request is decided by the URL that the client claims: only `scope["path"]` and the Host header count.
-- Every answer carries a Content-Security-Policy without inline code. No answer carries a CORS header.
+- Every answer carries a Content-Security-Policy without inline code. No answer carries a CORS header, but for the
+  address that a run token opens, for pages of the origins in an allow-list, and never for requests with cookies.
 - A path without its slash, or with one too many, leads to the page by a path alone: behind a proxy that ends TLS, the
   scheme and the Host of the request are not those of the browser.
 - `GET /healthz` says that the process answers, for any Host: kubelets and load balancers ask by the address. It says
@@ -23,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 from wakeboard.board.paths import host_name
-from wakeboard.board.problem_details import as_problem, is_of_api
+from wakeboard.board.problem_details import as_problem, is_of_api, is_of_watchers
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -52,6 +53,7 @@ class Security:
         self._hosts = frozenset(host.lower() for host in options.hosts)
         self._origin = options.origin.rstrip("/").lower()
         self._prefix = options.prefix.rstrip("/")
+        self._watchers = options.run_tokens.origins if options.run_tokens else frozenset[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - ASGI
         if scope["type"] != "http":
@@ -71,9 +73,19 @@ class Security:
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
+                if is_of_watchers(scope):
+                    self._allow_watchers(scope, headers)
             await send(message)
 
         await respond(scope, receive, send_with_headers)
+
+    def _allow_watchers(self, scope: Scope, headers: MutableHeaders) -> None:
+        """Lets a page of an allowed origin read the answer. It sends no cookie and no other header, so nobody asks."""
+        origins = Headers(scope=scope).getlist("origin")
+        headers["Vary"] = "Accept, Origin"
+        if len(origins) == 1 and origins[0].lower() in self._watchers:
+            headers["Access-Control-Allow-Origin"] = origins[0]
+            headers["Cross-Origin-Resource-Policy"] = "cross-origin"
 
     def _refusal(self, scope: Scope) -> Response | None:
         refused = self._refused(scope)

@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from wakeboard.board.access import AddressAccess, KubernetesAccess, LocalAccess, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import ProxyHeaders
 from wakeboard.board.access.reviews import Reviews
+from wakeboard.board.access.run_tokens import RunTokenAccess
 from wakeboard.board.access.tokens import new_token
 from wakeboard.board.state import LOOPBACK_HOSTS, BoardOptions
 from wakeboard.errors import InvalidSettings
@@ -79,18 +80,32 @@ class BoardSettings(Settings):
         "", description="File with the certificate authority of that API server. Empty: the system's authorities."
     )
 
-    @field_validator("board_hosts", mode="before")
+    board_watch_secrets_file: str = Field(
+        "",
+        description="File with the secrets of run tokens, one on each line, of 32 characters or more. The board accepts"
+        " tokens that any of them signed; applications sign with the first. Empty: none; `up` makes one and sets this"
+        " for its companion process.",
+    )
+    board_watch_origins: Names = Field(
+        [],
+        description="Origins of the pages that may read a run with a run token: `https://app.example.com`. Empty: only"
+        " those of the board itself.",
+    )
+
+    @field_validator("board_hosts", "board_watch_origins", mode="before")
     @classmethod
-    def _split_hosts(cls, value: Any) -> Any:
+    def _split_names(cls, value: Any) -> Any:
         return [part.strip().lower() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @field_validator("board_origin")
     @classmethod
     def _is_an_origin(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if value and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/")):
-            raise ValueError("write a scheme and a host, such as https://jobs.example.com")
-        return value.rstrip("/")
+        return _checked_origin(value) if value else ""
+
+    @field_validator("board_watch_origins")
+    @classmethod
+    def _are_origins(cls, value: list[str]) -> list[str]:
+        return [_checked_origin(each) for each in value]
 
     @model_validator(mode="after")
     def _a_reachable_board_has_a_login(self) -> BoardSettings:
@@ -103,6 +118,13 @@ class BoardSettings(Settings):
         if needed and not getattr(self, needed):
             raise ValueError(f"WAKEBOARD_BOARD_LOGIN={self.board_login} needs WAKEBOARD_{needed.upper()}")
         return self
+
+
+def _checked_origin(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
+        raise ValueError("write a scheme and a host, such as https://jobs.example.com")
+    return text.rstrip("/")
 
 
 def is_loopback(address: str) -> bool:
@@ -133,6 +155,9 @@ def board_options(settings: BoardSettings, dsn: str) -> BoardOptions:
         prefix=settings.board_prefix,
         listen=settings.listen,
         log_link=settings.log_link,
+        run_tokens=RunTokenAccess(Path(settings.board_watch_secrets_file), settings.board_watch_origins)
+        if settings.board_watch_secrets_file
+        else None,
     )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import HTTPConnection
 
+    from wakeboard.board.access.run_tokens import RunTokenAccess
     from wakeboard.board.access.viewer import Viewer
 
 CACHED_READS_S: Final = 10.0  # counts, charts and names of a board may be this old,
@@ -44,6 +45,7 @@ class BoardOptions:
     for example https://jobs.example.com; "" takes the request's Host. `prefix`: the path under which a proxy shows the
     board, for example /tools/wakeboard, whether it strips the prefix or not; an application that mounts the board needs
     none. `listen`: receive notifications of the database. `log_link`: the template of addresses of logs elsewhere.
+    `run_tokens`: which run tokens are accepted, so that browsers watch runs without a login; None: none.
     """
 
     dsn: str
@@ -55,6 +57,7 @@ class BoardOptions:
     prefix: str = ""
     listen: bool = True
     log_link: str = ""
+    run_tokens: RunTokenAccess | None = None
 
 
 class Board:

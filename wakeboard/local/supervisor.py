@@ -88,6 +88,7 @@ class Supervisor:
     ) -> None:
         self._folder, self._dsn = folder, dsn
         self._board_port, self._board_token_file = board_port, board_token_file
+        self._board_secret_file = board_token_file.with_name("board-watch-secret").absolute()
         self._board: BoardServer | None = None
         self._repair_database = repair_database
         self._printer = Printer()
@@ -314,6 +315,7 @@ class Supervisor:
         try:
             from wakeboard.board import BoardOptions
             from wakeboard.board.access.address import AddressAccess, kept_token
+            from wakeboard.board.access.run_tokens import RunTokenAccess
             from wakeboard.board.server import BoardServer, listening_socket
         except ModuleNotFoundError as error:
             self._log(f"There is no web board: {error.name} is not installed. Type: pip install 'wakeboard[board]'")
@@ -323,11 +325,18 @@ class Supervisor:
             self._log(f"Port {self._board_port} is in use; the web board takes another one.", "warning")
         hint = f"`wakeboard up` printed the address with the token, which is also in {self._board_token_file}."
         access = AddressAccess(kept_token(self._board_token_file), hint)
-        settings = self._settings.settings
-        options = BoardOptions(dsn=self._dsn, listen=settings.listen, log_link=settings.log_link, access=access)
+        kept_token(self._board_secret_file)
+        options = BoardOptions(
+            dsn=self._dsn,
+            listen=self._settings.settings.listen,
+            log_link=self._settings.settings.log_link,
+            access=access,
+            run_tokens=RunTokenAccess(self._board_secret_file, self._settings.watch_origins),
+        )
         self._board = BoardServer(options, listener, handles_signals=False)
         self._board.start()
         self._settings.board_url = self._board.address
+        self._settings.watch_secrets_file = str(self._board_secret_file)
         self._log(f"The web board is at {self._board.login_address}", "success")
 
     async def _stop_board(self) -> None:

@@ -30,6 +30,8 @@ MAX_FILE_BYTES: Final = 65_536
 FILE_NAME: Final = "wakeboard.env"
 _SHOWN: Final = 120  # characters of a value in the log
 COMPANION: Final = "WAKEBOARD_UP_COMPANION"
+WATCH_ORIGINS: Final = "WAKEBOARD_BOARD_WATCH_ORIGINS"
+WATCH_SECRETS: Final = "WAKEBOARD_BOARD_WATCH_SECRETS_FILE"
 ALERTS_FILE: Final = "alerts.yaml"  # in the folder
 HANDLER_MODULE: Final = "handlers"  # FOLDER/handlers.py
 LOCAL_DEFAULTS: Final = {
@@ -46,7 +48,7 @@ class WorkerSettings:
 
     def __init__(self, folder: Path, dsn: str) -> None:
         self.folder, self._dsn = folder, dsn
-        self.board_url = ""  # of the board that `up` serves
+        self.board_url = self.watch_secrets_file = ""  # of the board that `up` serves
         self.from_file: dict[str, str] = {}
         self.read_file()
 
@@ -120,8 +122,21 @@ class WorkerSettings:
         }
 
     def companion_environment(self) -> dict[str, str]:
-        """The environment of the companion process. WAKEBOARD_DSN is the database, to which it may enqueue."""
-        return {**self.from_file, **os.environ, "WAKEBOARD_DSN": self._dsn, "PYTHONUNBUFFERED": "1"}
+        """The environment of the companion process, which may enqueue, and sign run tokens for the board."""
+        return {
+            **self.from_file,
+            **os.environ,
+            "WAKEBOARD_DSN": self._dsn,
+            "WAKEBOARD_BOARD_URL": self.board_url,
+            WATCH_SECRETS: self.watch_secrets_file,
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    @property
+    def watch_origins(self) -> list[str]:
+        """The origins whose pages may use run tokens."""
+        names = {**self.from_file, **os.environ}.get(WATCH_ORIGINS, "").split(",")
+        return [name.strip().rstrip("/") for name in names if name.strip()]
 
     def worker_queues(self, declared: Sequence[str]) -> list[str]:
         """The queues that workers serve: those of WAKEBOARD_QUEUES, or else the `declared` ones."""

@@ -44,7 +44,7 @@ The web board. Without a login it listens on loopback, where only `kubectl port-
   value: {{ ternary "*" "127.0.0.1" (eq (include "wakeboard.boardHasLogin" .) "true") | quote }}
 - name: WAKEBOARD_BOARD_PORT
   value: "8686"
-{{ include "wakeboard.settings" (list $settings (list "name" "login" "hosts" "origin" "prefix") "BOARD_") | trim }}
+{{ include "wakeboard.settings" (list $settings (list "name" "login" "hosts" "origin" "prefix" "watchOrigins") "BOARD_") | trim }}
 {{- if eq .Values.board.login "tokens" }}
 - name: WAKEBOARD_BOARD_TOKENS_FILE
   value: /etc/wakeboard/login/tokens
@@ -53,6 +53,10 @@ The web board. Without a login it listens on loopback, where only `kubectl port-
 - name: WAKEBOARD_BOARD_PROXY_SECRET_FILE
   value: /etc/wakeboard/login/secret
 {{ include "wakeboard.settings" (list .Values.board (list "proxyUserHeader" "proxyGroupsHeader") "BOARD_") | trim }}
+{{- end }}
+{{- if .Values.board.watchSecretName }}
+- name: WAKEBOARD_BOARD_WATCH_SECRETS_FILE
+  value: /etc/wakeboard/watch/secrets
 {{- end }}
 - name: WAKEBOARD_LISTEN
   value: {{ and .Values.database.listen (not .Values.database.pgbouncer) | quote }}

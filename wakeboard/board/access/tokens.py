@@ -14,9 +14,10 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast, get_args
 
+from wakeboard.board.access.checked_file import CheckedFile, read_text
 from wakeboard.board.access.viewer import Role, RoleViewer, token_of
 from wakeboard.errors import InvalidSettings, InvalidValue
 
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.access.viewer import KnownNamespaces, Viewer
 
-MAX_FILE_BYTES: Final = 1 << 20
-CLOCK_TICK_NS: Final = 1_000_000_000  # file systems store times in steps of up to a second or so
+WHAT: Final = "token file"
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}"
 _LINE: Final = re.compile(rf"({_NAME})\s+(\S+)\s+([0-9a-f]{{64}})")
 
@@ -45,31 +45,19 @@ class TokenAccess:
     asks_for_token = True
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp = self._read_stamp()
-        self._entries = read_tokens(path)
+        self._file = CheckedFile(path, WHAT, partial(_parse, path))
 
     async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:  # noqa: ARG002
         """The owner of the request's token. Raises InvalidSettings if the file has become invalid."""
         token = token_of(request)
         if not token:
             return None
-        stamp = self._read_stamp()
-        if stamp != self._stamp or time.time_ns() - stamp[1] < CLOCK_TICK_NS:  # an edit may leave the same stamp
-            self._entries, self._stamp = read_tokens(self._path), stamp
         digest = digest_of(token)
-        matching = [entry for entry in self._entries if hmac.compare_digest(entry.digest, digest)]
+        matching = [entry for entry in self._file.content() if hmac.compare_digest(entry.digest, digest)]
         return RoleViewer(matching[0].name, matching[0].role) if matching else None
 
     async def close(self) -> None:
         """Has opened nothing."""
-
-    def _read_stamp(self) -> tuple[int, int, int]:
-        try:
-            found = self._path.stat()
-        except OSError as exc:
-            raise InvalidSettings(f"the token file {self._path} cannot be read: {exc.strerror}.") from exc
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def check_token_name(name: str) -> None:
@@ -90,19 +78,16 @@ def digest_of(token: str) -> str:
 
 def read_tokens(path: Path) -> list[_Entry]:
     """Reads a token file. Raises InvalidSettings with the number of the first invalid line."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as exc:
-        raise InvalidSettings(f"the token file {path} cannot be read: {exc.strerror}.") from exc
-    if len(content) > MAX_FILE_BYTES:
-        raise InvalidSettings(f"the token file {path} is larger than 1 MiB.")
+    return _parse(path, read_text(path, WHAT))
+
+
+def _parse(path: Path, text: str) -> list[_Entry]:
     entries: list[_Entry] = []
-    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
-        text = line.partition("#")[0].strip()
-        if not text:
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].strip()
+        if not words:
             continue
-        found = _LINE.fullmatch(text)
+        found = _LINE.fullmatch(words)
         if found is None or found[2] not in get_args(Role):
             raise InvalidSettings(
                 f"line {number} of the token file {path} is invalid: write a name, viewer or operator, and the SHA-256"

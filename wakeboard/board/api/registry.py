@@ -13,6 +13,7 @@ from wakeboard.board.api.endpoints import json_answer
 from wakeboard.board.api.events import EVENT_ENDPOINTS
 from wakeboard.board.api.openapi import document
 from wakeboard.board.api.reads import READ_ENDPOINTS
+from wakeboard.board.api.watch import WATCH_ENDPOINT
 from wakeboard.board.problem_details import API, as_problem
 from wakeboard.board.routing import BoardRequest, Page, page, read_request
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.api.endpoints import Endpoint
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*READ_ENDPOINTS, *EVENT_ENDPOINTS, *ACTION_ENDPOINTS)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (*READ_ENDPOINTS, *EVENT_ENDPOINTS, WATCH_ENDPOINT, *ACTION_ENDPOINTS)
 
 
 @dataclass(frozen=True, slots=True)

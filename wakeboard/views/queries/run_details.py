@@ -211,7 +211,7 @@ async def read_run_details(
         return None
     values = {**bounds._asdict(), "id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"]}
     values["running"] = row["status"] == "running"
-    steps = await read(conn, class_row(StepRow), _STEPS, values)
+    steps = await read_steps(conn, values)
     attempts = await read(conn, class_row(AttemptRow), _ATTEMPTS, values)
     return RunDetails(
         **row,
@@ -224,6 +224,11 @@ async def read_run_details(
         ),
         backfilled=await backfilled_ticks(conn, run_id) if row["status"] == "skipped" else [],
     )
+
+
+async def read_steps(conn: psycopg.AsyncConnection[Any], values: dict[str, Any]) -> list[StepRow]:
+    """The first steps of a run. `values`: its id, its lease epoch, whether it is running, and the Bounds."""
+    return await read(conn, class_row(StepRow), _STEPS, values)
 
 
 def parsed_result(step: StepRow) -> Any:
