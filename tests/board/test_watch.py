@@ -87,7 +87,7 @@ def worker(database: str) -> Iterator[SqlClient]:
 
 @pytest.fixture
 async def client(database: str, secrets: Secrets) -> AsyncIterator[Client]:
-    """A browser of somebody who has no login."""
+    """A browser without a login."""
     made = Client(database, access=NobodyAccess(), run_tokens=RunTokenAccess(secrets.path, [APP]))
     yield made
     await made.close()

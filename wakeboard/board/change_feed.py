@@ -38,7 +38,7 @@ MAX_WATCHERS: Final = 300  # with run tokens: they leave room for the pages of t
 
 
 class Subscriber(NamedTuple):
-    """Who reads a stream: a viewer by name, or whoever has a token for the run that is named."""
+    """Who reads a stream: a viewer by name, or a browser with a token for the run that is named."""
 
     name: str
     has_run_token: bool = False

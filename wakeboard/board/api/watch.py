@@ -1,7 +1,7 @@
-"""GET /api/v1/watch/TOKEN: one run for the browser of whoever has a token for it, without a login.
+"""GET /api/v1/watch/TOKEN: one run for any browser that has a token for it, without a login.
 
 It shows what `WatchedRun` has and nothing else. The errors are three sentences of its own: those of the store may name
-hosts, and anybody on the internet may ask.
+hosts, and any process on the internet may ask.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What who has a token for a run sees of it: its progress, steps and result, and no payload, error or name of a worker.
+"""What a browser with a run token sees of the run: progress, steps and result, and no payload, error or worker.
 
 Needs SELECT on the tables.
 """
