@@ -140,7 +140,10 @@ def test_a_stream_ends_in_time_and_is_renewed(board: str, monkeypatch: pytest.Mo
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit of another process")
 def test_a_board_out_of_descriptors_says_so_in_one_line_and_recovers(database: str):
-    code = "from wakeboard.cli import main; main()"
+    code = (
+        "from wakeboard.board import http_protocol; http_protocol.CLIENT_TIMEOUT_S = 0.3;"
+        " from wakeboard.cli import main; main()"
+    )
     environment = {**os.environ, "WAKEBOARD_BOARD_LOGIN": "none"}
     command = [sys.executable, "-c", code, "--dsn", database, "board", "--port", "0"]
     with subprocess.Popen(

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.accounts import as_ordinary_user
 from wakeboard.errors import WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, find_binaries
 from wakeboard.local.postgres_user import Account, accessible_binaries, accessible_home, can_enter, server_account
@@ -292,9 +293,9 @@ def test_a_folder_can_be_entered_only_if_all_its_parents_can(
     assert not can_enter(closed_folder, nobody)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root needs another user")
 def test_an_ordinary_user_runs_the_server_as_themselves() -> None:
-    assert server_account() is None
+    with as_ordinary_user():
+        assert server_account() is None
 
 
 @as_root

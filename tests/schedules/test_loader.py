@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.accounts import as_ordinary_user
 from wakeboard.errors import WakeboardError
 from wakeboard.manifests import load_folder
 
@@ -239,15 +239,15 @@ def test_anchors_and_merges_may_be_used(tmp_path: Path):
     assert schedule.spec.payload == {"one": {"x": 1, "y": 1}, "two": {"x": 1, "y": 2}}
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_cannot_be_read_is_a_problem(tmp_path: Path):
-    write(tmp_path, "locked/a.yaml", manifest("a"))
-    (tmp_path / "locked").chmod(0)
+def test_a_folder_that_cannot_be_read_is_a_problem(postgres_folder: Path):
+    write(postgres_folder, "locked/a.yaml", manifest("a"))
+    (postgres_folder / "locked").chmod(0)
     try:
-        assert "it cannot be read" in only_problem(tmp_path)
-        assert not load_folder(tmp_path).complete
+        with as_ordinary_user():
+            assert "it cannot be read" in only_problem(postgres_folder)
+            assert not load_folder(postgres_folder).complete
     finally:
-        (tmp_path / "locked").chmod(0o755)
+        (postgres_folder / "locked").chmod(0o755)
 
 
 def test_a_missing_folder_is_an_error(tmp_path: Path):
