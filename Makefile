@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode
+.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode test-bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -84,6 +84,9 @@ clean: ## remove .venv, caches and the demo's database
 
 bytecode: .venv/dev.ready # compile our modules, as in an installed package, even if PYTHONDONTWRITEBYTECODE is set
 	$(BIN)/python -m compileall -q wakeboard worker operator bench chaos tests
+
+test-bytecode: .venv/dev.ready # compile the tests as pytest does, once for all processes of a parallel run
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only --quiet >/dev/null
 
 test-packages: # install what tests need in addition to .venv: PostgreSQL 15, PgBouncer, Chromium
 	$(PYTHON) tools/bootstrap.py test-packages
