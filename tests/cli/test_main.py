@@ -46,15 +46,6 @@ def running(*words: str | Path, cwd: Path | None = None) -> Generator[subprocess
             process.kill()
 
 
-def wait_for_output(process: subprocess.Popen[str], text: str) -> None:
-    """Reads the output until a line contains the text."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if text in line:
-            return
-    pytest.fail(f"it ended without printing {text!r}")
-
-
 def test_help_truncates_no_summary():
     assert "..." not in start("--help").stdout.partition("Commands:")[2].partition("Examples:")[0]
 
@@ -134,11 +125,11 @@ def test_a_traceback_is_printed_only_in_debug_mode(database: str):
 
 
 def test_a_closed_pipe_is_no_error(database: str, sample: SampleStore):
-    sample.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 20000)")
+    sample.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 5000)")
 
-    result = start("sh", "-c", f"'{WAKEBOARD}' runs --limit 20000 | head -n 1", WAKEBOARD_DSN=database)
+    result = start("sh", "-c", f"'{WAKEBOARD}' runs --limit 5000 | head -n 1", WAKEBOARD_DSN=database)
 
-    assert result.stdout.startswith("   ID  STATUS")
+    assert result.stdout.lstrip().startswith("ID  STATUS")
     assert result.stderr == ""
 
 
@@ -180,33 +171,6 @@ def test_worker_runs_a_worker_with_the_options(database: str, sample: SampleStor
     assert "1 succeeded" in result.stderr + result.stdout
     assert sample.value("select status::text from wakeboard.all_runs where id = %s", run) == "succeeded"
     assert sample.value("select pool from wakeboard.worker_types limit 1") == "mine"
-
-
-def test_worker_has_the_exit_code_of_the_worker(database: str):
-    result = start("worker", "--handlers", "no.such.module", "--dsn", database)
-
-    assert result.returncode == 1
-    assert "no.such.module" in result.stderr
-
-
-def test_up_runs_a_folder_and_other_commands_find_it(postgres_folder: Path):
-    schedules = postgres_folder / "schedules"
-    schedules.mkdir()
-    (schedules / "hello.yaml").write_text(
-        "apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nmetadata: {name: hello}\n"
-        "spec: {jobType: ping, schedule: '@yearly'}\n"
-    )
-    with running(WAKEBOARD, "up", "schedules", cwd=postgres_folder) as up:
-        wait_for_output(up, "Ctrl-C stops everything")
-        listed = subprocess.run([WAKEBOARD, "schedules", "--json"], cwd=postgres_folder, stdout=PIPE, check=True)
-        made = subprocess.run([WAKEBOARD, "run-now", "hello"], cwd=schedules, stdout=PIPE, check=True)
-        wait_for_output(up, "default/hello succeeded")
-        up.send_signal(signal.SIGINT)
-        up.communicate(timeout=60)
-
-    assert [row["name"] for row in json.loads(listed.stdout)] == ["hello"]
-    assert made.stdout == b"run 1 of default/hello is queued, due now.\n"
-    assert up.returncode == 0
 
 
 def test_a_file_in_the_place_of_the_folder_of_up_is_named(tmp_path: Path):

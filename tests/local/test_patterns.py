@@ -16,10 +16,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`wakeboard up` 
 PATTERNS = ROOT / "examples" / "patterns"
 SETTINGS = {
     "ai-generation": {"AI_ARTICLES": "4", "AI_TOKENS_PER_MINUTE": "60000"},
-    "email-batch": {"EMAIL_RECIPIENTS": "120"},
-    "nightly-pipeline": {"PIPELINE_DAYS": "6"},
-    "social-post": {"SOCIAL_POSTS": "40"},
-    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "30", "WEBHOOK_ANSWER_MS": "250"},
+    "email-batch": {"EMAIL_RECIPIENTS": "80"},
+    "nightly-pipeline": {"PIPELINE_DAYS": "4"},
+    "social-post": {"SOCIAL_POSTS": "24"},
+    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20", "WEBHOOK_ANSWER_MS": "250"},
 }
 MAX_HANDLER_LINES = 120
 TIMEOUT_S = 100
@@ -27,7 +27,8 @@ TIMEOUT_S = 100
 
 @pytest.mark.parametrize("name", sorted(SETTINGS))
 def test_no_effect_is_lost_or_doubled_while_workers_are_killed(name: str, database: str) -> None:
-    command = [sys.executable, str(PATTERNS / "check.py"), name, "--dsn", database, "--timeout", str(TIMEOUT_S)]
+    command = [sys.executable, str(PATTERNS / "check.py"), name, "--dsn", database]
+    command += ["--kills", "1", "--timeout", str(TIMEOUT_S)]
     found = subprocess.run(command, env={**os.environ, **SETTINGS[name]}, check=False, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
 

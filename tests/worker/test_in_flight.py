@@ -48,11 +48,11 @@ def test_short_runs_are_prefetched(store: Store) -> None:
 
 
 def test_a_plain_handler_starts_while_the_event_loop_has_a_backlog(store: Store) -> None:
-    _many(store, "does-nothing", 30_000, age="1 minute")
+    _many(store, "does-nothing", 10_000, age="1 minute")
     (late,) = store.enqueue("sits", '{"seconds": 0}', priority=5)
     with store.worker(handlers=f"{ASYNC},{PLAIN}"):
         store.watcher.wait("select true from wakeboard.job_run_history where id = %s", late)
-        assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
+        assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 5_000
 
 
 def test_limited_runs_are_not_prefetched_while_they_occupy_slots(store: Store) -> None:
@@ -69,10 +69,10 @@ def test_limited_runs_are_not_prefetched_while_they_occupy_slots(store: Store) -
 def test_an_urgent_run_is_found_behind_foreign_ones(store: Store) -> None:
     _many(store, "of-another-image", 5_000, priority=5, age="1 hour")
     (urgent,) = store.enqueue("does-nothing", priority=5)
-    _many(store, "does-nothing", 30_000)
+    _many(store, "does-nothing", 10_000)
     with store.worker(handlers=ASYNC):
         store.watcher.wait("select true from wakeboard.job_run_history where id = %s", urgent)
-        assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
+        assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 5_000
 
 
 def test_ticks_are_enqueued_while_every_slot_is_busy(store: Store) -> None:
@@ -131,21 +131,10 @@ create trigger slowly before update on wakeboard.job_runs for each row execute f
 """
 
 
-@pytest.mark.parametrize("kind", ["any", "limited", "quarantined"])
-def test_runs_of_a_late_claim_reply_are_released(store: Store, kind: str) -> None:
+def test_runs_of_a_late_claim_reply_are_released(store: Store) -> None:
     (run,) = store.enqueue("answers")
-    if kind == "limited":
-        store.watcher.do("update wakeboard.job_runs set limit_key = 'one'")
-    if kind == "quarantined":
-        store.watcher.do("update wakeboard.job_runs set crash_count = 2")
     store.watcher.do(SLOW_FIRST_CLAIM)
     worker = store.wake(lease_seconds=2)
     assert "the reply to a claim came too late: 1 lease released" in worker.log
     row = store.run(run)
     assert (row["status"], row["attempts"], row["release_count"]) == ("succeeded", 1, 0)
-
-
-def test_after_a_quarantined_run_succeeded_the_worker_claims_the_next_one(store: Store) -> None:
-    quarantined = store.enqueue("answers", '{"a": 1}', 2, crash_count=2)
-    store.wake()
-    assert [store.run(run)["status"] for run in quarantined] == ["succeeded", "succeeded"]

@@ -18,21 +18,18 @@ if TYPE_CHECKING:
 
 HANDLERS = "tests.worker.reporting_handlers"
 SETTINGS = {
-    "repeatable read": {"default_transaction_isolation": "'repeatable read'"},
-    "everything": {
-        "default_transaction_isolation": "serializable",
-        "array_nulls": "off",
-        "DateStyle": "'German, DMY'",
-        "IntervalStyle": "iso_8601",
-        "standard_conforming_strings": "off",
-        "search_path": "pg_catalog",
-    },
+    "default_transaction_isolation": "serializable",
+    "array_nulls": "off",
+    "DateStyle": "'German, DMY'",
+    "IntervalStyle": "iso_8601",
+    "standard_conforming_strings": "off",
+    "search_path": "pg_catalog",
 }
 
 
-def set_defaults(store: Store, settings: dict[str, str]) -> None:
+def set_defaults(store: Store) -> None:
     name = store.watcher.ask("select current_database()")
-    for setting, value in settings.items():
+    for setting, value in SETTINGS.items():
         store.watcher.do(f"alter database {name} set {setting} = {value}")
 
 
@@ -48,12 +45,11 @@ def work(store: Store, dsn: str, tmp_path: Path) -> str:
         return worker.log
 
 
-@pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("way", ["direct", "pooled"])
 def test_a_worker_works_whatever_the_defaults_of_a_session_are(
-    store: Store, database: str, tmp_path: Path, postgres_folder: Path, name: str, way: str
+    store: Store, database: str, tmp_path: Path, postgres_folder: Path, way: str
 ) -> None:
-    set_defaults(store, SETTINGS[name])
+    set_defaults(store)
     if way == "direct":
         log = work(store, database, tmp_path)
     else:
@@ -68,7 +64,7 @@ def test_commands_work_whatever_the_defaults_of_a_session_are(
     store: Store, database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (run,) = store.enqueue("answers")
-    set_defaults(store, SETTINGS["everything"])
+    set_defaults(store)
     enqueue = ["enqueue", "answers", "--key", "k", "--json"]
     for words in (
         ["runs"],
