@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,16 +105,6 @@ async def test_a_schedule_without_a_next_tick_gets_one(store: MaintenanceStore, 
     assert await is_ahead(store, "lost")
     assert await definition(store, "lost", "generation, schedule_error") == (generation, None)
     assert not (await put(store, *schedules)).changed
-
-
-async def test_syncing_twice_is_syncing_once(store: MaintenanceStore):
-    schedules = [declared("a"), declared("b", payload={"x": 1.0})]
-    assert (await put(store, *schedules)).created == ["team/a", "team/b"]
-    before = await rows(store, "select * from job_definitions order by id")
-    again = await put(store, *schedules)
-    assert again.unchanged == ["team/a", "team/b"]
-    assert not again.changed
-    assert await rows(store, "select * from job_definitions order by id") == before
 
 
 async def test_each_source_keeps_to_its_own(store: MaintenanceStore):
@@ -266,35 +255,6 @@ async def test_an_edit_waits_for_a_worker_that_enqueues_its_ticks(store: Mainten
         assert (await editing).updated == ["team/a"]
     assert len(await runs(store)) == made.runs
     assert await is_ahead(store, "a")
-
-
-async def test_many_edits_and_many_schedulers_make_each_tick_once(store: MaintenanceStore, database: str):
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
-
-    async def edit(other: MaintenanceStore, queue: str) -> None:
-        for n in range(15):
-            await put(other, declared("a", schedule=hourly(), catchUp={"policy": "All"}, queue=f"{queue}{n}"))
-
-    async def outage(other: MaintenanceStore) -> None:
-        """The cursor goes back an hour's tick at a time, as time would bring it."""
-        for n in range(15):
-            await rows(
-                other,
-                "update job_definitions set next_run_at = date_trunc('hour', now() - %s, 'UTC')"
-                " + make_interval(mins => split_part(schedule, ' ', 1)::int) where last_tick_at < now() - %s",
-                (40 - 2 * n) * HOUR,
-                (40 - 2 * n) * HOUR,
-            )
-
-    async def schedule(other: MaintenanceStore) -> None:
-        for _ in range(40):
-            await schedule_due_ticks(other, misfire_grace=MISFIRE_GRACE)
-
-    async with AsyncExitStack() as stack:
-        one, two, three, four = [await stack.enter_async_context(connected(database)) for _ in range(4)]
-        await asyncio.gather(edit(store, "x"), edit(one, "y"), schedule(two), schedule(three), outage(four))
-    ticks = await runs(store, columns="scheduled_for")
-    assert len(ticks) == len(set(ticks)) > 0
 
 
 # -- what a Declared is

@@ -72,41 +72,7 @@ def test_what_was_not_answered_as_cancelled_is_not_cancelled(
     assert admin.status(unseen) == "queued"
 
 
-# -- retry -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_retried_run_is_the_same_run_due_now(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue(max_attempts=1, run_at="2020-01-01 00:00Z")
-    admin.crashed(run, 1)
-    (lease,) = worker.claim()
-    worker.once(lease, "charge")
-    worker.step(lease, "Render", {"page": 1})
-    worker.fail(lease)
-    uuid = admin.run(run).uuid
-    assert admin.retry(run) == {run: "queued"}
-    row = admin.run(run)
-    assert (row.status, row.attempts, row.crash_count, row.release_count, row.dead_at) == ("queued", 0, 0, 0, None)
-    assert row.uuid == uuid
-    assert admin.value("select run_at = statement_timestamp() - (statement_timestamp() - run_at) from job_runs")
-    (again,) = worker.claim()
-    assert worker.once(again, "charge") is False
-    assert worker.step(again, "Render") == (True, {"page": 1})
-
-
 # -- discard and replay ------------------------------------------------------------------------------------------------
-
-
-def test_a_discarded_run_is_history(admin: SqlClient, worker: SqlClient) -> None:
-    run = dead(admin, worker)
-    queued = admin.enqueue()
-    assert admin.discard(run, queued, 999) == {
-        run: "discarded",
-        queued: "refused: the run is queued, not dead",
-        999: "refused: the run is not dead: it has finished, or there is none",
-    }
-    row = admin.past(run)
-    assert (row.status, row.reason, row.last_error) == ("dead", "Discarded", "boom")
-    assert admin.discard(run) == {run: "refused: the run is not dead: it has finished, or there is none"}
 
 
 def test_what_was_answered_as_discarded_is_discarded(
@@ -148,15 +114,6 @@ def test_a_replayed_run_is_a_new_one_whose_effects_happen_again(admin: SqlClient
     (again,) = worker.claim()
     assert again.id == new
     assert worker.once(again, "charge") is True
-
-
-def test_replay_refuses_what_is_not_finished_or_never_ran(admin: SqlClient, worker: SqlClient) -> None:
-    given_up, late = dead(admin, worker), admin.enqueue()
-    admin.sql("update job_runs set start_before = now() - interval '1 s' where id = %s", late)
-    admin.sql("select skip_past_deadline()")
-    assert admin.replay(given_up) == ("refused: the run is dead; retry it, or discard it and then replay it", None)
-    assert admin.replay(late) == ("refused: these ticks were skipped and never ran; use run-now", None)
-    assert admin.replay(999) == ("refused: there is no such run", None)
 
 
 # -- run-now -----------------------------------------------------------------------------------------------------------
@@ -239,25 +196,3 @@ def test_actions_on_the_run_of_a_schedule_change_its_status(admin: SqlClient, wo
         getattr(admin, call)(run)
     assert admin.column("select * from pop_changed_definitions()") == [schedule]
     assert admin.column("select * from pop_changed_definitions()") == []
-
-
-# -- release -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_released_run_is_executed_by_the_next_worker_only(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    run, asked = admin.enqueue(), admin.enqueue()
-    leases = {lease.id: lease for lease in worker.claim()}
-    admin.cancel(asked)
-    assert admin.revoke(run, asked, 999) == {
-        run: "queued",
-        asked: "cancelled",
-        999: "refused: the run has finished, or there is none",
-    }
-    assert worker.complete(leases[run]) == [run]  # not accepted
-    (next_lease,) = other.claim()
-    assert next_lease.id == run
-    assert other.complete(next_lease) == []
-    assert admin.column("select outcome || attempt from job_attempts where run_id = %s", run) == ["released1"]
-    assert admin.column("select action from audit_log where run_id = %s order by id", asked) == ["cancel", "revoke"]

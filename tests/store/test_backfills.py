@@ -101,36 +101,7 @@ def test_a_tick_without_history_is_known_from_its_backfill(admin: SqlClient, wor
     assert declare(admin, schedule, days(3)).found == {"ran": 2, "new": 1}
 
 
-def test_skipped_ticks_run_and_due_ones_are_left_to_the_schedule(admin: SqlClient) -> None:
-    schedule = admin.define(**DAILY, next_run_at=days(8)[6], last_tick_at=FIRST - DAY)
-    admin.sql("update job_definitions set next_run_at = %s", FIRST)
-    admin.sql(
-        "select enqueue_due_ticks(array[%s::bigint], '{1}', array[%s::timestamptz], array[%s::timestamptz],"
-        " array[%s::timestamptz], '{null}', array[%s::bigint], array[%s::timestamptz], array[%s::bigint],"
-        " array[%s::timestamptz], array[%s::timestamptz], '{4}', '{CatchUpLatest}')",
-        *(schedule, FIRST, days(8)[6], days(6)[5], schedule, days(6)[5], schedule, days(2)[1], days(5)[4]),
-    )
-    made = declare(admin, schedule, days(8))
-    assert made.found == {"new": 1, "skipped": 4, "unfinished": 1, "scheduled": 2}
-    assert made.total == 5
-
-
 # -- batches and crashes -----------------------------------------------------------------------------------------------
-
-
-def test_a_large_backfill_is_created_in_batches_and_ends(admin: SqlClient, worker: SqlClient) -> None:
-    schedule = admin.define(**DAILY)
-    made = declare(admin, schedule, minutes(2500), at_once=1000)
-    assert admin.value("select count(*) from job_runs") == 1000
-    assert admin.value("select continue_backfills()") == 0
-    assert work(worker, 400) == 400
-    assert worker.value("select next_due('{default}', '{ping}', 10)") == 1
-    assert admin.value("select continue_backfills()") == 400
-    while work(worker):
-        admin.value("select continue_backfills()")
-    assert state(admin, made.id).finished_at is not None
-    assert ticks_of_runs(admin) == minutes(2500)
-    assert worker.value("select next_due('{default}', '{ping}', 10)") is None
 
 
 def test_a_killed_maintenance_task_loses_and_doubles_no_tick(

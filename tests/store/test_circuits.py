@@ -93,19 +93,6 @@ def test_the_pause_doubles_with_each_dead_probe_up_to_an_hour(admin: SqlClient, 
     assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_at_least_one_tick_is_skipped_before_each_probe(admin: SqlClient, worker: SqlClient) -> None:
-    """The next tick is an hour away, much longer than the pause."""
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 3)
-    admin.sql("select update_circuits()")
-    assert circuit(admin, definition).probe_in_s > 3000
-    end_pause(admin, definition)
-    probe = tick_run(admin, definition)
-    end(worker, probe, dead=True)
-    admin.sql("select update_circuits()")
-    assert circuit(admin, definition).probe_in_s > 3000
-
-
 def test_of_several_late_ticks_the_newest_is_the_probe(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     dead_runs(admin, worker, definition, 3)
@@ -124,21 +111,6 @@ def test_of_several_late_ticks_the_newest_is_the_probe(admin: SqlClient, worker:
     assert (done.runs, done.skipped) == (1, 2)
     skipped = admin.sql("select skipped_count, reason from job_run_history where skipped_count > 1")
     assert skipped == [(2, "CircuitOpen")]
-
-
-def test_resume_closes_it_and_resets_the_count(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    assert admin.value("select resume(%s, 'fixed')", f"schedule:{definition}")
-    assert not admin.value("select resume(%s)", f"schedule:{definition}")
-    (row,) = admin.sql("select scope, schedule, reason, detail from audit_log where action = 'resume'")
-    assert row[:3] == (f"schedule:{definition}", "billing/report", "fixed")
-    assert list(row.detail) == ["circuit_opened_at"]
-    dead_runs(admin, worker, definition, 2)
-    assert tick(admin, definition) == "run"
-    end(worker, admin.value("select max(id) from job_runs"), dead=True)
-    assert tick(admin, definition) == "CircuitOpen"
 
 
 @pytest.mark.parametrize("cause", ["release", "report"])
@@ -209,13 +181,6 @@ def test_an_edit_keeps_it_open_unless_it_removes_the_setting(admin: SqlClient, w
     assert tick(admin, definition) == "CircuitOpen"
     edit(admin, None, 3)
     assert not circuit(admin, definition).is_open
-    assert tick(admin, definition) == "run"
-
-
-def test_runs_that_died_before_the_setting_was_added_do_not_count(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin, None)
-    dead_runs(admin, worker, definition, 5)
-    edit(admin, 3, 2)
     assert tick(admin, definition) == "run"
 
 

@@ -45,18 +45,6 @@ def lost_answer(admin: SqlClient, worker: SqlClient) -> None:
 # -- lost answers ------------------------------------------------------------------------------------------------------
 
 
-def test_lost_claim_replies_count_as_no_crash(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.register(lease_s=LEASE_S)
-    for _ in range(5):
-        lost_answer(admin, worker)
-        assert admin.reap() == (0, 0, 0, 0)
-    row = admin.run(run)
-    assert (row.status, row.attempts, row.crash_count, row.last_error) == ("queued", 0, 0, None)
-    assert admin.attempts(run) == []
-    assert worker.complete(worker.claims(run)) == []
-
-
 def test_a_lost_claim_reply_of_a_short_run_costs_no_attempt(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(timeout_s=5)
     worker.register(lease_s=LEASE_S)
@@ -216,16 +204,6 @@ def test_a_worker_without_heartbeats_uncounts_no_crash(admin: SqlClient, worker:
 
 
 # -- what is reported --------------------------------------------------------------------------------------------------
-
-
-def test_every_end_of_an_attempt_is_kept_with_its_worker(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.register(name="ann")
-    worker.release(worker.claims(run), reason="snoozed")
-    worker.release(worker.claims(run), reason="worker_stopped")
-    worker.release(worker.claims(run), reason="not_started")
-    kept = admin.sql("select outcome, worker, error from job_attempts order by lease_epoch")
-    assert [tuple(row) for row in kept] == [("snoozed", "ann", None), ("released", "ann", "its worker was stopped")]
 
 
 def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(admin: SqlClient, worker: SqlClient) -> None:

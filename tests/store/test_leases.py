@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from tests.store.sql_clients import Lease, SqlClient
+    from tests.store.sql_clients import SqlClient
 
 
 # -- completing --------------------------------------------------------------------------------------------------------
-
-
-def test_a_completed_run_leaves_the_live_runs_for_history_with_its_result(admin: SqlClient, worker: SqlClient) -> None:
-    run, silent = admin.enqueue("ping", {"n": 1}), admin.enqueue()
-    leases = worker.claim()
-    assert worker.complete(*leases, results={str(run): {"sent": 3}}) == []
-    assert admin.value("select count(*) from job_runs") == 0
-    row = admin.past(run)
-    assert (row.status, row.result, row.payload, row.locked_by, row.lease_epoch, row.attempts) == (
-        *("succeeded", {"sent": 3}, {"n": 1}, worker.worker_id, leases[0].epoch, 1),
-    )
-    assert row.started_at <= row.finished_at
-    assert admin.past(silent).result is None
 
 
 def test_an_empty_batch_is_nothing(worker: SqlClient) -> None:
@@ -128,36 +114,3 @@ def test_a_heartbeat_reports_that_its_worker_is_not_registered(admin: SqlClient,
     assert worker.sql(beat, worker.worker_id) == []
     admin.sql("delete from workers")
     assert [tuple(row) for row in worker.sql(beat, worker.worker_id)] == [(0, "unregistered")]
-
-
-# -- the fence ---------------------------------------------------------------------------------------------------------
-
-
-def refused(call: str, worker: SqlClient, lease: Lease) -> bool:
-    """Whether the store refuses this worker's call under this lease."""
-    match call:
-        case "complete" | "fail" | "release":
-            return getattr(worker, call)(lease) == [lease.id]
-        case "renew":
-            return worker.renew(lease) == {lease.id: "refused"}
-        case _:
-            with pytest.raises(psycopg.Error, match="lease of run") as error:
-                getattr(worker, call)(lease, "a key")
-            return error.value.sqlstate == "WB001"
-
-
-@pytest.mark.parametrize("call", ["complete", "fail", "release", "renew", "step", "effect", "once"])
-def test_a_zombie_is_refused_whatever_it_reports(
-    admin: SqlClient, worker: SqlClient, other: SqlClient, call: str
-) -> None:
-    run = admin.enqueue()
-    (zombies,) = worker.claim()
-    admin.let_lapse(run)
-    admin.reap()
-    assert refused(call, worker, zombies)
-    (heirs,) = other.claim()
-    before = admin.run(run)
-    assert refused(call, worker, heirs)  # the right epoch, but the wrong worker
-    assert refused(call, other, zombies)  # the right worker, but an epoch that is over
-    assert admin.run(run) == before
-    assert admin.value("select count(*) from job_effects") + admin.value("select count(*) from job_steps") == 0

@@ -43,23 +43,6 @@ def seconds_pass(admin: SqlClient, seconds: float) -> None:
 # -- crashes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_worker_died_is_claimable_at_once(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    run = admin.enqueue()
-    worker.register(name="ann")
-    (lease,) = worker.claim()
-    admin.sql("update job_runs set locked_until = now() - interval '1 s'")
-    assert admin.reap() == (1, 0, 0, 0)
-    row = admin.run(run)
-    assert (row.status, row.attempts, row.crash_count, row.locked_by) == ("queued", 0, 1, 0)
-    assert row.lease_epoch > lease.epoch
-    assert (row.error_type, row.last_error) == ("WorkerCrashed", f"{EXPIRED} (crash 1 of 3)")
-    (attempt,) = admin.sql("select * from job_attempts")
-    assert (attempt.outcome, attempt.lease_epoch, attempt.locked_by, attempt.worker) == (
-        *("crashed", lease.epoch, worker.worker_id, "ann"),
-    )
-    assert [lease.id for lease in other.claim()] == [run]
-
-
 def test_a_crash_within_a_short_timeout_is_a_crash(admin: SqlClient, worker: SqlClient) -> None:
     """Its lease was bounded by its timeout from the start, so that only the worker's silence tells what happened."""
     run = admin.enqueue(timeout_s=5)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.store.dependencies import MONDAY, TUESDAY, after, days, made, pass_on, succeed, tick
+from tests.store.dependencies import MONDAY, TUESDAY, after, days, pass_on, succeed, tick
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
@@ -18,24 +18,6 @@ def pipeline(admin: SqlClient) -> tuple[int, int, int]:
     extract, rates, transform = admin.define("extract"), admin.define("rates"), admin.define("transform")
     after(admin, transform, "extract", "rates")
     return extract, rates, transform
-
-
-def test_a_replay_of_an_old_parent_creates_no_second_run(admin: SqlClient, worker: SqlClient):
-    """The history is dropped by weeks, so it may have a run for longer than its retention."""
-    extract, transform = admin.define("extract"), admin.define("transform")
-    after(admin, transform, "extract")
-    first = tick(admin, extract)
-    succeed(worker, first)
-    pass_on(worker)
-    succeed(worker, *[run for run, _ in made(admin, transform)])
-    admin.sql("update schedule_ticks set recorded_at = now() - interval '1 year'")
-    admin.sql("select delete_expired(always => true)")
-    succeed(worker, admin.value("select new_id from replay(%s)", [first]))
-    pass_on(worker)
-    assert days(admin, transform) == ["Mon"]
-    admin.sql("truncate job_run_history")
-    admin.sql("select delete_expired(always => true)")
-    assert admin.column("select true from schedule_ticks") == []
 
 
 def test_two_callers_at_the_ends_of_two_parents_create_the_run(

@@ -73,39 +73,6 @@ async def limited(run: wakeboard.Run) -> None:
     raise wakeboard.RetryAfter(3600, limit=True)
 
 
-@wakeboard.handler("consume")
-async def consume(run: wakeboard.Run) -> None:
-    """Takes a further unit."""
-    _note(run, "began")
-    await _opened()
-    _note(run, "consumes")
-    await run.consume(1)
-
-
-@wakeboard.handler("step")
-async def step(run: wakeboard.Run) -> None:
-    """Records steps."""
-    for number in range(10):
-        await run.step(f"step {number}", str)
-
-
-_turn = asyncio.Lock()  # so that many handlers do not open many connections
-
-
-async def _opened_in_turn() -> None:
-    async with _turn:
-        await _opened()
-
-
-@wakeboard.handler("long_effect")
-async def long_effect(run: wakeboard.Run) -> None:
-    """Is in an effect until the gate is open."""
-    async with run.effect("long"):
-        _note(run, "began")
-        await _opened_in_turn()
-        _note(run, "finishes")
-
-
 @wakeboard.handler("fail")
 async def fail(run: wakeboard.Run) -> None:
     """Fails."""

@@ -17,7 +17,7 @@ from aiosmtpd.smtp import SMTP, AuthResult
 from testbed.cluster.certificates import Authority
 from tests.schedules.schedules import connected, rows
 from wakeboard.alerts import sender as alert_sender
-from wakeboard.alerts.evaluate import enqueue_heartbeats, evaluate_alerts
+from wakeboard.alerts.evaluate import evaluate_alerts
 from wakeboard.alerts.file import load_alert_file
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, run_handler
@@ -324,29 +324,3 @@ async def test_an_alert_resolved_before_its_opening_is_announced_as_resolved(
         await pass_hours(database, 1)
         await asyncio.to_thread(store.wake, alerts_file=file)
     assert notifications(receiver) == ["resolved"]
-
-
-async def test_a_heartbeat_is_called_at_its_interval_while_no_alert_is_open(
-    store: Store, receiver: Receiver, tmp_path: Path
-):
-    file = alerts_file(
-        tmp_path, [{"name": "watchdog", "url": receiver.url("/beat")}], webhook={"url": receiver.url("/hook")}
-    )
-    heartbeats = load_alert_file(file).heartbeats
-    async with connected(store.dsn) as database, connected(store.dsn) as other:
-        counts = await asyncio.gather(*(enqueue_heartbeats(each, heartbeats) for each in (database, other)))
-        assert sum(counts) == 1
-        await asyncio.to_thread(store.wake, alerts_file=file)
-        assert [(request.method, request.path) for request in receiver.seen] == [("GET", "/beat")]
-        assert await enqueue_heartbeats(database, heartbeats) == 0
-        overdue = "update alert_heartbeats set enqueued_at = enqueued_at - interval '301 s'"
-        await rows(database, overdue)
-        assert await enqueue_heartbeats(database, heartbeats) == 1
-        await rows(database, overdue)
-        assert await enqueue_heartbeats(database, heartbeats) == 0  # no worker has called the one before
-        await asyncio.to_thread(store.wake, alerts_file=file)
-        store.enqueue("x")
-        await rows(database, "update job_runs set status = 'dead', dead_at = now()")
-        await evaluate(database, file)
-        await rows(database, overdue)
-        assert await enqueue_heartbeats(database, heartbeats) == 0  # an alert is open

@@ -73,35 +73,6 @@ def test_a_worker_exits_if_its_handler_locks_a_run_too_long(store: Store) -> Non
     assert executed_once(store)
 
 
-def test_sigterm_ends_a_worker_whose_outcome_is_blocked(store: Store) -> None:
-    settings = HANDLERS | {"lease_seconds": 60, "grace_seconds": 2}
-    with store.worker("--forever", **settings) as worker:
-        (hung,) = store.enqueue("hang_behind_its_own_lock", timeout_s=1, max_attempts=1)
-        begins(store, hung)
-        store.enqueue("count")
-        store.watcher.wait(COMPLETED, 1)
-        worker.send(signal.SIGTERM)
-        asked = time.monotonic()
-        assert worker.exit_code() == 0, worker.log
-        assert time.monotonic() - asked < 40  # seconds are for grace, unwinding and what is blocked; not a lease
-    assert f"kept 1 outcome from being stored: run {hung} will be executed again" in worker.log
-    assert "1 succeeded, 1 lost" in worker.log
-
-
-def test_the_outcome_of_a_locked_run_is_kept(store: Store) -> None:
-    with store.worker("--forever", **HANDLERS), psycopg.connect(store.dsn) as administrator:
-        (locked,) = store.enqueue("linger")
-        begins(store, locked)
-        administrator.execute("select from wakeboard.job_runs where id = %s for update", (locked,))
-        store.enqueue("count", count=500)
-        store.watcher.wait(COMPLETED, 500)
-        assert store.watcher.status(locked) == "running"
-        administrator.rollback()
-        store.watcher.wait("select exists (select from wakeboard.job_run_history where id = %s)", locked)
-    assert executed_once(store)
-    assert (store.run(locked)["crash_count"], store.run(locked)["result"]) == (0, "lingered")
-
-
 def test_a_foreign_lock_that_allows_renewals_ends_no_worker(store: Store) -> None:
     """As a foreign key to the run takes it."""
     with store.worker("--forever", **HANDLERS | {"lease_seconds": 3}) as worker, psycopg.connect(store.dsn) as other:
@@ -170,36 +141,3 @@ def test_retry_after_waits_for_a_locked_limit_key_with_a_bound(store: Store) -> 
         store.watcher.do("insert into calls values ('open')")
         store.watcher.wait("select exists (select from wakeboard.job_runs where status = 'failed')")
     assert "its failure is reported without the pause" in worker.log
-
-
-def test_handlers_at_a_locked_limit_delay_no_other_step(store: Store) -> None:
-    with store.worker("--forever", **HANDLERS, concurrency=50), psycopg.connect(store.dsn) as administrator:
-        begin_limited(store, "consume", 20)
-        administrator.execute("select from wakeboard.job_limits for update")
-        store.watcher.do("insert into calls values ('open')")
-        store.watcher.wait("select count(*) = 20 from calls where name like 'consumes %'")
-        store.enqueue("step")
-        store.watcher.wait("select exists (select from wakeboard.job_run_history where job_type = 'step')")
-        assert store.watcher.ask("select count(*) from wakeboard.job_run_history where job_type = 'consume'") == 0
-        administrator.rollback()
-        store.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where job_type = 'consume'")
-
-
-# -- locked effects ----------------------------------------------------------------------------------------------------
-
-
-def test_locked_effects_delay_no_step_of_other_runs(store: Store) -> None:
-    """As many handlers meet a lock as could keep the connection that they share for longer than the test may take."""
-    settings = HANDLERS | {"lease_seconds": 60, "concurrency": 70}
-    finished = "select count(*) from wakeboard.job_run_history where job_type = 'long_effect'"
-    with store.worker("--forever", **settings), psycopg.connect(store.dsn) as administrator:
-        store.enqueue("long_effect", count=60)
-        store.watcher.wait("select count(*) = 60 from calls where name like 'began %%'")
-        administrator.execute("select from wakeboard.job_effects for update")
-        store.watcher.do("insert into calls values ('open')")
-        store.watcher.wait("select count(*) = 60 from calls where name like 'finishes %%'")
-        store.enqueue("step")
-        store.watcher.wait("select exists (select from wakeboard.job_run_history where job_type = 'step')")
-        assert store.watcher.ask(finished) == 0
-        administrator.rollback()
-        store.watcher.wait(finished.replace("count(*)", "count(*) = 60"))

@@ -173,21 +173,6 @@ async def test_pytests_own_exceptions_are_not_taken_for_failures(plain: bool) ->
 # -- being stopped -----------------------------------------------------------------------------------------------------
 
 
-async def test_an_async_handler_that_is_cancelled_stops_where_it_waits() -> None:
-    ended: list[str] = []
-
-    async def waits(run: wakeboard.Run) -> None:
-        try:
-            fake.cancel()
-            await asyncio.Event().wait()
-        finally:
-            ended.append("cleanly")
-
-    fake = FakeRun()
-    assert (await run_handler(waits, fake)).status == "cancelled"
-    assert ended == ["cleanly"]
-
-
 async def test_a_plain_handler_has_to_check_whether_it_is_cancelled() -> None:
     def checks(run: wakeboard.Run) -> list[int]:
         done: list[int] = []
@@ -254,33 +239,6 @@ async def test_an_attempt_that_lost_its_lease_records_nothing() -> None:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-async def test_a_step_that_is_done_is_not_done_again(plain: bool) -> None:
-    def report(run: wakeboard.Run) -> object:
-        found = run.step("Collect", lambda: (1, 2))
-        return [found, run.step("Send", _fails_first, run.attempt)]
-
-    async def report_too(run: wakeboard.Run) -> object:
-        found = await run.step("Collect", _collected)
-        return [found, await run.step("Send", _fails_first, run.attempt)]
-
-    run = FakeRun()
-    first, second = [await run_handler(report if plain else report_too, run) for _ in range(2)]
-    assert (first.status, first.called) == ("failed", ["Collect", "Send"])
-    assert (second.result, second.called) == ([[1, 2], "sent"], ["Send"])
-    assert run.steps == {"Collect": [1, 2], "Send": "sent"}
-
-
-async def _collected() -> tuple[int, int]:
-    return 1, 2
-
-
-def _fails_first(attempt: int) -> str:
-    if attempt == 1:
-        raise ConnectionError
-    return "sent"
-
-
-@pytest.mark.parametrize("plain", [True, False])
 async def test_two_steps_of_one_name_in_one_attempt_are_refused(plain: bool) -> None:
     def report(run: wakeboard.Run) -> object:
         return [run.step("Send", lambda: 1), run.step("Send", lambda: 2)]
@@ -298,19 +256,6 @@ async def test_a_step_result_that_is_not_json_is_a_type_error() -> None:
         return await run.step("Collect", object)
 
     assert isinstance((await run_handler(wrong)).error, TypeError)
-
-
-@pytest.mark.parametrize("conn", [AsyncConnection(), None])
-async def test_once_is_once_for_async_handlers(conn: object) -> None:
-    async def charges(run: wakeboard.Run) -> list[bool]:
-        return [await run.once(conn, "charge"), await run.once(conn, "mail")]
-
-    run = FakeRun()
-    first = await run_handler(charges, run)
-    assert (first.result, first.happened) == ([True, True], ["charge", "mail"])
-    run.effects.pop("charge")  # its transaction was rolled back
-    second = await run_handler(charges, run)
-    assert (second.result, second.happened) == ([True, False], ["charge"])
 
 
 async def test_runs_share_the_effects_that_happen_once_for_ever() -> None:
@@ -384,28 +329,6 @@ async def test_an_effect_that_raised_may_be_tried_again_in_the_same_attempt() ->
 
     outcome = await run_handler(pays)
     assert (outcome.result, outcome.happened) == ([False] * 6, ["pay"])
-
-
-@pytest.mark.parametrize("plain", [True, False])
-async def test_an_outside_effect_is_done_or_in_doubt(plain: bool) -> None:
-    def mails(run: wakeboard.Run) -> list[bool]:
-        with run.effect("mail") as mail:
-            if run.payload == [attempt]:
-                raise ConnectionError
-        return [mail.done, mail.in_doubt]
-
-    async def mails_too(run: wakeboard.Run) -> list[bool]:
-        async with run.effect("mail") as mail:
-            if run.payload == [attempt]:
-                raise ConnectionError
-        return [mail.done, mail.in_doubt]
-
-    run, outcomes = FakeRun([1]), list[Any]()
-    for attempt in (1, 2, 3):  # noqa: B007 - the handlers look at it
-        outcomes.append(await run_handler(mails if plain else mails_too, run))
-    assert [outcome.returned for outcome in outcomes] == [None, [False, True], [True, False]]
-    assert [outcome.happened for outcome in outcomes] == [[], ["mail"], []]
-    assert run.effects == {"mail": "done"}
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,6 @@ def test_a_lingering_worker_claims_new_runs_and_then_exits(store: Store) -> None
         assert worker.exit_code() == 0
 
 
-def test_runs_whose_timeout_exceeds_that_of_the_pool_stay_queued(store: Store) -> None:
-    (run,) = store.enqueue("answers", timeout_s=100)
-    store.wake(max_timeout_seconds=99)
-    assert store.run(run)["status"] == "queued"
-
-
 def test_a_worker_that_stays_remains_registered_with_its_job_types(store: Store) -> None:
     """Otherwise `wakeboard check` would report after ten minutes that no worker serves the queue."""
     with store.worker("--forever", poll_seconds=1, lease_seconds=5):
@@ -122,11 +116,6 @@ def test_a_worker_that_stays_logs_a_bounded_number_of_runs(store: Store) -> None
     assert {record["run"] for record in logged} <= set(runs)
     assert MAX_RUN_LINES <= len(logged) < 500
     assert len(logged) + counted == 500
-
-
-def test_the_json_log_of_a_drain_records_no_success(store: Store) -> None:
-    store.enqueue("answers")
-    assert '"outcome"' not in store.wake(log_format="json", log_level="info").log
 
 
 @pytest.mark.parametrize("job_type", ["measures", "measures-plainly"])
