@@ -54,20 +54,6 @@ async def test_find_open_retry_and_confirm_by_keyboard_alone(board: str, store: 
     assert 'the disk is back <b>"' in await page.locator("main").inner_text()
 
 
-async def test_selected_runs_are_discarded_and_the_filters_kept(board: str, store: Store, page: Page):
-    store.dead_runs(3)
-    await page.goto(board + "/runs?q=status:dead")
-    await page.locator("#select-page").check()
-    await page.get_by_text("3 selected").wait_for()
-    await page.get_by_role("button", name="Discard").click()
-    await page.get_by_role("button", name="Discard 3 runs").click()
-    await page.get_by_text("Finished").wait_for()
-    await page.get_by_role("link", name="Back to the runs").click()
-    await page.wait_for_url("**/runs?q=status:dead")
-
-    assert store.value("select count(*) from job_run_history where status = 'dead'") == 3
-
-
 async def test_a_bad_payload_stays_in_its_dialog(board: str, store: Store, page: Page):
     run = store.run("cancelled")
     await page.goto(f"{board}/runs/{run}")

@@ -45,15 +45,6 @@ async def test_an_action_changes_its_run_says_so_and_is_audited(
     assert store.audit() == [("ada", "board", "revoke" if action == "release" else action, "the disk was full")]
 
 
-async def test_a_refusal_of_the_store_is_shown_and_changes_nothing(client: Client, store: Store):
-    run = store.run()
-
-    answer = await client.follow(f"/runs/{run}/retry")
-
-    assert f"Run {run} was left as it is: the run is queued." in answer.words
-    assert store.audit() == []
-
-
 async def test_an_action_returns_to_its_page_and_to_no_other_site(client: Client, store: Store):
     run = store.run("dead")
 
@@ -134,14 +125,6 @@ async def test_a_replay_shows_the_exact_payload_and_keeps_it(client: Client, sto
     assert store.value("select payload::text from job_runs") == store.value("select %s::jsonb::text", EXACT)
 
 
-async def test_an_edited_payload_reaches_the_new_run_with_every_digit(client: Client, store: Store):
-    run = store.run("cancelled")
-
-    await client.follow(f"/runs/{run}/replay", payload=EXACT)
-
-    assert store.value("select payload::text from job_runs") == store.value("select %s::jsonb::text", EXACT)
-
-
 @pytest.mark.parametrize(
     ("payload", "problem"),
     [
@@ -176,17 +159,6 @@ async def test_live_updates_leave_the_form_of_an_action_alone(client: Client, st
     assert "hx-get" not in (await client.get(path.format(run))).text
 
 
-async def test_a_viewer_without_the_permission_sees_no_button_and_is_refused(database: str, store: Store):
-    run = store.run("dead")
-    client = Client(database, GrantedViewer("eve", {None: VIEW}))
-
-    assert "/retry" not in (await client.get(f"/runs/{run}")).text
-    assert (await client.get(f"/runs/{run}/retry")).status == 403
-    assert (await client.post(f"/runs/{run}/retry")).status == 403
-    assert store.status(run) == "dead"
-    await client.close()
-
-
 async def test_a_permission_counts_in_its_namespace_only(database: str, store: Store):
     shop, bank, none = (
         store.run("dead", schedule=store.schedule("shop/a")),
@@ -200,14 +172,6 @@ async def test_a_permission_counts_in_its_namespace_only(database: str, store: S
     assert (await client.post(f"/runs/{none}/retry")).status == 404
     assert [store.status(run) for run in (shop, bank, none)] == ["queued", "dead", "dead"]
     await client.close()
-
-
-async def test_the_page_of_an_error_says_what_is_wrong(client: Client):
-    answer = await client.get("/runs/999999")
-
-    assert answer.status == 404
-    assert "There is no run 999999" in answer.words
-    assert "/static/board-" in answer.text
 
 
 async def test_the_overview_does_not_promise_ticks_of_a_paused_schedule(client: Client, store: Store):
@@ -232,17 +196,6 @@ async def test_a_dead_run_is_discarded_and_replayed_in_one_step(client: Client, 
     assert f"Run {run} is discarded, and replayed as run {new}" in done.words
     assert (store.status(run), store.value("select payload from job_runs")) == ("dead", {"day": 2})
     assert [row[2:] for row in store.audit()] == [("discard", "wrong day"), ("replay", "wrong day")]
-
-
-@pytest.mark.parametrize("status", ["queued", "cancelled"])
-async def test_a_run_that_is_not_dead_is_neither_discarded_nor_replayed(client: Client, store: Store, status: str):
-    run = store.run(status)
-    before = store.everything()
-
-    answer = await client.follow(f"/runs/{run}/discard-and-replay")
-
-    assert f"Run {run} was left as it is" in answer.words
-    assert store.everything() == before
 
 
 @pytest.mark.parametrize("missing", [Permission.DISCARD, Permission.REPLAY])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.board.schedules import get, schedules_in
 from tests.ticks.moments import zone_info, zones
 from wakeboard.board.pages.calendar_days import segments_of
-from wakeboard.board.pages.calendar_grid import level_of
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.dst_ticks import DstTicks
 
@@ -220,20 +219,6 @@ def test_a_wrong_parameter_gets_a_sentence(board: str, query: str, sentence: str
 
     assert answer.status == 400
     assert sentence in answer.text
-
-
-def test_an_unknown_zone_shows_utc_and_says_so(board: str):
-    answer = get(board, "/calendar?zone=Mars/Olympus")
-
-    assert answer.status == 200
-    assert "Mars/Olympus is not a known time zone; this page shows UTC." in answer.text
-
-
-def test_levels_are_logarithmic_and_calm_for_equal_counts():
-    assert [level_of(count, 1, 10_000) for count in (0, 1, 10, 100, 1000, 10_000)] == [0, 1, 2, 3, 4, 5]
-    assert {level_of(count, 100, 140) for count in (100, 120, 140)} == {2}
-    assert level_of(3, 100, 1000) == 1
-    assert level_of(36, 72, 72) < level_of(72, 72, 72)
 
 
 def number(cell: str) -> int:

@@ -124,10 +124,6 @@ def test_names_are_text_and_never_markup():
         }
 
 
-def test_a_chart_without_periods_is_empty():
-    assert of_class(parsed(line_chart("Rate", [], [Layer("p50", "p50", [])], "seconds")), "chart-column") == []
-
-
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
@@ -266,13 +262,6 @@ async def check_order(client: Client, database: str, sort: str) -> None:
     assert cells[0][0] == f"{runs:,}"
 
 
-async def test_a_search_leaves_the_names_that_contain_it(client: Client, database: str):
-    rollups(database, job_types=12)
-    assert "type12" in (await client.get("/performance", q="TYPE1")).words
-    assert "type2" not in (await client.get("/performance", q="type1")).words
-    assert "No name contains %." in (await client.get("/performance", q="%")).words
-
-
 async def test_a_viewer_of_a_namespace_sees_the_schedules_in_it_only(database: str):
     with schedules_in(database) as schedules:
         mine, other = schedules.add("mine", namespace="mine"), schedules.add("other", namespace="other")
@@ -335,12 +324,6 @@ async def test_charts_begin_with_a_period_that_fits_the_figures(
     current = r'aria-current="true">([^<]*)</a>'
     assert re.findall(current, (await client.get("/")).text) == [period]
     assert re.findall(current, (await client.get("/", period="week")).text) == ["Week"]
-
-
-async def test_a_chart_without_a_value_is_not_shown(client: Client, database: str):
-    count_one(database, "minute", timedelta(), cancelled=1)
-    page = (await client.get("/", period="hour")).text
-    assert re.findall(r'class="chart-title">([^<]*)<', page) == ["Runs by outcome"]
 
 
 async def test_a_drawing_has_times_in_the_viewers_zone(database: str, board: str, page: Page):

@@ -191,11 +191,3 @@ async def test_a_stream_says_that_the_board_is_alive(board: str, monkeypatch: py
     async with aiohttp.ClientSession() as session, session.get(f"{board}/events") as answer:
         while b"event: alive" not in (line := await answer.content.readline()):
             assert line
-
-
-async def test_eight_tabs_load_and_are_live(database: str, context: BrowserContext):
-    with serving(BoardOptions(dsn=database)) as address:
-        for _ in range(8):
-            page = await context.new_page()
-            await page.goto(address)
-            await is_live(page)

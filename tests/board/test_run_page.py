@@ -395,16 +395,6 @@ async def test_an_open_stack_stays_open_when_the_run_changes(board: str, worker:
     assert await page.locator(".run-what .status").inner_text() == "succeeded"
 
 
-async def test_a_phone_shows_the_page_without_scrolling_sideways(board: str, worker: SqlClient, page: Page):
-    run_id = worker.enqueue(payload={"word": "x" * 500, HOSTILE: HOSTILE})
-    worker.fail(worker.claims(run_id), error="y" * 500)
-    await page.set_viewport_size({"width": 360, "height": 740})
-
-    for path in (f"/runs/{run_id}", "/runs", "/runs?q=colour:x"):
-        await page.goto(board + path)
-        assert await page.evaluate("document.documentElement.scrollWidth") == 360
-
-
 async def test_a_run_is_compared_with_the_last_success_of_its_schedule(worker: SqlClient, board: str):
     definition = worker.define(
         "close-month", queue="default", payload='{"month": "<b>"}', schedule="0 3 * * *", cron_fields="x"

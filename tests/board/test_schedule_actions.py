@@ -211,16 +211,6 @@ async def test_an_invalid_filter_is_explained(client: Client, query: dict[str, s
     assert (await client.get("/audit", **query)).status == 400
 
 
-async def test_actions_in_other_namespaces_are_not_listed(database: str, client: Client, store: Store):
-    run = store.run("dead", schedule=store.schedule("bank/b"))
-    await client.follow(f"/runs/{run}/retry", reason="secret")
-    await client.follow("/pause", scope="all", reason="secret")
-    restricted = Client(database, GrantedViewer("eve", {"shop": ALL}))
-
-    assert "secret" not in (await restricted.get("/audit")).words
-    await restricted.close()
-
-
 async def test_a_schedule_that_stopped_after_dead_runs_says_so_and_is_resumed(client: Client, store: Store):
     schedule = store.schedule()
     store.rows(

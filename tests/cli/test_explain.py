@@ -29,19 +29,6 @@ def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Exp
     assert explain(run) == [f"run {run} of ping is queued.", "It became due ….", CLAIMABLE]
 
 
-def test_a_run_that_is_not_due_says_when_it_is(served: SampleStore, explain: Explain):
-    assert explain(served.enqueue(run_at="2999-01-01"))[1:] == ["It is due …."]
-    failed = served.enqueue()
-    served.fail(failed)
-    assert explain(failed) == [f"run {failed} of ping has failed and is retried.", "It is retried …."]
-
-
-def test_a_run_past_its_deadline_says_that_it_is_skipped(served: SampleStore, explain: Explain):
-    run = served.enqueue()
-    served.sql("update wakeboard.job_runs set start_before = now() - interval '1 min' where id = %s", run)
-    assert explain(run)[1:] == ["It is skipped: it had to start before ….", "It became due …."]
-
-
 def test_a_pause_says_what_it_holds_who_paused_and_why(served: SampleStore, explain: Explain):
     definition = served.add_schedule("report")
     run = served.run_now(definition)
@@ -70,20 +57,6 @@ def test_a_run_behind_a_full_limit_names_the_runs_that_hold_it(served: SampleSto
     )
 
 
-def test_a_limit_of_none_says_that_no_run_starts(served: SampleStore, explain: Explain):
-    served.sql("select wakeboard.set_limit('openai', 0)")
-    line = explain(served.enqueue(limit_key="openai"))[1]
-    assert line == "The limit key openai allows no run to start: `wakeboard limit openai --at-once N` changes that."
-
-
-def test_a_limit_that_many_runs_hold_names_a_few_of_them(served: SampleStore, explain: Explain):
-    served.sql("select wakeboard.set_limit('openai', 9)")
-    holders = [served.enqueue(limit_key="openai") for _ in range(9)]
-    served.claim(holders[0])
-    line = explain(served.enqueue(limit_key="openai"))[1]
-    assert re.search(r"9 are running: runs \d+, \d+, \d+, \d+, \d+ and 4 more\.$", line)
-
-
 def test_a_run_behind_an_exhausted_rate_says_when_the_next_one_starts(served: SampleStore, cli: Cli, explain: Explain):
     cli("limit", "mail", "--rate", "1/hour")
     served.claim(served.enqueue(limit_key="mail"))
@@ -91,34 +64,11 @@ def test_a_run_behind_an_exhausted_rate_says_when_the_next_one_starts(served: Sa
     assert re.fullmatch(r"The limit key mail has used up its rate; the next run starts in (59|60) min\.", line)
 
 
-def test_a_limit_that_a_handler_paused_says_so(served: SampleStore, explain: Explain):
-    run = served.enqueue(limit_key="mail")
-    served.sql(
-        "insert into wakeboard.job_limits (key, max_running, paused_until) values ('mail', 1, now() + interval '1 h')"
-    )
-    assert explain(run)[1] == "The limit key mail is paused by a handler; the next run starts in 60 min."
-
-
-def test_a_run_of_a_busy_schedule_names_the_run_before(served: SampleStore, explain: Explain):
-    definition = served.add_schedule("report", concurrency_policy="Queue")
-    first = served.run_now(definition)
-    served.claim(first)
-    assert explain(served.run_now(definition))[1] == (
-        f"The schedule has the concurrency policy Queue, and 1 is running: run {first}."
-    )
-
-
 def test_a_run_that_no_worker_serves_says_so(served: SampleStore, explain: Explain):
     assert explain(served.enqueue(queue="gpu"))[1] == "No worker has served the queue gpu in the last 10 minutes."
     assert explain(served.enqueue("unknown"))[1] == (
         "No worker of the queue default has had a handler for unknown in the last 10 minutes."
     )
-
-
-def test_a_quarantined_run_says_that_it_runs_alone(served: SampleStore, explain: Explain):
-    run = served.enqueue()
-    served.sql("update wakeboard.job_runs set crash_count = 2 where id = %s", run)
-    assert explain(run)[1] == "It was running at 2 crashes, so a worker executes it alone."
 
 
 def test_a_run_counts_the_runs_before_it(served: SampleStore, explain: Explain):
@@ -209,13 +159,6 @@ def test_a_finished_run_says_what_happened(served: SampleStore, explain: Explain
     )
 
 
-def test_a_skipped_run_says_why(served: SampleStore, explain: Explain):
-    run = served.enqueue()
-    served.sql("update wakeboard.job_runs set start_before = now() - interval '1 min' where id = %s", run)
-    served.sql("select wakeboard.skip_past_deadline()")
-    assert explain(run) == [f"run {run} of ping is skipped.", "It was skipped …: it was too late to start."]
-
-
 # -- schedules
 
 
@@ -223,37 +166,6 @@ def test_an_active_schedule_says_when_its_next_tick_is(served: SampleStore, expl
     served.add_schedule("report")
     assert explain("report") == ["schedule billing/report is active.", "Its next tick is …."]
     assert explain("billing/report") == explain("report")
-
-
-def test_a_schedule_without_cron_says_how_to_start_it(served: SampleStore, explain: Explain):
-    served.add_schedule("report", None)
-    assert explain("report") == [
-        "schedule billing/report is on demand.",
-        "It has no cron expression: `wakeboard run-now billing/report` starts it.",
-    ]
-
-
-def test_a_suspended_schedule_says_by_what(served: SampleStore, explain: Explain):
-    served.add_schedule("report", suspended=True, next_run_at=None)
-    assert explain("report") == [
-        "schedule billing/report is suspended.",
-        "It is suspended by its specification (suspend: true): no tick becomes a run.",
-    ]
-
-
-def test_a_paused_schedule_says_who_paused_and_why(served: SampleStore, explain: Explain):
-    definition = served.add_schedule("report")
-    served.sql("select wakeboard.pause(%s, 'wrong figures.', 'eve')", f"schedule:{definition}")
-    assert explain("report") == ["schedule billing/report is paused.", "It is paused by eve since …: wrong figures."]
-
-
-def test_a_removed_schedule_says_by_which_source(served: SampleStore, explain: Explain):
-    definition = served.add_schedule("report")
-    served.sql("update wakeboard.job_definitions set removed_at = now(), next_run_at = null where id = %s", definition)
-    assert explain("report") == [
-        "schedule billing/report is removed.",
-        "It was removed …: its source file:test no longer declares it.",
-    ]
 
 
 def test_a_schedule_whose_removal_waits_says_what_to_confirm(served: SampleStore, explain: Explain):
@@ -268,15 +180,6 @@ def test_a_schedule_whose_removal_waits_says_what_to_confirm(served: SampleStore
         "schedule billing/report is suspended.",
         "It is suspended, because its object no longer exists: no tick becomes a run.",
         "The removal of 12 schedules of its source waits for `wakeboard confirm removal file:test` since ….",
-    ]
-
-
-def test_a_stalled_schedule_says_why(served: SampleStore, explain: Explain):
-    served.add_schedule("report")
-    served.sql("update wakeboard.job_definitions set schedule_error = E'no such\\nzone'")
-    assert explain("report") == [
-        "schedule billing/report is stalled.",
-        "It has stalled, because its next ticks cannot be computed: no such zone",
     ]
 
 
@@ -332,13 +235,6 @@ def test_a_misspelled_job_type_is_answered_with_the_one_that_is_meant(
     sample.register_worker("send_mail", "sendmail")
     sample.sql("update wakeboard.worker_types set last_known_at = now() - interval '1 h'")  # it was no mistake
     assert anyio.run(meant_in_up) == [None]
-
-
-def test_a_schedule_that_no_worker_serves_says_so(served: SampleStore, explain: Explain):
-    served.add_schedule("draw", queue="gpu")
-    assert explain("draw")[2] == "No worker has served the queue gpu in the last 10 minutes."
-    served.add_schedule("other", job_type="unknown")
-    assert explain("other")[2] == "No worker of the queue default has had a handler for unknown in the last 10 minutes."
 
 
 def test_a_schedule_names_its_dead_runs_its_last_run_and_skipped_ticks(served: SampleStore, explain: Explain):

@@ -221,19 +221,6 @@ def test_a_second_release_is_refused_until_it_has_its_own_names(user: HelmClient
     assert not second.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "team-b")
 
 
-def test_a_reinstall_under_another_name_works_as_the_refusal_says(user: HelmClient) -> None:
-    user.install("wakeboard", database=URL)
-    have_schedule(user)
-    user.uninstall("wakeboard")
-    with pytest.raises(Refused) as refused:
-        user.install("store", database=URL)
-    assert "belongs to the release wakeboard in the namespace jobs" in str(refused.value)
-    for line in re.findall(r"^\s*kubectl (.+)$", str(refused.value), re.MULTILINE):
-        user.cluster.kubectl(*shlex.split(line))
-    user.install("store", database=URL)
-    assert schedules(user) == ["report"]
-
-
 def test_a_definition_that_was_applied_by_hand_is_adopted_the_same_way(user: HelmClient) -> None:
     install_crds(user.cluster)
     _give_definition_to(user.cluster, "", "")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.cluster.cluster import Refused
-from testbed.cluster.job_schedules import path
 from testbed.cluster.operators import wait_for
 from testbed.cluster.release import NAME, Release, external_database, load_images, remove_external_database
 
@@ -188,17 +187,6 @@ def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release
     second.helm("uninstall", "second", "--wait", "--timeout=120s")
 
 
-def test_uninstalling_leaves_the_definition_the_schedules_and_the_data(release: Release) -> None:
-    schedules = names(release)
-    before = {row["id"] for row in release.asked("runs", "-n", "1000")}
-    release.helm("uninstall", NAME, "--wait", "--timeout=120s")
-    assert names(release) == schedules
-    assert "Bound" in release.kubectl("get", "persistentvolumeclaims")
-    release.install(VALUES)
-    assert {row["id"] for row in release.asked("runs", "-n", "1000")} >= before
-    release.comes("greet", succeeded)
-
-
 # -- words of the story
 
 
@@ -228,8 +216,3 @@ def hanging(release: Release, name: str) -> tuple[int, str]:
         f" where name = '{name}') and id in (select run_id from wakeboard.job_effects)"
     )
     return release.wait_for_row(started)[0], pod
-
-
-def names(release: Release) -> set[str]:
-    """The schedules that there are."""
-    return {each["metadata"]["name"] for each in release.node.call("GET", path("shop"))["items"]}

@@ -11,7 +11,6 @@ import pytest
 
 from wakeboard.kube.client import ApiClient
 from wakeboard.testing import FakeRun, Outcome
-from wakeboard_worker.builtin.jobs import attempt as attempt_module
 
 if TYPE_CHECKING:
     from tests.cluster.job_pool import Pool
@@ -85,19 +84,6 @@ async def test_a_worker_that_takes_over_adopts_the_job(pool: Pool) -> None:
     assert len(await pool.pods.jobs()) == 1
 
 
-async def test_a_job_whose_creator_died_before_it_was_recorded_is_adopted(pool: Pool) -> None:
-    await pool.pods.apply_cron_job()
-    run = pool.run()
-    first = pool.start(run)
-    await pool.recorded(run, "Job 1")
-    await _lose_lease(run, first)
-    run.steps.clear()
-    second = pool.start(run, pool.process())
-    await pool.pods.end(await pool.pods.start(), message="1")
-    assert (await second).result == 1
-    assert len(await pool.pods.jobs()) == 1
-
-
 async def test_two_workers_that_believe_to_have_the_run_share_one_job(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     run = pool.run()
@@ -105,20 +91,6 @@ async def test_two_workers_that_believe_to_have_the_run_share_one_job(pool: Pool
     both = [pool.start(run), pool.start(stale, pool.process())]
     await pool.pods.end(await pool.pods.start(), message="1")
     assert [(await each).result for each in both] == [1, 1]
-    assert len(await pool.pods.jobs()) == 1
-
-
-async def test_a_job_that_ended_while_it_was_not_followed_gives_its_result(pool: Pool) -> None:
-    await pool.pods.apply_cron_job()
-    run = pool.run()
-    first = pool.start(run)
-    pod = await pool.pods.start()
-    await pool.recorded(run, "Job 1 started")
-    await _lose_lease(run, first)
-    await pool.pods.end(pod, 3)
-    await pool.pods.ended()
-    outcome = await pool.start(run, pool.process())
-    assert str(outcome.error).startswith(f"exit code 3 (pod {pod} on node node-1)")
     assert len(await pool.pods.jobs()) == 1
 
 
@@ -180,19 +152,6 @@ async def test_the_next_attempt_has_a_job_of_the_edited_cron_job(pool: Pool) -> 
     assert "Job 2 ended" in run.steps
 
 
-async def test_a_run_that_a_user_retries_starts_again_with_a_new_job(pool: Pool) -> None:
-    await pool.pods.apply_cron_job()
-    run = pool.run()
-    attempt = pool.start(run)
-    await pool.pods.end(await pool.pods.start(), 1)
-    assert (await attempt).status == "failed"
-    run.attempt, run.run_at = 1, run.run_at + timedelta(hours=1)
-    attempt = pool.start(run)
-    await pool.pods.end(await pool.pods.start(), message="2")
-    assert (await attempt).result == 2
-    assert run.steps["Job 1"]["job"] != run.steps["Job 2"]["job"]
-
-
 async def test_the_former_job_is_gone_before_the_next_is_created(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     run = pool.run()
@@ -247,49 +206,6 @@ async def test_a_template_of_more_than_a_megabyte_is_run(pool: Pool) -> None:
     await pool.recorded(run, "Job 1")
     run.cancel()
     assert (await attempt).status == "cancelled"
-
-
-@pytest.mark.parametrize(
-    ("end", "kind", "message"),
-    [
-        ({"code": 3, "message": "no disk"}, "JobFailed", "exit code 3: no disk (pod "),
-        ({"code": 137, "reason": "OOMKilled"}, "OOMKilled", "OOMKilled, exit code 137 (pod "),
-    ],
-)
-async def test_the_error_says_how_the_container_ended(pool: Pool, end: dict[str, Any], kind: str, message: str) -> None:
-    await pool.pods.apply_cron_job()
-    attempt = pool.start(pool.run())
-    await pool.pods.end(await pool.pods.start(), **end)
-    error = (await attempt).error
-    assert type(error).__name__ == kind
-    assert str(error).startswith(message)
-
-
-async def test_a_pod_that_no_node_takes_fails_with_the_schedulers_message(pool: Pool) -> None:
-    await pool.pods.apply_cron_job()
-    attempt = pool.start(pool.run(), pool.process(jobs_start_seconds=START_S))
-    pod = (await pool.pods.one_pod())["metadata"]["name"]
-    words = "0/3 nodes are available: 3 Insufficient memory."
-    await _not_schedulable(pool, pod, words)
-    error = (await attempt).error
-    assert (type(error).__name__, str(error)) == ("FailedScheduling", f"{words} (pod {pod}, after {START_S} s)")
-    assert await pool.pods.jobs() == []
-
-
-async def test_an_image_that_cannot_be_pulled_fails_with_the_kubelets_message(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(attempt_module, "STUCK_FOR_S", 0.5)
-    await pool.pods.apply_cron_job()
-    attempt = pool.start(pool.run())
-    pod = await pool.pods.schedule()
-    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "example.com/report:1"'}
-    await pool.pods.set_status(pod, "Pending", {"waiting": waiting})
-    await pool.pods.deleting(pod)
-    await pool.pods.remove(pod)
-    error = (await attempt).error
-    assert type(error).__name__ == "ImagePullBackOff"
-    assert str(error).startswith('ImagePullBackOff: Back-off pulling image "example.com/report:1" (container main of')
 
 
 @pytest.mark.parametrize("delay", ["disruption", "suspension"])

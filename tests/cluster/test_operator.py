@@ -18,9 +18,7 @@ import yaml
 
 from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, wait_until_served
 from testbed.cluster.operators import Environment, Operator, wait_for
-from tests.chaos.processes import Worker
 from tests.cluster.http_proxy import tunnelling_proxy
-from tests.telemetry.collector import collecting
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from testbed.cluster.control_plane import ControlPlane
     from tests.postgres_servers import PostgresServer
 
-NO_WORKER_AND_DEAD = (("no-worker", "noWorker", "3m"), ("dead-runs", "dead", 1))
 RBAC = Path(__file__).resolve().parents[2] / "deploy" / "rbac.yaml"
 
 
@@ -110,24 +107,6 @@ def test_a_schedule_is_created_edited_suspended_resumed_and_deleted(env: Environ
     wait_for(lambda: env.row("report", "id") is None, why=lambda: operator.log)
 
 
-def test_reconciling_and_status_writes_are_traced(
-    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with collecting() as collector:
-        for name, value in collector.variables.items():
-            monkeypatch.setenv(name, value)
-        with started(env, tmp_path) as operator:
-            operator.wait_until_leading()
-            env.create(job_schedule())
-            wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-            stop(operator)
-    assert {"reconcile", "reconcile changes"} & {span.name for span in collector.spans}
-    written = collector.named("PATCH jobschedules/status")[0]
-    assert written.attributes["wakeboard.schedule"] == f"{env.namespace}/report"
-    assert set(collector.tree(written.trace)) == {"write statuses", "  PATCH jobschedules/status"}
-    assert written.service == "wakeboard-operator"
-
-
 def test_dead_runs_are_counted_and_an_annotation_retries_them(env: Environment, operator: Operator) -> None:
     env.create(job_schedule())
     wait_for(lambda: env.row("report", "id"))
@@ -157,20 +136,6 @@ def test_dead_runs_are_counted_and_an_annotation_retries_them(env: Environment, 
     env.annotate("report", run_now="2")
     wait_for(lambda: env.status("report")["lastAction"]["token"] == "2")
     assert env.sql("select count(*) from job_runs") == [(2,)]
-
-
-def test_counts_are_written_within_seconds_by_default(env: Environment, tmp_path: Path) -> None:
-    env.create(job_schedule())
-    with started(env, tmp_path) as operator:
-        wait_for(lambda: env.row("report", "id"), why=lambda: operator.log)
-        for token in ("first", "second"):  # the second one changes no condition
-            env.annotate("report", run_now=token)
-            ((run,),) = wait_for(lambda: env.sql("select id from job_runs"), why=lambda: operator.log)
-            env.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
-            wait_for(lambda: env.status("report").get("running") == 1, within_s=20)
-            env.sql("select complete(7, array[%s::bigint], array(select lease_epoch from job_runs))", run)
-            wait_for(lambda run=run: env.status("report").get("lastRun", {}).get("id") == run, within_s=20)
-            assert env.status("report")["running"] == 0
 
 
 def test_an_api_server_behind_a_proxy_is_listed_and_watched_through_it(
@@ -231,34 +196,6 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(env: Environment
             wait_for(lambda: f"term {former} ended" in first.log, why=lambda: first.log)
             wait_for(lambda: '"isLeader": false' in first.ask("/readyz")[1])
             assert env.sql("select term from leadership") == terms > [(former,)]
-
-
-def test_an_operator_delivers_alerts_until_a_worker_is_back(env: Environment, tmp_path: Path) -> None:
-    file = tmp_path / "alerts.yaml"
-    bodies: list[dict[str, Any]] = []
-    with webhook(bodies) as url:
-        rules = [{"name": name, rule: at, "receivers": ["team"]} for name, rule, at in NO_WORKER_AND_DEAD]
-        spec = {"rules": rules, "receivers": [{"name": "team", "webhook": {"url": url}}]}
-        file.write_text(yaml.safe_dump({"apiVersion": "wakeboard.dev/v1alpha1", "kind": "AlertRules", "spec": spec}))
-        env.sql("select enqueue('ping')")
-        env.sql("update job_runs set created_at = now() - interval '5 minutes', run_at = now() - interval '5 minutes'")
-        env.sql("update installation set created_at = now() - interval '5 minutes'")
-        with started(env, tmp_path, alerts_file=file) as first, started(env, tmp_path, alerts_file=file):
-            wait_for(lambda: bodies, why=lambda: first.log)
-            wait_for(lambda: env.sql("select 1 from job_run_history where job_type = 'wakeboard.alert'"))
-            assert [(body["notification"], body["rule"]) for body in bodies] == [("open", "no-worker")]
-            with Worker(env.dsn, tmp_path, "--forever", handlers="", alerts_file=file):
-                wait_for(lambda: env.sql("select 1 from job_run_history where job_type = 'ping'"))
-                env.sql("select enqueue('nobody')")
-                env.sql("update job_runs set status = 'dead', dead_at = now() where job_type = 'nobody'")
-                wait_for(lambda: len(bodies) > 1 and bodies[1]["rule"] == "dead-runs", within_s=60)
-                wait_for(lambda: env.sql("select 1 from job_run_history where job_type = 'wakeboard.alert' offset 1"))
-                (operators, workers) = env.sql(
-                    "select locked_by in (select worker_id from workers) from job_run_history"
-                    " where job_type = 'wakeboard.alert' order by id"
-                )
-    assert (operators, workers) == ((False,), (True,))
-    assert [body["rule"] for body in bodies if body["notification"] == "open"] == ["no-worker", "dead-runs"]
 
 
 @contextmanager
@@ -337,27 +274,6 @@ def test_an_operator_works_with_the_rights_of_the_manifest(
         wait_for(lambda: env.row("report", "id") is None, why=lambda: operator.log)
         assert 0 < before < 30
         stop(operator)
-
-
-def test_a_recreated_resource_definition_removes_nothing_at_once(
-    own_control_plane: ControlPlane, database: str, tmp_path: Path
-) -> None:
-    install_crds(own_control_plane)
-    env = Environment(own_control_plane, "default", database)
-    for number in range(12):
-        env.create(job_schedule(f"s{number}"))
-    with Operator(database, own_control_plane.admin, tmp_path, reconcile_seconds=1) as operator:
-        wait_for(lambda: env.sql("select count(*) from job_definitions") == [(12,)], why=lambda: operator.log)
-        own_control_plane.kubectl("delete", "-f", str(CRDS))
-        wait_for(lambda: "does not list jobschedules" in operator.log, why=lambda: operator.log)
-        assert operator.ask("/readyz")[0] == 503
-        install_crds(own_control_plane)
-        wait_for(lambda: "none of them was removed" in operator.log, why=lambda: operator.log)
-        assert env.sql("select count(*) from job_definitions where removed_at is null") == [(12,)]
-        env.create(job_schedule("s3", schedule="@daily"))
-        wait_for(lambda: env.row("s3", "schedule") == ("@daily",), why=lambda: operator.log)
-        wait_for(lambda: env.condition("s3", "Ready")[0] == "True", why=lambda: operator.log)
-        assert "Traceback" not in operator.log
 
 
 def test_a_release_whose_database_was_replaced_uses_the_new_one(

@@ -289,14 +289,6 @@ async def test_transition_times_are_those_of_the_database(
     assert {each["lastTransitionTime"] for each in leader.seen()["status"]["conditions"]} == {"2031-02-03T04:05:06Z"}
 
 
-async def test_what_another_client_writes_into_a_status_is_repaired(leader: WriterHarness) -> None:
-    await leader.write()
-    leader.edit_status({"queued": 7, "dead": 7})
-    await leader.stream()
-    assert await leader.write() == 1
-    assert (leader.seen()["status"]["queued"], leader.seen()["status"]["dead"]) == (0, 0)
-
-
 async def test_a_job_type_without_a_handler_is_reported_as_time_passes(leader: WriterHarness) -> None:
     await leader.change(ENQUEUE.format(run_at="now() - interval '9 minutes 59 seconds'"))
     await leader.change(NOTE)
@@ -332,19 +324,6 @@ async def test_a_former_leader_writes_nothing(leader: WriterHarness) -> None:
         "observedGeneration" not in leader.seen().get("status", {})
         or leader.seen()["status"]["observedGeneration"] == -1
     )
-
-
-async def test_counts_wait_and_are_written_with_a_condition_change(leader: WriterHarness) -> None:
-    await leader.write()
-    leader.writer = leader.another_writer(min_interval_s=3600.0)
-    await leader.change(ENQUEUE.format(run_at="now()"))
-    await leader.change(NOTE)
-    assert await leader.write() == 0
-    assert leader.seen()["status"]["queued"] == 0
-    await leader.change("select wakeboard.pause('all')")
-    await leader.change(NOTE)
-    assert await leader.write() == 1
-    assert leader.seen()["status"]["queued"] == 1
 
 
 async def test_a_deleted_resource_leaves_the_cache(leader: WriterHarness) -> None:

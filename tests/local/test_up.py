@@ -79,17 +79,6 @@ def test_a_companion_that_fails_is_a_problem(up: Up) -> None:
         assert "port 1 is taken" in up.output
 
 
-def test_a_run_on_up_schedule_runs_at_the_start(postgres_folder: Path, database: str) -> None:
-    up = Up(postgres_folder, dsn=database)
-    up.declare("greeting", "greet", run_on_up=True)
-    with up:
-        assert "run 1 " in up.wait_for("default/greeting succeeded")
-        assert up.query("select result #>> '{}' from wakeboard.job_run_history where id = 1") == "hello"
-        assert up.query("select source from wakeboard.audit_log where action = 'run_now'") == "up"
-        assert up.up_file["dsn"] == database
-        assert not (postgres_folder / "jobs/.wakeboard/data").exists()
-
-
 def test_changed_schedules_are_synced(postgres_folder: Path, database: str) -> None:
     with Up(postgres_folder, dsn=database) as up:
         up.wait_for("0 schedules")
@@ -103,14 +92,6 @@ def test_changed_schedules_are_synced(postgres_folder: Path, database: str) -> N
         up.wait_for("1 schedule, 1 removed")
         up.declare("greeting", "greet")
         up.wait_for("2 schedules, 1 updated")
-
-
-def test_changed_handlers_are_loaded_by_the_next_worker(up: Up) -> None:
-    with up:
-        up.wait_for("default/greeting succeeded")
-        up.write("handlers.py", HANDLERS.replace('"greet"', '"welcome"'))
-        up.wait_for("handlers.py changed")
-        up.wait_for_success(up.enqueue("welcome", delay_s=2), "welcome")
 
 
 def test_broken_handlers_are_one_problem_until_they_are_fixed(up: Up) -> None:
@@ -212,19 +193,6 @@ def test_a_run_after_a_workers_last_claim_starts_when_it_exits(postgres_folder: 
         up.send(signal.SIGINT)  # the next worker has the run that hangs
         up.wait_for("Waiting for 1 worker")
         up.stop()
-
-
-def test_the_run_of_a_killed_worker_runs_again(postgres_folder: Path, database: str) -> None:
-    up = Up(postgres_folder, dsn=database, WAKEBOARD_LEASE_SECONDS="2", WAKEBOARD_GRACE_SECONDS="0")
-    up.declare("long", "hang", run_on_up=True)
-    hanging = postgres_folder / "hanging"
-    with up:
-        up.wait_until(lambda: hanging.exists() and hanging.read_text(), "a run that hangs")
-        first = hanging.read_text()
-        os.kill(int(first), signal.SIGKILL)
-        up.wait_for("A worker was killed by SIGKILL")
-        up.wait_until(lambda: hanging.read_text() not in {"", first}, "the run in another worker")
-        up.wait_for("default/long lost its worker and is queued again")
 
 
 def test_a_postgres_that_exits_is_restarted(postgres_folder: Path) -> None:
