@@ -16,10 +16,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`wakeboard up` 
 PATTERNS = ROOT / "examples" / "patterns"
 SETTINGS = {
     "ai-generation": {"AI_ARTICLES": "4", "AI_TOKENS_PER_MINUTE": "60000"},
-    "email-batch": {"EMAIL_RECIPIENTS": "80"},
-    "nightly-pipeline": {"PIPELINE_DAYS": "4"},
-    "social-post": {"SOCIAL_POSTS": "24"},
-    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20", "WEBHOOK_ANSWER_MS": "250"},
+    "email-batch": {"EMAIL_RECIPIENTS": "120"},
+    "nightly-pipeline": {"PIPELINE_DAYS": "6"},
+    "social-post": {"SOCIAL_POSTS": "40"},
+    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "30", "WEBHOOK_ANSWER_MS": "250"},
 }
 MAX_HANDLER_LINES = 120
 TIMEOUT_S = 100
