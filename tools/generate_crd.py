@@ -12,8 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
-from pydantic.json_schema import GenerateJsonSchema
 
+from wakeboard.declared.json_schema import AbsentNotNull
 from wakeboard.schedules.rules.admission_rules import RULES
 from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec, Metadata
 from wakeboard_operator.status_models import JobScheduleStatus
@@ -119,15 +119,8 @@ def resource_schema() -> Schema:
     }
 
 
-class _AbsentNotNull(GenerateJsonSchema):
-    """Generates an optional field as its type: it may be absent, but not null."""
-
-    def nullable_schema(self, schema: Any) -> Any:
-        return self.generate_inner(schema["schema"])
-
-
 def _schema_of(model: type[BaseModel]) -> Schema:
-    whole = model.model_json_schema(schema_generator=_AbsentNotNull)
+    whole = model.model_json_schema(schema_generator=AbsentNotNull)
     return structural(whole, whole.get("$defs", {}), model.__name__)
 
 

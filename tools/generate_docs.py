@@ -119,6 +119,8 @@ def answers() -> dict[str, Answer]:
     from wakeboard.health.findings import Finding
     from wakeboard.limits.queries import LimitRow
     from wakeboard.logs.rules import LogRow
+    from wakeboard.plan.plan import Plan
+    from wakeboard.plan.rules.changes import ScheduleChange
     from wakeboard.store.migrate import Migrated
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.audit import AuditRow
@@ -138,6 +140,12 @@ def answers() -> dict[str, Answer]:
     pause = {"scope": "`all`, `queue:NAME` or `schedule:ID`", "changed": "false if it was already so"}
     return {
         "new": Answer(Created),
+        "plan": Answer(
+            Plan,
+            note="`schedules` is a list of objects: "
+            + ", ".join(f"`{field.name}`" for field in fields(ScheduleChange))
+            + ". `findings` are the rows of `check`.",
+        ),
         "apply": Answer(Applied),
         "import": Answer(ImportRow, many=True),
         "schedules": Answer(ScheduleRow, many=True),
@@ -239,6 +247,7 @@ def cli_page() -> str:
         "| 0 | Success. |",
         "| 1 | Failed or refused: no database, no such run, an invalid file, a failed check. |",
         "| 2 | Invalid usage: an unknown option or an invalid value. Nothing was changed. |",
+        "| 3 | Only of `plan --detailed-exitcode`: something differs, and nothing fails. |",
         "| 130 | Interrupted by Ctrl-C. `up` and `worker` exit with 0: Ctrl-C is how they are stopped. |",
         "",
         "Name a schedule by its name, namespace/name or source/namespace/name, if that is unique, and a run by its id,",
@@ -283,7 +292,7 @@ def _help_block(words: list[str]) -> list[str]:
 def _answer_lines(answer: Answer) -> list[str]:
     head = "JSON: a list of objects with these keys." if answer.many else "JSON: an object with these keys."
     if not isinstance(answer.keys, Mapping):
-        return _row_lines(head, answer.keys)
+        return [*_row_lines(head, answer.keys), *(["", answer.note] if answer.note else [])]
     lines = [head, "", *(f"- `{key}`: {meaning}" for key, meaning in answer.keys.items())]
     if answer.note:
         lines += ["", answer.note]

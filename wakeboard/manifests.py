@@ -15,23 +15,34 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
 import yaml
 
 from wakeboard.alerts.rules.alert_rules import KIND as ALERT_RULES
+from wakeboard.alerts.rules.alert_rules import AlertRules, load_alert_rules
 from wakeboard.declared.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
 from wakeboard.declared.single_document import load_document
 from wakeboard.declared.yaml_documents import children, line_at, line_of, nodes_of, value_of
 from wakeboard.errors import InvalidSchedule, WakeboardError
 from wakeboard.limits.rules.declared_limits import KIND as LIMITS
-from wakeboard.limits.rules.declared_limits import NO_LIMITS, load_limits
-from wakeboard.schedules.rules.job_schedule import load_job_schedule
+from wakeboard.limits.rules.declared_limits import NO_LIMITS, Limits, load_limits
+from wakeboard.schedules.rules.job_schedule import JobSchedule, load_job_schedule
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wakeboard.limits.rules.declared_limits import Limits
-    from wakeboard.schedules.rules.job_schedule import JobSchedule
+    from wakeboard.declared.model import Declared
+    from wakeboard.declared.validation_messages import Place
 
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
 
+Parsed: TypeAlias = (
+    "dict[str, list[tuple[JobSchedule, int]]]"  # by the text of a file its schedules, each with its line
+)
+
+# The kinds of documents, by the name of their JSON Schema.
+DOCUMENTS: Final[dict[str, type[Declared]]] = {
+    "job-schedule": JobSchedule,
+    "alert-rules": AlertRules,
+    "limits": Limits,
+}
 SUFFIXES: Final = (".yaml", ".yml")
 _GROUP: Final = "wakeboard.dev/"
 
@@ -61,11 +72,28 @@ def load_folder(path: Path) -> Manifests:
     Hidden files and folders are ignored. Links to folders are not followed. Raises WakeboardError if `path` does not
     exist.
     """
-    if not path.exists():
-        raise WakeboardError(f"there is no folder {path}")
-    loader = _Loader()
-    for file in files_below(path, loader.add_read_error) if path.is_dir() else [path]:
-        loader.read(file)
+    return load_paths([path])
+
+
+def load_paths(paths: Iterable[Path], *, with_alerts: bool = False, parsed: Parsed | None = None) -> Manifests:
+    """As `load_folder`, of several folders and files. `with_alerts`: alert rules are checked, too.
+
+    `parsed`: what was read before, and is read only once if several states have the same file.
+    """
+    loader = _Loader(with_alerts=with_alerts, parsed=parsed)
+    for path in paths:
+        if not path.exists():
+            raise WakeboardError(f"there is no folder {path}")
+        for file in files_below(path, loader.add_read_error) if path.is_dir() else [path]:
+            loader.read(file)
+    return loader.result()
+
+
+def load_texts(texts: Iterable[tuple[Path, Callable[[], str]]], parsed: Parsed) -> Manifests:
+    """As `load_paths`, of files from elsewhere. Each has its name, and a function that returns its text."""
+    loader = _Loader(parsed=parsed)
+    for file, text in texts:
+        loader.read_text(text, file)
     return loader.result()
 
 
@@ -100,7 +128,9 @@ def files_below(
 class _Loader:
     """Collects schedules and problems from several files."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_alerts: bool = False, parsed: Parsed | None = None) -> None:
+        self._with_alerts = with_alerts
+        self._parsed = parsed
         self._schedules: dict[Key, JobSchedule] = {}
         self._locations: dict[Key, str] = {}
         self._problems: list[str] = []
@@ -109,6 +139,7 @@ class _Loader:
         self._complete = True
         self._limits: Limits | None = None
         self._limits_at = ""
+        self._read_now: list[tuple[JobSchedule, int]] = []
         self._limits_invalid = False
 
     def result(self) -> Manifests:
@@ -133,12 +164,26 @@ class _Loader:
     def read_text(self, text: Callable[[], str], file: Path) -> None:
         """Reads the documents of a text; `file` is its name in messages."""
         try:
-            for node in nodes_of(text()):
-                self._read_document(node, file)
+            self._read_once(text(), file)
         except OSError as error:
             self.add_read_error(error, file)
         except Unreadable as error:
             self._add_incomplete(f"{file}:{error.line}: {error}")
+
+    def _read_once(self, text: str, file: Path) -> None:
+        """Reads the documents. A text that has only valid schedules is parsed once."""
+        known = None if self._parsed is None else self._parsed.get(text)
+        for schedule, line in known or ():
+            self._add(schedule, f"{file}:{line}")
+        if known is not None:
+            return
+        self._read_now = []
+        others = len(self._problems), len(self._notes), self._limits, self._limits_invalid
+        for node in nodes_of(text):
+            self._read_document(node, file)
+        is_valid = others == (len(self._problems), len(self._notes), self._limits, self._limits_invalid)
+        if self._parsed is not None and is_valid:
+            self._parsed[text] = self._read_now
 
     def _add_incomplete(self, problem: str) -> None:
         self._problems.append(problem)
@@ -149,6 +194,8 @@ class _Loader:
         kind, version = _text(parts.get("kind")), _text(parts.get("apiVersion"))
         if kind.endswith("List") and "items" in parts:
             self._read_list(parts["items"], file, in_list=in_list)
+        elif kind == ALERT_RULES and self._with_alerts:
+            self._problems += _problems_of(node, file, load_alert_rules)
         elif kind == ALERT_RULES:
             self._notes.append(f"{file}:{line_of(node)}: ignored: alert rules; WAKEBOARD_ALERTS_FILE names their file")
         elif kind == LIMITS and version.startswith(_GROUP):
@@ -176,10 +223,8 @@ class _Loader:
         problems: Sequence[str] = ()
         try:
             limits = load_document(node, file, load_limits)
-        except InvalidSchedule as error:
-            problems = error.problems
-        except Unreadable as error:
-            problems = [f"{file}:{error.line}: {error}"]
+        except (InvalidSchedule, Unreadable) as error:
+            problems = _sentences(error, file)
         else:
             if self._limits is not None:
                 problems = [f"{where}: limits are also declared in {self._limits_at}; write them in one document"]
@@ -191,14 +236,12 @@ class _Loader:
         where = f"{file}:{line_of(node)}"
         try:
             value = value_of(node)
-            self._add(load_job_schedule(value, lambda path: f"{file}:{line_at(node, path)}"), where)
-        except InvalidSchedule as error:
-            self._problems += error.problems
-        except Unreadable as error:
-            self._problems.append(f"{file}:{error.line}: {error}")
-        else:
-            return
-        self._add_invalid(node)
+            schedule = load_job_schedule(value, lambda path: f"{file}:{line_at(node, path)}")
+            self._add(schedule, where)
+            self._read_now.append((schedule, line_of(node)))
+        except (InvalidSchedule, Unreadable) as error:
+            self._problems += _sentences(error, file)
+            self._add_invalid(node)
 
     def _add(self, schedule: JobSchedule, where: str) -> None:
         key = schedule.metadata.namespace, schedule.metadata.name
@@ -222,3 +265,18 @@ class _Loader:
 
 def _text(node: yaml.Node | None) -> str:
     return node.value if node is not None and isinstance(node.value, str) else ""
+
+
+def _problems_of(
+    node: yaml.Node, file: Path, load: Callable[[object, Callable[[Place], str]], object]
+) -> Sequence[str]:
+    """What is wrong with a document, whose value is not used."""
+    try:
+        load_document(node, file, load)
+    except (InvalidSchedule, Unreadable) as error:
+        return _sentences(error, file)
+    return ()
+
+
+def _sentences(error: InvalidSchedule | Unreadable, file: Path) -> Sequence[str]:
+    return [f"{file}:{error.line}: {error}"] if isinstance(error, Unreadable) else error.problems

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ARGUMENTS = {
     "new": ["new", "shop-jobs"],
+    "plan": ["plan", "schedules", "schedules"],
     "apply": ["apply", "schedules"],
     "import": ["import", "crontab", "--crontab"],
     "schedules": ["schedules"],

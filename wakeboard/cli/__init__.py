@@ -2,8 +2,8 @@
 
 Modules that are slow to import (psycopg, pydantic, rich) are imported when a command needs them.
 
-Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 130 interrupted (but `up` and `worker` end with 0 then),
-141 the reader of the output is gone.
+Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 3 something differs (only of `plan --detailed-exitcode`),
+130 interrupted (but `up` and `worker` end with 0 then), 141 the reader of the output is gone.
 """
 
 from __future__ import annotations

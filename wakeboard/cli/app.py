@@ -18,6 +18,7 @@ COMMANDS = (
     *(
         "new",
         "up",
+        "plan",
         "apply",
         "import",
         "schedules",

@@ -30,6 +30,7 @@ else:
         from yaml import SafeLoader as _SafeLoader
 
 _TAG: Final = "tag:yaml.org,2002:"
+_SCALARS: Final = frozenset(_TAG + kind for kind in ("str", "int", "float", "bool", "null"))
 _MERGE: Final = _TAG + "merge"
 _TEXT: Final = _TAG + "str"
 _MAX_NODES: Final = 100_000  # per schedule, with its aliases expanded; a payload of 64 KiB has fewer
@@ -141,7 +142,8 @@ def _child(node: yaml.Node, key: int | str) -> tuple[yaml.Node, yaml.Node] | Non
 
 def value_of(node: yaml.Node) -> object:
     """Converts a node to a Python value. Raises Unreadable for ambiguous or oversized values."""
-    if _expanded_size(node, {}, 1).nodes > _MAX_NODES:
+    is_plain = _is_plain(node)
+    if not is_plain and _expanded_size(node, {}, 1).nodes > _MAX_NODES:
         raise Unreadable(line_of(node), "its aliases expand to more than a schedule can hold; write it without aliases")
     loader = _loader_type("")
     try:
@@ -149,9 +151,35 @@ def value_of(node: yaml.Node) -> object:
     except yaml.MarkedYAMLError as error:
         raise _unreadable(error, "") from error
     except Exception as error:
+        if is_plain:
+            _expanded_size(node, {}, 1)  # raises with the line of the value
         raise Unreadable(line_of(node), f"a value in it cannot be read: {str(error)[:200]}") from error
     finally:
         loader.dispose()
+
+
+def _is_plain(node: yaml.Node) -> bool:
+    """Whether it has only text, numbers, null and truth values under different text keys, and no alias. That is quick.
+
+    The parser has limited its depth and size, which aliases alone could exceed.
+    """
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            return False
+        seen.add(id(each))
+        if isinstance(each, yaml.MappingNode):
+            pairs = cast("list[tuple[yaml.Node, yaml.Node]]", each.value)
+            if len({key.value for key, _ in pairs if key.tag == _TEXT}) < len(pairs):
+                return False
+            waiting += [value for _, value in pairs]
+        elif isinstance(each, yaml.SequenceNode):
+            waiting += cast("list[yaml.Node]", each.value)
+        elif each.tag not in _SCALARS or len(cast("str", each.value)) > _MAX_NUMBER_LENGTH:
+            return False
+    return True
 
 
 def children(node: yaml.Node) -> dict[str, yaml.Node]:

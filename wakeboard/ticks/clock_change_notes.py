@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.ticks.dst_ticks import DstTicks
 from wakeboard.ticks.ticks import second_after
-from wakeboard.ticks.zones import periods_from
+from wakeboard.ticks.zones import periods_from, zone_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,27 @@ def skipped_between(ticks: Ticks, after: datetime, until: datetime) -> tuple[str
     return tuple(
         f"skips {_skipped_ticks(ticks, period)}" for period in gaps if _first_skipped(ticks, period) is not None
     )
+
+
+def clock_change_effects(ticks: Ticks, begin: int, end: int) -> Iterator[tuple[bool, str]]:
+    """A sentence for each clock change from the instant `begin` on, before `end`, that affects ticks.
+
+    With it whether ticks get lost or come twice. An expression that matches every hour is not affected.
+    """
+    if not isinstance(ticks, DstTicks) or ticks.fields.hours.bit_count() == _EVERY_HOUR:
+        return
+    for period in zone_changes(ticks.zone, begin, end):
+        first, last = sorted((period.shown_until, period.local_start))
+        found = ticks.local_ticks.first(first, last)
+        if found is None or not ticks.bounds.first <= period.start <= ticks.bounds.last:
+            continue
+        if period.shown_until >= period.local_start:
+            twice = ticks.overlap == "Both"
+            yield twice, f"{_time(found)} comes twice on {_date(found)}: it runs {'twice' if twice else 'once'}"
+        elif ticks.gap == "Skip":
+            yield True, f"skips {_skipped_ticks(ticks, period)}"
+        else:
+            yield False, f"runs at {_time(period.local_start)} for {_skipped_ticks(ticks, period)}"
 
 
 def _gaps_between(ticks: DstTicks, begin: int, end: int) -> Iterator[Period]:

@@ -16,15 +16,17 @@ Internally, times are whole seconds since 1970, either in UTC ("instant") or as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from wakeboard.ticks.local_ticks import LocalTicks
-from wakeboard.ticks.ticks import UNBOUNDED, Bounds, Ticks
+from wakeboard.ticks.ticks import UNBOUNDED, Bounds, Ticks, seconds_of
 from wakeboard.ticks.zones import periods_from
 
 if TYPE_CHECKING:
     from wakeboard.ticks.compiled_cron import CronFields
     from wakeboard.ticks.zones import Period
+
+_MINUTE: Final = 60  # seconds
 
 Gap = Literal["Skip", "RunAfter"]
 Overlap = Literal["First", "Both"]
@@ -57,6 +59,15 @@ class DstTicks(Ticks):
             if start == period.start and self.ticks_after_gap(period):
                 bits |= 1 << (start - begin) // 60
         return bits
+
+    @property
+    def has_seconds(self) -> bool:
+        """No: cron expressions have minutes, and so have the clock changes of all zones since 1972."""
+        return False
+
+    def _seconds(self, begin: int, end: int) -> int:
+        start = begin // _MINUTE * _MINUTE
+        return seconds_of(self._minutes(start, end)) >> begin - start
 
     def ticks_after_gap(self, period: Period) -> bool:
         """Whether the first instant of `period` is a tick that replaces those in the gap before it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wakeboard.ticks.repeated_bits import repeated
 from wakeboard.ticks.ticks import LAST_INSTANT, UNBOUNDED, Bounds, Ticks
 
 _MINUTE = 60  # seconds
@@ -33,8 +34,17 @@ class IntervalTicks(Ticks):
             return (1 << last + 1) - (1 << first)
         if self.every % _MINUTE:
             return sum(1 << self._minute(number, begin) for number in numbers)
-        step = self.every // _MINUTE
-        return ((1 << len(numbers) * step) - 1) // ((1 << step) - 1) << first
+        return repeated(1, self.every // _MINUTE, len(numbers)) << first
+
+    @property
+    def has_seconds(self) -> bool:
+        """Whether the interval or its anchor has seconds."""
+        return bool(self.every % _MINUTE or self.anchor % _MINUTE)
+
+    def _seconds(self, begin: int, end: int) -> int:
+        numbers = range(self._number(begin), self._number(end))
+        first = self.anchor + numbers.start * self.every - begin
+        return repeated(1, self.every, len(numbers)) << first if numbers else 0
 
     def _minute(self, number: int, begin: int) -> int:
         return (self.anchor + number * self.every - begin) // _MINUTE
@@ -61,3 +71,11 @@ class SingleTick(Ticks):
 
     def _minutes(self, begin: int, end: int) -> int:
         return 1 << (self.at - begin) // _MINUTE if begin <= self.at < end else 0
+
+    @property
+    def has_seconds(self) -> bool:
+        """Whether the moment has seconds."""
+        return bool(self.at % _MINUTE)
+
+    def _seconds(self, begin: int, end: int) -> int:
+        return 1 << self.at - begin if begin <= self.at < end else 0

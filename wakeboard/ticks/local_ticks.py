@@ -7,7 +7,10 @@ from the same date.
 from __future__ import annotations
 
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+from wakeboard.ticks.repeated_bits import repeated
 
 if TYPE_CHECKING:
     from wakeboard.ticks.compiled_cron import CronFields
@@ -63,12 +66,9 @@ class LocalTicks:
         length = -(-end // _MINUTE) - begin // _MINUTE
         if length <= 0:
             return 0
-        bits = 0
-        for day in range(first_day, (end - 1) // _DAY + 1):
-            first, _, matching = self._month(day)
-            if matching >> (day - first + 1) & 1:
-                bits |= self._minutes_of_day() << (day - first_day) * _MINUTES_OF_DAY
-        return bits >> first_minute & (1 << length) - 1
+        until = (end - 1) // _DAY + 1
+        bits = repeated(self._minutes_of_day(), _MINUTES_OF_DAY, until - first_day)
+        return (bits & self._minutes_of_days(first_day, until)) >> first_minute & (1 << length) - 1
 
     def includes(self, local: int) -> bool:
         """Whether `local` is a tick."""
@@ -98,6 +98,17 @@ class LocalTicks:
             hours = self._fields.hours
             self._day_bits = sum(self._fields.minutes << 60 * hour for hour in range(24) if hours >> hour & 1)
         return self._day_bits
+
+    def _minutes_of_days(self, begin: int, end: int) -> int:
+        """All minutes of the matching days from the day `begin` on that are before `end`."""
+        bits, day = 0, begin
+        while day < end:
+            first, length, matching = self._month(day)
+            following = min(first + length, end)
+            days = matching >> (day - first + 1) & (1 << following - day) - 1
+            bits |= _whole_days(days) << (day - begin) * _MINUTES_OF_DAY
+            day = following
+        return bits
 
     def _count_days(self, begin: int, end: int) -> int:
         count = 0
@@ -132,6 +143,13 @@ class LocalTicks:
         if days is None:
             days = self._days[kind] = self._fields.matching_days(*kind)
         return first, length, days
+
+
+@lru_cache(maxsize=1024)
+def _whole_days(days: int) -> int:
+    """For each bit n all minutes of day n."""
+    whole = (1 << _MINUTES_OF_DAY) - 1
+    return sum(whole << day * _MINUTES_OF_DAY for day in range(days.bit_length()) if days >> day & 1)
 
 
 def _lowest(mask: int) -> int:

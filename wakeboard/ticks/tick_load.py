@@ -16,10 +16,10 @@ from wakeboard.errors import InvalidSchedule
 from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.dst_ticks import DstTicks
 from wakeboard.ticks.ticks import moment_of
-from wakeboard.ticks.zones import periods_from
+from wakeboard.ticks.zones import zone_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wakeboard.ticks.dst_ticks import Gap, Overlap
     from wakeboard.ticks.ticks import Ticks
@@ -86,7 +86,54 @@ def minute_counts(rules: Mapping[TickRule, int], begin: int, end: int) -> list[i
 
     `rules`: how many schedules each rule has. A rule that cannot be computed has no ticks.
     """
-    return _sums(_bits_of_all(rules, begin, end), (end - begin) // 60)
+    return counts_of(count_planes(rules, begin, end), (end - begin) // 60)
+
+
+def count_planes(rules: Mapping[TickRule, int], begin: int, end: int, planes: Iterable[int] = ()) -> list[int]:
+    """As `minute_counts`, in planes: plane p has bit p of the count of each minute. They are added to `planes`."""
+    summed = list(planes)
+    for rule, schedules in rules.items():
+        bits = _bits(rule, begin, end)
+        for position in range(schedules.bit_length()):
+            if schedules >> position & 1:
+                _add(summed, bits, position)
+    return summed
+
+
+def counts_of(planes: Sequence[int], width: int) -> list[int]:
+    """The count of each minute, of planes."""
+    counts = [0] * width
+    for position, plane in enumerate(planes):
+        text = f"{plane:0{width}b}"[::-1]
+        value = 1 << position
+        minute = text.find("1")
+        while minute >= 0:
+            counts[minute] += value
+            minute = text.find("1", minute + 1)
+    return counts
+
+
+def minutes_above(planes: Sequence[int], bound: int) -> int:
+    """The minutes whose count is above `bound`, as bits."""
+    above, equal = 0, -1
+    for position in reversed(range(max(len(planes), bound.bit_length()))):
+        plane = planes[position] if position < len(planes) else 0
+        if bound >> position & 1:
+            equal &= plane
+        else:
+            above |= equal & plane
+            equal &= ~plane
+    return above
+
+
+def highest_count(planes: Sequence[int]) -> tuple[int, int]:
+    """The highest count of a minute, and the minutes that have it, as bits."""
+    count, minutes = 0, -1
+    for position in reversed(range(len(planes))):
+        if minutes & planes[position]:
+            minutes &= planes[position]
+            count |= 1 << position
+    return count, minutes
 
 
 def rules_with_ticks(rules: Iterable[TickRule], begin: int, end: int) -> list[tuple[TickRule, int]]:
@@ -131,44 +178,11 @@ def clock_changes(rules: Mapping[TickRule, int], begin: int, end: int) -> list[C
     return sorted(changes, key=lambda change: (change.at, -change.affected, change.zone))
 
 
-def zone_changes(zone: str, begin: int, end: int) -> Iterator[Period]:
-    """The periods of a zone that begin with a clock change from `begin` on, before `end`. Empty for an unknown zone."""
-    try:
-        for period in periods_from(zone, begin):
-            if period.start >= end:
-                return
-            if period.start >= begin and period.shown_until != period.local_start:
-                yield period
-    except InvalidSchedule:
-        return
-
-
-def _bits_of_all(rules: Mapping[TickRule, int], begin: int, end: int) -> Iterator[tuple[int, int]]:
-    return ((_bits(rule, begin, end), schedules) for rule, schedules in rules.items())
-
-
 def _bits(rule: TickRule, begin: int, end: int) -> int:
     try:
         return rule.ticks().minutes(begin, end)
     except InvalidSchedule:  # its page shows the error
         return 0
-
-
-def _sums(weighted: Iterable[tuple[int, int]], width: int) -> list[int]:
-    planes: list[int] = []
-    for bits, weight in weighted:
-        for position in range(weight.bit_length()):
-            if weight >> position & 1:
-                _add(planes, bits, position)
-    counts = [0] * width
-    for position, plane in enumerate(planes):
-        text = f"{plane:0{width}b}"[::-1]
-        value = 1 << position
-        minute = text.find("1")
-        while minute >= 0:
-            counts[minute] += value
-            minute = text.find("1", minute + 1)
-    return counts
 
 
 def _add(planes: list[int], bits: int, position: int) -> None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 LAST_INSTANT: Final = 253_402_300_799  # the end of the year 9999, the last one of a datetime
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_OF_DAY: Final = 86_400
+_SECONDS_OF_MINUTE: Final = {ord("0"): "0" * 60, ord("1"): "0" * 59 + "1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,15 @@ class Ticks(ABC):
             bits &= ~1  # the ticks of its first minute come before the bound
         return bits << (start - begin) // 60
 
+    def seconds(self, begin: int, end: int) -> int:
+        """As `minutes`, for seconds: bit n is the second `begin` + n. Each bit is one tick."""
+        first, stop = max(begin, self.bounds.first), min(end, self.bounds.last + 1)
+        return self._seconds(first, stop) << first - begin if first < stop else 0
+
+    def count(self, begin: int, end: int) -> int:
+        """How many ticks there are from the instant `begin` on that are before `end`."""
+        return self._count_within(begin, end)
+
     def _first_within(self, begin: int) -> int | None:
         tick = self._first_from(max(begin, self.bounds.first))
         return None if tick is None or tick > self.bounds.last else tick
@@ -115,6 +125,15 @@ class Ticks(ABC):
     def _minutes(self, begin: int, end: int) -> int:
         """As `minutes`, without regard to the bounds."""
 
+    @property
+    @abstractmethod
+    def has_seconds(self) -> bool:
+        """Whether a tick may be between two whole minutes."""
+
+    @abstractmethod
+    def _seconds(self, begin: int, end: int) -> int:
+        """As `seconds`, without regard to the bounds."""
+
 
 def second_after(moment: datetime) -> int:
     """The first whole second after `moment`, since 1970. In integers: floats lose microseconds, and with them ticks."""
@@ -125,3 +144,8 @@ def second_after(moment: datetime) -> int:
 def moment_of(instant: int) -> datetime:
     """The datetime of `instant`, in UTC."""
     return _EPOCH + timedelta(seconds=instant)
+
+
+def seconds_of(minutes: int) -> int:
+    """The bits of minutes as bits of seconds: bit n becomes bit 60 * n."""
+    return int(f"{minutes:b}".translate(_SECONDS_OF_MINUTE), 2)

@@ -78,6 +78,18 @@ def periods_from(zone: str, instant: int) -> Iterator[Period]:
                 yield period
 
 
+def zone_changes(zone: str, begin: int, end: int) -> Iterator[Period]:
+    """The periods of a zone that begin with a clock change from `begin` on, before `end`. Empty for an unknown zone."""
+    try:
+        for period in periods_from(zone, begin):
+            if period.start >= end:
+                return
+            if period.start >= begin and period.shown_until != period.local_start:
+                yield period
+    except InvalidSchedule:
+        return
+
+
 @lru_cache(maxsize=8192)
 def periods_in_year(zone: str, year: int) -> tuple[Period, ...]:
     """The periods of `zone` that fill one UTC year.

@@ -1,4 +1,4 @@
-"""The command `wakeboard check`: runs the production checks (wakeboard/health) on the database."""
+"""The command `wakeboard check`: runs the production checks (wakeboard/health) on the database, or checks files."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.findings import has_failed, print_findings
+from wakeboard.cli.support.options import AsJson, Strict, read_path
 from wakeboard.cli.support.output import print_json
 from wakeboard.cli.support.session import database_dsn, dsn_hint
-from wakeboard.cli.support.tables import print_lines, styled
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
-from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.health.findings import Finding
@@ -28,27 +28,48 @@ ANSWER_S: Final = 20.0  # for all that it asks; a cancelled statement may take a
 EXAMPLES = (
     "wakeboard check                  all checks, with hints for those that are not ok",
     "wakeboard check --strict         also fail for warnings",
+    "wakeboard check schedules/       files, without a database",
     "wakeboard check --json | jq '.[] | select(.level != \"ok\")'",
 )
 
 
 def command(
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.", show_default=False)] = False,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILES]...",
+            parser=read_path,
+            help="Folders and files of YAML to check instead, without a database.",
+            show_default=False,
+        ),
+    ] = None,
+    strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check that the installation is ready and works.
+    """Check that the installation is ready and works, or that files are right.
 
     The checks cover the schema, what it lacks, the rights of roles, clocks, the pooler, durability, commits and vacuum;
-    workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. The exit code is 1 if
-    a check failed.
+    workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. Of files they cover
+    what `wakeboard plan` finds: mistakes, chains, names, secrets, clock changes, and minutes with too many ticks.
+    The exit code is 1 if a check failed.
     """
-    findings = asyncio.run(_findings(database_dsn()))
+    findings = _findings_of(files) if files else asyncio.run(_findings(database_dsn()))
     if as_json:
         print_json(findings)
     else:
-        _print(findings)
-    if {finding.level for finding in findings} & ({"fail", "warn"} if strict else {"fail"}):
+        print_findings(findings)
+    if has_failed(findings, strict=strict):
         raise typer.Exit(1)
+
+
+def _findings_of(files: list[Path]) -> list[Finding]:
+    from wakeboard.manifests import load_paths
+    from wakeboard.plan.plan import DAYS, plan
+    from wakeboard.plan.rules.state import NOTHING
+    from wakeboard.plan.states import state_of
+
+    state = state_of("", load_paths(files, with_alerts=True))
+    return plan(NOTHING, state, datetime.now(UTC), DAYS).findings
 
 
 async def _findings(dsn: str) -> list[Finding]:
@@ -106,11 +127,3 @@ async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> L
         history_days=Retention.from_settings(settings).history.days,
         max_timeout_s=settings.max_timeout_seconds,
     )
-
-
-def _print(findings: list[Finding]) -> None:
-    for finding in findings:
-        padding = " " * (6 - len(finding.level))
-        print_lines([styled(finding.level, f"{padding}{finding.check:<14}{one_line(finding.message)}")])
-        if finding.hint:
-            print_lines([f"{'':20}-> {finding.hint}"])

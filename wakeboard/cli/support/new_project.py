@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.resources import files
 from string import Template
@@ -30,6 +31,7 @@ FILES: Final = {
     "gitignore": ".gitignore",
     "values.yaml": "values.yaml",
 }
+SCHEMAS: Final = ".schemas"  # the first line of each YAML file names one, for editors
 _NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -48,10 +50,18 @@ def project_files(name: str) -> dict[str, str]:
     """The text of each file, by its path in the project."""
     templates = files("wakeboard.cli") / "project"
     values = {"name": name, "version": __version__}
-    return {
+    texts = {
         path: Template((templates / f"{template}.template").read_text(encoding="utf-8")).substitute(values)
         for template, path in FILES.items()
     }
+    return texts | {f"{SCHEMAS}/{kind}.json": _schema(kind) for kind in ("job-schedule", "alert-rules")}
+
+
+def _schema(kind: str) -> str:
+    from wakeboard.declared.json_schema import json_schema
+    from wakeboard.manifests import DOCUMENTS
+
+    return json.dumps(json_schema(DOCUMENTS[kind], f"wakeboard-{kind}"), indent=2, ensure_ascii=False) + "\n"
 
 
 def write_project(folder: Path, texts: dict[str, str]) -> None:

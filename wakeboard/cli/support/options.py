@@ -28,6 +28,7 @@ Payload = Annotated[
     ),
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit log.", show_default=False)]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.", show_default=False)]
 Since = Annotated[
     str | None,
     typer.Option(

@@ -64,6 +64,9 @@ _BY_NAME: LiteralString = (
     _ROW + ' and namespace collate "C" = %(namespace)s and name collate "C" = %(name)s'
     " order by removed_at desc nulls first, source, id"
 )
+_OF_SOURCE: LiteralString = (
+    _ROW + ' and source = %(source)s and removed_at is null order by namespace collate "C", name collate "C"'
+)
 _LIVE_RUNS: LiteralString = f"""
 select {LIVE_COLUMNS}
   from (select * from wakeboard.job_runs where definition_id = %(id)s limit 1000) as run
@@ -117,6 +120,11 @@ async def schedules_named(
     """The schedules with this name, of all sources; removed ones come last."""
     values = {"namespace": namespace, "name": name, "namespaces": _visible(namespaces)}
     return [_compiled(row) for row in await read(conn, dict_row, _BY_NAME, values)]
+
+
+async def schedules_of_source(conn: psycopg.AsyncConnection[Any], source: str) -> list[dict[str, Any]]:
+    """The schedules of a source by name, without removed ones."""
+    return await read(conn, dict_row, _OF_SOURCE, {"source": source, "namespaces": None})
 
 
 def _compiled(row: dict[str, Any]) -> dict[str, Any]:

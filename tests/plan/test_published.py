@@ -1,0 +1,86 @@
+"""What other repositories use: the GitHub Action, the pre-commit hook, and the JSON Schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from testbed.processes import inherited_environment
+
+if TYPE_CHECKING:
+    from tests.plan.conftest import Repository
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = {path.stem.removeprefix("wakeboard-"): json.loads(path.read_text()) for path in ROOT.glob("schemas/json/*")}
+KINDS = {"JobSchedule": "job-schedule", "AlertRules": "alert-rules", "Limits": "limits"}
+
+
+def test_the_action_writes_the_plan_and_fails_for_a_mistake(repository: Repository):
+    repository.write("one", schedule="0 3 * * *")
+    repository.commit()
+    repository.write("one", schedule="0 4 * * *")
+    repository.write("two", schedule="0 25 * * *")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (step,) = action["runs"]["steps"]
+    inputs = {"before": "main", "folder": "schedules", "days": "30", "arguments": "--strict"}
+    assert inputs.keys() == action["inputs"].keys()
+    files = {name: repository.folder / name.lower() for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    environment = {
+        **inherited_environment(),
+        **{
+            name: inputs[value.split()[1].partition(".")[2]] for name, value in step["env"].items() if "inputs" in value
+        },
+        **{name: str(path) for name, path in files.items()},
+        "RUNNER_TEMP": str(repository.folder),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+
+    ran = subprocess.run(["bash", "-c", step["run"]], cwd=repository.folder, env=environment, check=False)
+
+    assert ran.returncode == 1
+    summary = files["GITHUB_STEP_SUMMARY"].read_text("utf-8")
+    assert summary.startswith("### Plan: 1 changed; 30 ticks, 30 moved\n")
+    assert "**files**: schedules/two" in summary
+    assert files["GITHUB_OUTPUT"].read_text() == f"markdown={repository.folder}/wakeboard-plan.md\n"
+
+
+def test_the_hook_runs_a_command_that_exists():
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert (hook["entry"], hook["types"]) == ("wakeboard check", ["yaml"])
+
+
+def test_the_schemas_have_every_field_of_the_examples():
+    documents = [
+        document
+        for path in [*ROOT.glob("examples/**/*.yaml"), *ROOT.glob("tests/schedules/full*.yaml")]
+        for document in yaml.safe_load_all(path.read_text())
+        if document and document.get("kind") in KINDS
+    ]
+    assert {document["kind"] for document in documents} == KINDS.keys()
+    for document in documents:
+        schema = SCHEMAS[KINDS[document["kind"]]]
+        assert [*unknown_fields(document, schema, schema)] == []
+    catalog = json.loads((ROOT / "schemas/catalog.json").read_text())
+    assert {entry["url"] for entry in catalog["schemas"]} == {schema["$id"] for schema in SCHEMAS.values()}
+
+
+def unknown_fields(value: Any, node: dict[str, Any], schema: dict[str, Any]) -> Any:
+    """The fields of a document that its schema does not have, by what editors look at."""
+    if "$ref" in node:
+        node = schema["definitions"][node["$ref"].rpartition("/")[2]]
+    if isinstance(value, list):
+        for item in value:
+            yield from unknown_fields(item, node.get("items", {}), schema)
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            known = node.get("properties", {}).get(name, node.get("additionalProperties", True))
+            if known is False:
+                yield name
+            elif known is not True:
+                yield from unknown_fields(inner, known, schema)

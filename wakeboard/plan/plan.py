@@ -1,0 +1,67 @@
+"""The plan: what differs between two states of declared schedules in the next days, and what is wrong with the new one.
+
+`wakeboard plan` shows it, and `wakeboard check FILES` its findings, compared with nothing. It computes ticks with the
+functions of the scheduler, and pile-ups with those of the board's calendar, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.plan.findings import findings
+from wakeboard.plan.rules.changes import ScheduleChange, TickChange, schedule_changes
+from wakeboard.plan.rules.comparison import Comparison
+from wakeboard.ticks.ticks import moment_of, second_after
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.health.findings import Finding
+    from wakeboard.plan.rules.state import State, StateTicks
+
+DAYS: Final = 30
+MOST_DAYS: Final = 366
+_DAY: Final = 86_400  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(TickChange):
+    """What a change does to the ticks from `begin` (a whole minute) on, before `end`, and what is wrong.
+
+    `before` and `after`: the names of the states. The numbers are those of all schedules together; `schedules` has
+    those that differ, and `unchanged` counts the others. `findings`: as of `wakeboard check`.
+    """
+
+    before: str
+    after: str
+    begin: datetime
+    end: datetime
+    unchanged: int
+    schedules: list[ScheduleChange]
+    findings: list[Finding]
+
+
+def plan(before: State, after: State, since: datetime, days: int) -> Plan:
+    """The plan for this number of days from the first whole minute on that is not before `since`."""
+    begin = -(-(second_after(since) - (since.microsecond == 0)) // 60) * 60
+    compared = Comparison(before, after, begin, begin + days * _DAY)
+    changes = list(schedule_changes(compared))
+    return Plan(
+        before=before.name,
+        after=after.name,
+        begin=moment_of(begin),
+        end=moment_of(compared.end),
+        ticks_before=_count(before, compared.old),
+        ticks_after=_count(after, compared.new),
+        gained=sum(each.gained for each in changes),
+        lost=sum(each.lost for each in changes),
+        moved=sum(each.moved for each in changes),
+        unchanged=len(after.schedules) - sum(each.change != "removed" for each in changes),
+        schedules=changes,
+        findings=findings(compared),
+    )
+
+
+def _count(state: State, ticks: StateTicks) -> int:
+    return sum(ticks.count(key) for key in state.schedules)

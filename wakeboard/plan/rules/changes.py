@@ -1,0 +1,188 @@
+"""What differs between two states, schedule by schedule: fields, ticks, and what clock changes do to the new ticks.
+
+A tick that goes and one that comes are one moved tick, in pairs in the order of time. What is left over is lost or
+gained. So `gained - lost` is the difference of the number of ticks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from wakeboard.plan.rules.state import NEVER
+from wakeboard.schedules.rules.job_schedule import spec_hash
+from wakeboard.ticks.clock_change_notes import clock_change_effects
+from wakeboard.ticks.ticks import moment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from wakeboard.plan.rules.comparison import Comparison
+    from wakeboard.plan.rules.state import Key, ScheduleTicks, State, StateTicks
+    from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec
+
+YEAR: Final = 366 * 86_400  # seconds
+_TIMING: Final = frozenset(
+    {"schedule", "every", "at", "startsAt", "endsAt", "timeZone", "suspend", "dst.gap", "dst.overlap"}
+)
+
+Change = Literal["added", "removed", "renamed", "changed", "follows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickChange:
+    """How many ticks there are before and after, and how many of them are gained, lost or moved."""
+
+    ticks_before: int = 0
+    ticks_after: int = 0
+    gained: int = 0
+    lost: int = 0
+    moved: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleChange(TickChange):
+    """A schedule (namespace/name) that differs, in the period.
+
+    `change`: added, removed, renamed, changed, or follows: only its ticks differ, because of what it runs after. `was`:
+    the name before, or null. `fields`: the fields that differ, each with its values before and after; of a payload only
+    the names. `first_lost`, `first_gained`: the first tick that goes and the first that comes, or null; `time_zone`
+    and `time_zone_before` are the schedule's. `clock_changes`: a sentence for each clock change within a year at
+    which its new timing runs once at another time, or not at the second of two; findings have those that matter.
+    """
+
+    schedule: str
+    change: Change
+    was: str | None = None
+    fields: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
+    first_lost: datetime | None = None
+    first_gained: datetime | None = None
+    time_zone: str = ""
+    time_zone_before: str = ""
+    clock_changes: tuple[str, ...] = ()
+
+
+def schedule_changes(compared: Comparison) -> Iterator[ScheduleChange]:
+    """The schedules that differ, by name. Those whose declaration cannot be used as written are not compared."""
+    before, after, old, new, begin = compared.before, compared.after, compared.old, compared.new, compared.begin
+    unknown = _unknown(before, after)
+    gone = {key for key in before.schedules.keys() - after.schedules.keys() if key not in unknown}
+    come = {key for key in after.schedules.keys() - before.schedules.keys() if key not in unknown}
+    renamed = renames(before, after, gone, come)
+    pairs: list[tuple[Key | None, Key | None]] = [(key, None) for key in gone - set(renamed.values())]
+    pairs += [(renamed.get(key), key) for key in come]
+    pairs += [(key, key) for key in before.schedules.keys() & after.schedules.keys() if key not in unknown]
+    for was, key in sorted(pairs, key=lambda pair: pair[1] or pair[0] or ("", "")):
+        change = _change(before.schedules.get(was) if was else None, after.schedules.get(key) if key else None)
+        if change is None:
+            continue
+        ticks = _tick_change(old.of(was) if was else NEVER, new.of(key) if key else NEVER, begin)
+        if change.change != "follows" or ticks["first_lost"] or ticks["first_gained"]:
+            yield replace(change, **ticks, clock_changes=_clock_changes(change, new, key, begin))
+
+
+def renames(before: State, after: State, gone: set[Key], come: set[Key]) -> dict[Key, Key]:
+    """By new name the old name of each schedule that goes and comes with the same spec under another name."""
+    if not gone or not come:
+        return {}
+    by_content: dict[str, list[Key]] = defaultdict(list)
+    for key in sorted(gone):
+        by_content[spec_hash(before.schedules[key].spec)].append(key)
+    found: dict[Key, Key] = {}
+    for key in sorted(come):
+        candidates = by_content.get(spec_hash(after.schedules[key].spec), [])
+        if candidates:
+            names = ["/".join(each) for each in candidates]
+            nearest = get_close_matches("/".join(key), names, n=1, cutoff=0) or names
+            found[key] = candidates.pop(names.index(nearest[0]))
+    return found
+
+
+def _unknown(before: State, after: State) -> set[Key]:
+    """The schedules whose declaration, or that of one that they run after, cannot be read in one of the states."""
+    children: dict[Key, list[Key]] = defaultdict(list)
+    for state in (before, after):
+        for (namespace, name), schedule in state.schedules.items():
+            for entry in schedule.spec.after or ():
+                children[namespace, entry.schedule].append((namespace, name))
+    found: set[Key] = set()
+    waiting = [*before.invalid, *after.invalid]
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting += children.get(key, ())
+    return found
+
+
+def _change(was: JobSchedule | None, now: JobSchedule | None) -> ScheduleChange | None:
+    """What differs, without ticks; None: nothing, and it has ticks of its own."""
+    if was is None or now is None:
+        one = now or was
+        assert one is not None, "one of the states has it"
+        zone = one.spec.time_zone
+        change: Change = "removed" if now is None else "added"
+        return ScheduleChange(schedule=one.full_name, change=change, time_zone=zone, time_zone_before=zone)
+    is_renamed = was.full_name != now.full_name
+    is_same = was is now or was.spec == now.spec
+    if is_same and not is_renamed and not now.spec.after:
+        return None
+    fields = {} if is_same else field_changes(was.spec, now.spec)
+    return ScheduleChange(
+        schedule=now.full_name,
+        change="renamed" if is_renamed else "changed" if fields else "follows",
+        was=was.full_name if is_renamed else None,
+        fields=fields,
+        time_zone=now.spec.time_zone,
+        time_zone_before=was.spec.time_zone,
+    )
+
+
+def field_changes(was: JobScheduleSpec, now: JobScheduleSpec) -> dict[str, list[Any]]:
+    """The fields of a spec that differ, each with its values before and after. A payload may hold secrets: names only.
+
+    A field that is not written has the value null.
+    """
+    old, new = (dict(_flat(spec.model_dump(by_alias=True, exclude_none=True))) for spec in (was, now))
+    differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return {name: [None, None] if name.startswith("payload.") else [old.get(name), new.get(name)] for name in differing}
+
+
+def _flat(spec: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields, and for objects (dst, catchUp, backoff, payload) their fields: `dst.gap`."""
+    for name, value in spec.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{inner}", part) for inner, part in cast("dict[str, Any]", value).items())
+        else:
+            yield name, value
+
+
+def _tick_change(old: ScheduleTicks, new: ScheduleTicks, begin: int) -> dict[str, Any]:
+    unit = min(old.unit, new.unit)
+    before, after = old.in_units(unit), new.in_units(unit)
+    lost, gained = before & ~after, after & ~before
+    moved = min(lost.bit_count(), gained.bit_count())
+    return {
+        "ticks_before": before.bit_count(),
+        "ticks_after": after.bit_count(),
+        "gained": gained.bit_count() - moved,
+        "lost": lost.bit_count() - moved,
+        "moved": moved,
+        "first_lost": _first(lost, unit, begin),
+        "first_gained": _first(gained, unit, begin),
+    }
+
+
+def _first(bits: int, unit: int, begin: int) -> datetime | None:
+    return moment_of(begin + ((bits & -bits).bit_length() - 1) * unit) if bits else None
+
+
+def _clock_changes(change: ScheduleChange, new: StateTicks, key: Key | None, begin: int) -> tuple[str, ...]:
+    rule = new.rules.get(key) if key else None
+    if rule is None or (change.change == "changed" and not _TIMING & change.fields.keys()):
+        return ()
+    effects = clock_change_effects(rule.ticks(), begin, begin + YEAR)
+    return tuple(sentence for is_surprise, sentence in effects if not is_surprise)

@@ -1,0 +1,76 @@
+"""A plan in words, for the command line and for Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.text.humanize import counted
+from wakeboard.text.redact import redact
+from wakeboard.ticks.upcoming_ticks import local_time, tick_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from wakeboard.plan.rules.changes import ScheduleChange, TickChange
+
+_LONGEST: Final = 60  # characters of a value
+
+
+def tick_words(change: TickChange) -> str:
+    """What happens to ticks: "30 moved, 2 gained"; "no tick changes"."""
+    parts = [f"{number:,} {word}" for word in ("gained", "lost", "moved") if (number := getattr(change, word))]
+    return ", ".join(parts) or "no tick changes"
+
+
+def totals(change: TickChange) -> str:
+    """The number of ticks before and after: "30 -> 60 ticks"."""
+    if change.ticks_before == change.ticks_after:
+        return counted(change.ticks_after, "tick")
+    return f"{change.ticks_before:,} -> {counted(change.ticks_after, 'tick')}"
+
+
+def plan_summary(plan: TickChange, schedules: Iterable[ScheduleChange]) -> str:
+    """In one line what changes."""
+    counts = Counter(each.change for each in schedules)
+    changed = ", ".join(f"{count:,} {change}" for change, count in sorted(counts.items())) or "no schedule differs"
+    return f"{changed}; {totals(plan)}, {tick_words(plan)}"
+
+
+def difference(change: ScheduleChange) -> str:
+    """What differs, and the first tick that goes or comes, by the schedule's own clock."""
+    return "; ".join([*_differences(change), *_first_ticks(change)])
+
+
+def _differences(change: ScheduleChange) -> Iterator[str]:
+    if change.was:
+        yield f"was {change.was}"
+    for name, (before, after) in change.fields.items():
+        yield name if name.startswith("payload.") else f"{name}: {_value(before)} -> {_value(after)}"
+    if change.change == "follows":
+        yield "its parents' ticks differ"
+
+
+def _value(value: Any) -> str:
+    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return redact(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def _first_ticks(change: ScheduleChange) -> Iterator[str]:
+    lost, gained = (
+        _local(moment, zone)
+        for moment, zone in (
+            (change.first_lost, change.time_zone_before),
+            (change.first_gained, change.time_zone),
+        )
+    )
+    if change.moved and lost and gained:
+        yield f"first {lost} -> {gained}"
+    elif lost or gained:
+        yield f"first {lost or gained}"
+
+
+def _local(moment: datetime | None, zone: str) -> str | None:
+    return None if moment is None else f"{tick_text(local_time(zone, moment))} {zone}"
