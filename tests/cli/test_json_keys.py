@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ARGUMENTS = {
     "new": ["new", "shop-jobs"],
-    "plan": ["plan", "schedules", "schedules"],
+    "plan": ["plan", "job.yaml", "job.yaml"],
     "apply": ["apply", "schedules"],
     "import": ["import", "crontab", "--crontab"],
     "schedules": ["schedules"],
@@ -99,6 +99,9 @@ def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: s
         " values ('invoice:812', gen_random_uuid(), 7, 1)"
     )
     sample.add_alert(["send_mail: Timeout (3)"])
+    (tmp_path / "job.yaml").write_text(
+        "{apiVersion: wakeboard.dev/v1alpha1, kind: JobSchedule, metadata: {name: x}, spec: {jobType: x}}"
+    )
     (tmp_path / "alerts.yaml").write_text(
         "{apiVersion: wakeboard.dev/v1alpha1, kind: AlertRules, spec: {rules: [{name: dead, dead: 1}]}}"
     )
