@@ -131,7 +131,7 @@ def ticks_of_state(state: States, begin: datetime, end: datetime) -> dict[str, s
     ]:
         for name in ready:
             same = [found[each["schedule"]] for each in waiting.pop(name).spec["after"] if each["ticks"] == "Same"]
-            found[name] = set.intersection(*same)
+            found[name] = same[0].intersection(*same)
     return {name: found.get(name, set()) for name in state}
 
 
@@ -218,7 +218,8 @@ def expected(before: States, after: States, begin: datetime, days: int) -> dict[
     pairs += [(known, None) for known in before if known not in was.values()]
     found: dict[str, tuple[Any, ...]] = {}
     for known, name in pairs:
-        ticks, more = (old[known] if known else set()), (new[name] if name else set())
+        nothing: set[datetime] = set()
+        ticks, more = old[known] if known else nothing, new[name] if name else nothing
         lost, gained = ticks - more, more - ticks
         if lost or gained:
             moved = min(len(lost), len(gained))

@@ -22,7 +22,8 @@ def changes(result: Result) -> dict[str, list[Any]]:
 
 
 def problems(result: Result) -> list[tuple[str, str]]:
-    findings = result.json["findings"] if isinstance(result.json, dict) else result.json
+    printed: Any = result.json
+    findings: list[dict[str, str]] = printed if isinstance(printed, list) else printed["findings"]
     return [(each["check"], each["message"]) for each in findings if each["level"] != "ok"]
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
@@ -75,10 +75,10 @@ def unknown_fields(value: Any, node: dict[str, Any], schema: dict[str, Any]) -> 
     if "$ref" in node:
         node = schema["definitions"][node["$ref"].rpartition("/")[2]]
     if isinstance(value, list):
-        for item in value:
+        for item in cast("list[Any]", value):
             yield from unknown_fields(item, node.get("items", {}), schema)
     if isinstance(value, dict):
-        for name, inner in value.items():
+        for name, inner in cast("dict[str, Any]", value).items():
             known = node.get("properties", {}).get(name, node.get("additionalProperties", True))
             if known is False:
                 yield name

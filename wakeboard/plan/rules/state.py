@@ -80,12 +80,14 @@ class StateTicks:
         self.schedules = state.schedules
         self._begin = begin
         self._end = end
-        known = {id(each): like.rules.get(key) for key, each in like.schedules.items()} if like else {}
-        self.rules = {
-            key: rule
-            for key, each in self.schedules.items()
-            if (rule := known[id(each)] if id(each) in known else _own_rule(each)) is not None
-        }
+        known: dict[int, TickRule | None] = {}
+        if like is not None:
+            known = {id(each): like.rules.get(key) for key, each in like.schedules.items()}
+        self.rules: dict[Key, TickRule] = {}
+        for key, each in self.schedules.items():
+            rule = known[id(each)] if id(each) in known else _own_rule(each)
+            if rule is not None:
+                self.rules[key] = rule
         self.cycles = self._edges_in_cycles()
         self._known: dict[Key, ScheduleTicks] = {}
 
