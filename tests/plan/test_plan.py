@@ -22,8 +22,10 @@ def changes(result: Result) -> dict[str, list[Any]]:
 
 
 def problems(result: Result) -> list[tuple[str, str]]:
-    printed: Any = result.json
-    findings: list[dict[str, str]] = printed if isinstance(printed, list) else printed["findings"]
+    """Of a plan, or of `check` with --json."""
+    findings: Any = result.json
+    if "findings" in findings:
+        findings = findings["findings"]
     return [(each["check"], each["message"]) for each in findings if each["level"] != "ok"]
 
 
