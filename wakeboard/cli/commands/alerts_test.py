@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wakeboard.cli.support.session import CommandSession
+    from wakeboard.text.facts import Fact
 
 EXAMPLES = ("wakeboard alerts test team",)
 POLL_S = 0.2
@@ -41,7 +42,9 @@ def command(
 
         receiver_named(receiver, load_alert_file(Path(file)), file)
 
-    def say(run_id: int) -> None:
+    def say(run_id: int, unserved: Fact | None) -> None:
+        if unserved is not None:
+            print_error(f"{unserved.text(str)} Without one, the leading operator delivers, if it has the alerts file.")
         if not as_json:
             print_message(f"Run {run_id} delivers it. Waiting for at most {wait} s.")
 
@@ -66,16 +69,18 @@ def _problem(result: dict[str, Any], receiver: str, wait: int) -> str:
 
 
 async def _send(
-    session: CommandSession, receiver: str, queue: str, wait: int, say: Callable[[int], None]
+    session: CommandSession, receiver: str, queue: str, wait: int, say: Callable[[int, Fact | None], None]
 ) -> dict[str, Any]:
-    """Enqueues a delivery and waits for its end. `say` is called with the id of its run before."""
+    """Enqueues a delivery and waits for its end. `say` is called before, with its run and why no worker would."""
     import asyncio
     import time
 
+    from wakeboard.alerts.sender import JOB_TYPE
+    from wakeboard.views.queries.job_types import read_unserved
     from wakeboard.views.queries.run_details import read_run_details
 
     run_id = await session.store.send_test_notification(receiver, queue)
-    say(run_id)
+    say(run_id, await read_unserved(session.conn, queue, JOB_TYPE))
     until = time.monotonic() + wait
     while True:
         run = await read_run_details(session.conn, run_id)

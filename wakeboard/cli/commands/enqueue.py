@@ -13,7 +13,7 @@ from wakeboard.cli.support.payload_arg import read_payload
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_queue
 from wakeboard.cli.support.time_args import parse_duration, parse_time, time_after
-from wakeboard.errors import InvalidValue, MissingRight
+from wakeboard.errors import InvalidValue
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -115,6 +115,7 @@ def command(
     async def send(session: CommandSession) -> tuple[Enqueued, datetime | None, bool, Fact | None]:
         from wakeboard.engine.enqueue import enqueue as enqueue_run
         from wakeboard.engine.enqueue import was_replaced
+        from wakeboard.views.queries.job_types import read_unserved
 
         due = time_after(delay, session.now) if delay is not None else time
         async with session.conn.transaction():
@@ -138,7 +139,7 @@ def command(
             replaced = (
                 if_exists is IfExists.REPLACE and not enqueued.created and await was_replaced(session.conn, enqueued)
             )
-        unserved = await _unserved(session, queue, job_type) if enqueued.created else None
+        unserved = await read_unserved(session.conn, queue, job_type) if enqueued.created else None
         return enqueued, due, replaced, unserved
 
     (enqueued, due, replaced, unserved), now = query_store(send)
@@ -160,16 +161,6 @@ def command(
         print_message(f"run {enqueued.id} was enqueued within {unique_for}; no run was enqueued.")
     if unserved is not None:
         print_error(unserved.text(str))
-
-
-async def _unserved(session: CommandSession, queue: str, job_type: str) -> Fact | None:
-    """That no worker would claim the run. A role that may enqueue need not be one that may read what workers serve."""
-    from wakeboard.views.queries.job_types import read_unserved
-
-    try:
-        return await read_unserved(session.conn, queue, job_type)
-    except MissingRight:
-        return None
 
 
 def _whole_seconds(text: str, option: str) -> int:

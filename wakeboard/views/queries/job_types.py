@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import tuple_row
 
+from wakeboard.errors import MissingRight
 from wakeboard.store.statements import read
 from wakeboard.text.facts import unserved_fact
 from wakeboard.text.similar_names import closest
@@ -27,9 +28,15 @@ select {SERVED.replace("{of}", "wanted")} from (select %(queue)s as queue, %(job
 
 
 async def read_unserved(conn: psycopg.AsyncConnection[Any], queue: str, job_type: str) -> Fact | None:
-    """That no worker would claim a run of this queue and job type; None: one would."""
+    """That no worker would claim a run of this queue and job type.
+
+    None: one would, or the caller may not read what workers serve, as a role that may only enqueue.
+    """
     values = {"queue": queue, "job_type": job_type}
-    type_served, queue_served = (await read(conn, tuple_row, _SERVED, values))[0]
+    try:
+        type_served, queue_served = (await read(conn, tuple_row, _SERVED, values))[0]
+    except MissingRight:
+        return None
     meant = {} if type_served else await meant_job_types(conn, [(queue, job_type)])
     return unserved_fact(
         queue,
