@@ -57,13 +57,17 @@ CROWD: Final = (
     select 'noop', now() - interval '1 h', 'key-' || mod(i, 1000) from generate_series(1, %(limited)s::integer) as i
     """,
     """
+    insert into wakeboard.job_limits (key, paused_until)
+    select 'key-' || mod(i, 1000), now() + interval '1 day' from generate_series(1, least(%(limited)s::integer, 1000)) as i
+    """,
+    """
     insert into wakeboard.job_runs (job_type, run_at)
     select 'unknown', now() - interval '1 h' + i * interval '1 ms' from generate_series(1, %(unknown)s::integer) as i
     """,
 )
 EXPLAINED: Final = (
     "explain (analyze, buffers, timing off, format json)"
-    " select * from wakeboard.fetch_runs(%s, %s, %s::text[], %s::text[], %s, %s)"
+    " select * from wakeboard.fetch_runs(%s, %s, %s::text[], %s::text[], %s, %s, limited_count => 0)"
 )
 FINISH: Final = "delete from wakeboard.job_runs where locked_by = %s"
 
@@ -80,7 +84,8 @@ def measure_claims(server: BenchmarkServer, plan: Plan) -> Table:
         f" runs, {crowd.future:,} of the future, {crowd.in_flight:,} in flight, {crowd.limited:,} due behind limits and"
         f" {crowd.unknown:,} due of a type that the worker does not know, all in the same queue and of the same"
         " priority. The worker has scanned them once. It scans again every two seconds, or less often if that would"
-        " take more than a twentieth of its time.",
+        " take more than a twentieth of its time. The runs behind limits are not asked for: they take a fifth of the"
+        " time at most.",
         head=("figure", "alone", "among them", "ratio of medians"),
         rows=[
             ("pages touched", spread(alone.buffers), spread(crowded.buffers), number(pages)),

@@ -76,8 +76,11 @@ begin
   -- more rows behind it, the next claim continues there; otherwise a backlog of a lower priority would hide those rows for ever.
   s.unlimited := false;
   if full_batch and count > 0 then
-    for run in select distinct on (queue, priority) each.queue, each.priority, each.run_at, each.id
-                 from unnest(runs) as each order by queue, priority, each.run_at desc, each.id desc loop
+    for run in select last.queue, last.priority, last.run_at,
+                      (select max(each.id) from unnest(runs) as each
+                        where each.run_at = last.run_at and each.priority = last.priority and each.queue = last.queue) as id
+                 from (select queue, priority, max(run_at) as run_at from unnest(runs) as each
+                        group by queue, priority) as last loop  -- cheaper than sorting the runs by text
       place := (5 - run.priority) * n + array_position(s.queues, run.queue);
       s.after_run_at[place] := run.run_at;
       s.after_id[place] := run.id;

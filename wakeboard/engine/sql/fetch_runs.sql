@@ -65,7 +65,7 @@ begin
              0, '-infinity', floor(random() * cardinality(queues))::integer, random() < 0.5, '', '-infinity',
              random(), '-infinity', 0, array_fill('-infinity'::timestamptz, places), array_fill(0::bigint, places),
              array_fill(0e0, array[cardinality(queues)]), array_fill('infinity'::timestamptz, array[cardinality(queues)]),
-             array_fill(false, array[cardinality(queues)]), '-infinity', null, 30, null);
+             array_fill(false, array[cardinality(queues)]), '-infinity', null, 30, null, false);
   end if;
 
   -- Whose turn is it: a quarantined run's, or the others'?
@@ -109,20 +109,26 @@ begin
             null;
           end;
         end if;
-        again := again or cardinality(more) > 0 or cardinality(keys) = 200 or s.after_key <> '';
-        s.after_key := case when cardinality(keys) = 200 then keys[200] else '' end;
-        blocked := not again and exists (
-          select from unnest(keys) as waiting (key) cross join unnest(queues) as served (queue)
-           cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
-           cross join lateral (
-             select from job_runs
-              where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
-                and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
-                and run_at <= statement_timestamp() and job_type = any (job_types) and timeout_s <= max_timeout_s
-              limit 1) as due);
-        if blocked then                                    -- so that they cost little
-          s.limited_at := began + interval '50 ms';
+        again := again or cardinality(more) > 0;
+        if not again then
+          s.limited_wait := s.limited_wait or exists (
+            select from unnest(keys) as waiting (key) cross join unnest(queues) as served (queue)
+             cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
+             cross join lateral (
+               select from job_runs
+                where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
+                  and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                  and run_at <= statement_timestamp() and job_type = any (job_types) and timeout_s <= max_timeout_s
+                limit 1) as due);
+          blocked := s.limited_wait;
+          again := not blocked and cardinality(keys) = 200;
+          if blocked then                                  -- so that they take a fifth of the time at most
+            s.limited_at := began + greatest(make_interval(secs => case when cardinality(keys) < 200 then 0.05 else 0 end),
+                                             5 * (clock_timestamp() - began));
+          end if;
         end if;
+        s.after_key := case when cardinality(keys) = 200 then keys[200] else '' end;
+        s.limited_wait := s.limited_wait and s.after_key <> '';
       end if;
       if is_limited then
         limited := cardinality(more);
