@@ -58,7 +58,7 @@ CROWD: Final = (
     """,
     """
     insert into wakeboard.job_limits (key, paused_until)
-    select 'key-' || mod(i, 1000), now() + interval '1 day' from generate_series(1, least(%(limited)s::integer, 1000)) as i
+    select 'key-' || i, now() + interval '1 day' from generate_series(0, least(%(limited)s::integer, 1000) - 1) as i
     """,
     """
     insert into wakeboard.job_runs (job_type, run_at)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from testbed.cluster.cluster import Cluster
 
 RULES: list[dict[str, Any]] = [
-    {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get"]},
+    {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get", "list"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "get", "list", "watch", "delete"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},

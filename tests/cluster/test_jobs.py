@@ -380,3 +380,9 @@ async def _not_schedulable(pool: Pool, pod: str, words: str) -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
     body = {"status": {"conditions": [condition]}}
     await pool.pods.call("PATCH", f"/api/v1 pods/{pod}/status", body, "application/strategic-merge-patch+json")
+
+
+async def test_a_pool_offers_the_cron_jobs_that_exist(pool: Pool) -> None:
+    assert await pool.handler.offered() == [f"{pool.namespace}/"]
+    await pool.pods.apply_cron_job()
+    assert await pool.handler.offered() == [f"{pool.namespace}/report"]

@@ -166,10 +166,8 @@ def test_all_limit_keys_have_their_turn(admin: SqlClient, worker: SqlClient, key
 @pytest.mark.parametrize("keys", [200, 450])
 def test_limit_keys_that_wait_are_read_once_and_then_later(admin: SqlClient, worker: SqlClient, keys: int) -> None:
     """Whether their slots are taken, or their runs are due tomorrow: a worker must neither spin nor stay for ever."""
-    admin.sql(
-        "insert into job_limits (key, paused_until) select 'key-' || i, now() + '1 day' from generate_series(1, %s) as i",
-        keys,
-    )
+    paused = "insert into job_limits (key, paused_until) select 'key-' || i, now() + '1 day'"
+    admin.sql(f"{paused} from generate_series(1, %s) as i", keys)
     admin.sql("select enqueue('ping', limit_key => 'key-' || i) from generate_series(1, %s) as i", keys)
     state, asked_again = None, 0
     for _ in range(20):
@@ -179,7 +177,7 @@ def test_limit_keys_that_wait_are_read_once_and_then_later(admin: SqlClient, wor
         state = found.state
     assert asked_again == 0, "the worker spins"
     admin.sql("update job_runs set run_at = now() + interval '1 day'")
-    answers = []
+    answers: list[tuple[bool, float | None]] = []
     for _ in range(8):  # to the end of this round, and the next one
         found = fetch(worker, 100, state)
         answers.append((found.answer["again"], found.answer["retry_s"]))

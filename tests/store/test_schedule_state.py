@@ -122,6 +122,10 @@ def test_an_unknown_job_type_gets_a_suggestion_for_a_month(admin: SqlClient) -> 
         ("command", {"command": "backup"}, ["backup"], None),
         ("job", {"cronJob": "x"}, ["shop"], "runs CronJobs of the namespace billing (jobs.namespaces)."),
         ("job", {"cronJob": "x"}, ["*"], None),
+        ("job", {"cronJob": "x"}, ["billing"], None),
+        ("job", {"cronJob": "x"}, ["billing/x"], None),
+        ("job", {"cronJob": "repotr"}, ["billing/report"], "billing has no CronJob repotr. Did you mean report?"),
+        ("job", {"cronJob": "x"}, ["billing/"], "The namespace billing has no CronJob x."),
         ("job", {"cronJob": "x"}, None, None),
     ],
 )

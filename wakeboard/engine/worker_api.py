@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import psycopg
@@ -51,8 +51,8 @@ AfterClaim: TypeAlias = "Callable[[WorkerStore, list[ClaimedRow]], Awaitable[Non
 class Worker:
     """A worker process: a row of `workers`. `worker_id`: a random number other than 0, new in every process.
 
-    `pod_uid`: of its pod; empty outside of Kubernetes. `offers`: what runs of built-in job types may name, by job type
-    (views/rules/offers.py).
+    `pod_uid`: of its pod; empty outside of Kubernetes. `offers` returns what runs of built-in job types may name, by
+    job type (views/rules/offers.py). It is asked with each registration.
     """
 
     worker_id: int
@@ -66,7 +66,7 @@ class Worker:
     max_timeout_s: int = LONGEST_TIMEOUT_S
     max_workers: int | None = None
     pod_uid: str = ""
-    offers: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
+    offers: Callable[[], Awaitable[Mapping[str, Sequence[str]]]] | None = None
 
 
 class Times(NamedTuple):
@@ -217,11 +217,12 @@ class WorkerStore:
         `again`: the limit `max_workers` does not apply.
         """
         me = self.worker
+        offers: Mapping[str, Sequence[str]] = await me.offers() if me.offers else {}
         return await self._value(
             "select wakeboard.register_worker(%s, %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s,"
             " %s::pg_catalog.text[], %s, %s, %s)",
             *(me.worker_id, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
-            *(text_array(job_types), None if again else me.max_workers, me.pod_uid, Jsonb(me.offers)),
+            *(text_array(job_types), None if again else me.max_workers, me.pod_uid, Jsonb(offers)),
         )
 
     async def deregister_worker(self) -> None:

@@ -41,6 +41,7 @@ UNAVAILABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, SERVER_ERROR = 401, 403, 404, 409, 500
 UNSURE: Final = frozenset({UNAUTHORIZED, FORBIDDEN, SERVER_ERROR})  # also what a server answers that is about to refuse
 READY: Final = 200
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"  # without specs and statuses
 CLOCKS_AGREE_S: Final = 5.0  # answers are dated in whole seconds, and take time
 GONE: Final = 410
 ERROR: Final = 400
@@ -104,23 +105,29 @@ class ApiClient:
         ]
 
     async def request(
-        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, token: str | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        token: str | None = None,
+        accept: str | None = None,
     ) -> dict[str, Any]:
-        """The JSON answer. Raises ApiUnavailable and ApiRefused.
+        """The JSON answer, in the form `accept` if that is named. Raises ApiUnavailable and ApiRefused.
 
         An API server that starts refuses everything, because it has not read the roles yet. Such a refusal counts only
         if the server says that it is ready, and refuses the request once more; else it is ApiUnavailable. The refusal
         of a `token` of another client counts at once.
         """
         try:
-            return await self._request(method, path, query, body, token)
+            return await self._request(method, path, query, body, token, accept)
         except ApiRefused as error:
             if error.status not in (UNAUTHORIZED, FORBIDDEN) or token is not None:
                 raise
             self._token_read_at = float("-inf")  # it may have been replaced
             if await self.readiness() != READY:
                 raise ApiUnavailable(str(error), error.status) from None
-        return await self._request(method, path, query, body)
+        return await self._request(method, path, query, body, accept=accept)
 
     async def pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
         """The pages of a list, all of one resourceVersion. Raises as `request`."""
@@ -150,10 +157,18 @@ class ApiClient:
             return 0
 
     async def _request(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, token: str | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Any,
+        token: str | None = None,
+        accept: str | None = None,
     ) -> dict[str, Any]:
         data = None if body is None else BytesIO(json.dumps(body).encode())  # aiohttp sends large bytes in one piece
         headers = self._headers() if token is None else {"Authorization": f"Bearer {token}"}
+        if accept:
+            headers["Accept"] = accept
         if data:
             headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
         with _translating():

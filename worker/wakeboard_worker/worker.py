@@ -166,7 +166,7 @@ def _describe_worker(settings: Settings, builtin: Mapping[str, Handler]) -> Work
         max_timeout_s=settings.max_timeout_seconds,
         max_workers=settings.max_workers,
         pod_uid=os.environ.get("WAKEBOARD_POD_UID", "")[:MAX_LABEL],
-        offers=offers(settings, builtin),
+        offers=partial(offers, settings, builtin),
     )
 
 

@@ -121,7 +121,7 @@ readinessProbe: {}
 
 {{/* What a pool with jobs may do in a namespace. */}}
 {{- define "wakeboard.jobsRules" -}}
-- {apiGroups: [batch], resources: [cronjobs], verbs: [get]}
+- {apiGroups: [batch], resources: [cronjobs], verbs: [get, list]}
 - {apiGroups: [batch], resources: [jobs], verbs: [create, get, list, watch, delete]}
 - {apiGroups: [""], resources: [pods], verbs: [get, list, watch]}
 - {apiGroups: [""], resources: [pods/log], verbs: [get]}

@@ -109,7 +109,7 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        failure.last_error as last_failure_message, failure.id as last_failure_run_id,
        type.last_known_at as type_known_at, type.offers,
        case def.job_type when 'http' then def.payload ->> 'url' when 'command' then def.payload ->> 'command'
-                         when 'job' then def.namespace end as target,
+                         when 'job' then def.namespace || '/' || (def.payload ->> 'cronJob') end as target,
        (select max(last_known_at) from wakeboard.worker_types where worker_types.queue = def.queue) as queue_known_at,
        action.action as last_action, action.token as last_action_token, action.requested_at as last_action_at,
        action.result as last_action_result,

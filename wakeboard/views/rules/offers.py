@@ -1,4 +1,4 @@
-"""What the workers of a queue offer to a built-in job type: hosts of `http`, commands, and the namespaces of `job`.
+"""What the workers of a queue offer to a built-in job type: hosts of `http`, commands, and the CronJobs of `job`.
 
 Workers register it with their job types. A worker in another language that registers none leaves it unknown.
 """
@@ -15,7 +15,7 @@ from wakeboard.text.sanitize import one_line
 from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Set as AbstractSet
 
 _URL: Final = re.compile(
     r"(https?)://(?:[^/?#@\s]*@)?([^/?#@:\s\[]+|\[[0-9a-fA-F:.]+\])(?::([0-9]{1,5}))?(?:[/?#]|$)", re.IGNORECASE
@@ -23,10 +23,10 @@ _URL: Final = re.compile(
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-def missing_offer(queue: str, job_type: str, target: str, offers: Collection[str]) -> str | None:
+def missing_offer(queue: str, job_type: str, target: str, offers: AbstractSet[str]) -> str | None:
     """The sentence that no worker of the queue offers what a run needs; None: one does, or that is not known.
 
-    `target`: the url, the name of the command, or the namespace.
+    `target`: the url, the name of the command, or `namespace/name` of the CronJob.
     """
     workers = f"No worker of queue {one_line(queue)}"
     match job_type:
@@ -38,8 +38,13 @@ def missing_offer(queue: str, job_type: str, target: str, offers: Collection[str
         case "command" if target not in offers:
             meant = did_you_mean(closest(target, offers))
             return f"{workers} has the command {one_line(target)} (commands).{meant}"
-        case "job" if target not in offers and "*" not in offers:
-            return f"{workers} runs CronJobs of the namespace {one_line(target)} (jobs.namespaces)."
+        case "job" if not offers & {target, "*", target.partition("/")[0]}:
+            namespace, _, name = target.partition("/")
+            names = [each.partition("/")[2] for each in offers if each.startswith(f"{namespace}/")]
+            if not names:
+                return f"{workers} runs CronJobs of the namespace {one_line(namespace)} (jobs.namespaces)."
+            meant = did_you_mean(closest(name, names))
+            return f"The namespace {one_line(namespace)} has no CronJob {one_line(name)}.{meant}"
         case _:
             return None
 

@@ -42,10 +42,12 @@ def builtin_handlers(settings: Settings) -> dict[str, Handler]:
     return handlers | {job_type: Handler(job_type, function) for job_type, function in functions.items()}
 
 
-def offers(settings: Settings, builtin: Mapping[str, Handler]) -> dict[str, list[str]]:
+async def offers(settings: Settings, builtin: Mapping[str, Handler]) -> dict[str, list[str]]:
     """Return what runs of the built-in job types may name, by job type."""
-    named = {"http": settings.http_allowed_hosts, "command": settings.commands, "job": settings.jobs_namespaces}
-    return {job_type: list(names) for job_type, names in named.items() if job_type in builtin}
+    named = {"http": list(settings.http_allowed_hosts), "command": list(settings.commands)}
+    if "job" in builtin:
+        named["job"] = await cast("JobHandler", builtin["job"].function).offered()
+    return {job_type: names for job_type, names in named.items() if job_type in builtin}
 
 
 async def close_builtin(handlers: Mapping[str, Handler]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.errors import Discard, WakeboardError
 from wakeboard.jobs.queries import JobRunStore
 from wakeboard.kube.api_server import SERVICE_ACCOUNT, ApiServer
-from wakeboard.kube.client import ApiClient
+from wakeboard.kube.client import METADATA_LIST, ApiClient, ApiError
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_worker.builtin.jobs.attempt import JobAttempt
 from wakeboard_worker.builtin.jobs.cluster import Cluster
@@ -25,7 +25,7 @@ from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
 from wakeboard_worker.builtin.jobs.outcomes import JobRefused
 from wakeboard_worker.builtin.jobs.payload import payload_of
-from wakeboard_worker.builtin.jobs.tracker import ALL_NAMESPACES, Tracker
+from wakeboard_worker.builtin.jobs.tracker import ALL_NAMESPACES, JOBS_API, Tracker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from wakeboard.jobs.queries import RunState
     from wakeboard.settings import Settings
 
+OFFER_S = 3.0  # a registration waits for the lists of CronJobs
+MAX_NAMES = 300  # of CronJobs that a worker offers; all of them fit into 64 KiB
 STOP_GRACE_S = 8.0  # after the timeout, for the end of the pods; the lease holds for ten seconds
 
 
@@ -51,6 +53,7 @@ class JobHandler:
         token = settings.jobs_token_file or ("" if settings.jobs_api_server else str(SERVICE_ACCOUNT / "token"))
         self._token_file = Path(token) if token else None
         self._namespaces = [ALL_NAMESPACES] if ALL_NAMESPACES in settings.jobs_namespaces else settings.jobs_namespaces
+        self._api: ApiClient | None = None
         self.cluster: Cluster | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._runs = ReconnectingConnection(
@@ -69,6 +72,23 @@ class JobHandler:
             )
         return await JobAttempt(run, payload, namespace, self._open()).execute()
 
+    async def offered(self) -> list[str]:
+        """Return `namespace/name` of each CronJob that it may run; only the namespace where their names are unknown."""
+        if self._namespaces == [ALL_NAMESPACES]:
+            return ["*"]
+        offered, api = list(self._namespaces), self._client()
+        with suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(OFFER_S):
+                for namespace in self._namespaces:
+                    path = f"{JOBS_API}/namespaces/{namespace}/cronjobs"
+                    found = await api.request("GET", path, {"limit": str(MAX_NAMES)}, accept=METADATA_LIST)
+                    items: list[dict[str, Any]] = found["items"] or []  # null if there are none
+                    names: list[str] = [each["metadata"]["name"] for each in items]
+                    if not found["metadata"].get("continue") and len(offered) + len(names) <= MAX_NAMES:
+                        offered.remove(namespace)
+                        offered += [f"{namespace}/{name}" for name in names or [""]]
+        return offered
+
     async def close(self) -> None:
         """End the watches and close the connections. Call it in the event loop of the runs."""
         if self.cluster is not None:
@@ -78,14 +98,19 @@ class JobHandler:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.cluster.tracker.stop()
-            await self.cluster.api.close()
             self.cluster = None
+        if self._api is not None:
+            await self._api.close()
+            self._api = None
         await self._runs.close()
+
+    def _client(self) -> ApiClient:
+        self._api = self._api or ApiClient(self._server, self._token_file, agent="wakeboard-jobs")
+        return self._api
 
     def _open(self) -> Cluster:
         if self.cluster is None:
-            settings = self._settings
-            api = ApiClient(self._server, self._token_file, agent="wakeboard-jobs")
+            settings, api = self._settings, self._client()
             tracker = Tracker(api, self._namespaces)
             self.cluster = Cluster(
                 api,
