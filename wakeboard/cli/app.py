@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperArgument
 
+from wakeboard.actions.run_actions import RUN_ACTIONS
+from wakeboard.cli.commands.run_actions import EXAMPLES, command_of
 from wakeboard.cli.support.session import set_dsn
 from wakeboard.process.display_zone import use_zone
 from wakeboard.process.output import write_error, write_line
 
-# Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES. `--help` has the same order.
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES, or an action of run_actions.py.
+# `--help` has the same order.
 COMMANDS = (
     *(
         "new",
@@ -78,15 +84,21 @@ def _add_commands() -> None:
         for name, text in GROUPS.items()
     }
     for words in COMMANDS:
-        module = import_module(f"wakeboard.cli.commands.{words.replace('-', '_').replace(' ', '_')}")
+        command, shown = _command(words)
         group, _, name = words.rpartition(" ")
-        epilog = examples(*module.EXAMPLES)
         if name in groups:
-            groups[name].callback(invoke_without_command=True, epilog=epilog)(module.command)
+            groups[name].callback(invoke_without_command=True, epilog=examples(*shown))(command)
         else:
-            groups.get(group, application).command(name, epilog=epilog)(module.command)
+            groups.get(group, application).command(name, epilog=examples(*shown))(command)
     for group in groups.values():
         application.add_typer(group)
+
+
+def _command(words: str) -> tuple[Callable[..., None], Sequence[str]]:
+    if words in RUN_ACTIONS:
+        return command_of(words), EXAMPLES[words]
+    module = import_module(f"wakeboard.cli.commands.{words.replace('-', '_').replace(' ', '_')}")
+    return module.command, module.EXAMPLES
 
 
 _add_commands()

@@ -1,17 +1,20 @@
-"""The commands retry, cancel, replay and discard: select runs, preview them, change them, print the results."""
+"""The commands retry, cancel, replay, discard and release: select runs, preview and change them, print the results."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
 from wakeboard.actions.run_actions import RUN_ACTIONS
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Payload, Reason, Since
 from wakeboard.cli.support.output import print_error, print_json, print_message
+from wakeboard.cli.support.payload_arg import read_payload
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.time_args import parse_since
 from wakeboard.errors import InvalidValue
@@ -31,6 +34,50 @@ if TYPE_CHECKING:
 BATCH_SIZE = 1000  # runs in one SQL statement
 MAX_MESSAGES = 20  # runs with a message of their own
 SAMPLE_SIZE = 10  # runs and groups in a preview
+HELP: Final[dict[RunActionName, str]] = {
+    "retry": """Retry dead or failed runs now.
+
+    The runs keep their ids, completed steps and completed effects. They have all their attempts again.
+    """,
+    "cancel": """Cancel queued, failed and running runs.
+
+    A running run is cancelled at the next heartbeat of its worker, unless it succeeds before.
+    """,
+    "discard": """Move dead runs to history, without another attempt.
+
+    `wakeboard replay` can still enqueue copies of them.
+    """,
+    "replay": """Enqueue copies of finished runs.
+
+    Each copy has a new uuid, so its effects happen again. With --payload all copies have that payload. Use retry for
+    dead runs.
+    """,
+    "release": """Take running runs from their workers at once.
+
+    For a worker that hangs and still sends heartbeats. The runs are queued again, due now, without a failed attempt.
+    What the old worker reports about them is refused. Until it notices, two handlers may execute such a run.
+    """,
+}
+EXAMPLES: Final[dict[RunActionName, tuple[str, ...]]] = {
+    "retry": (
+        "wakeboard retry 1042 1043",
+        "wakeboard retry --all-dead --schedule weekly-report",
+        "wakeboard retry --all-dead --since 1d --dry-run        show which runs",
+        "wakeboard retry --all-failed --type send_mail --yes    do not wait for their backoff",
+    ),
+    "cancel": ("wakeboard cancel 1042", "wakeboard cancel --all-queued --type send_mail --since 1h"),
+    "discard": (
+        "wakeboard discard 1042",
+        "wakeboard discard --all-dead --dry-run",
+        "wakeboard discard --all-dead --schedule weekly-report --yes",
+    ),
+    "replay": (
+        "wakeboard replay 1042",
+        """wakeboard replay 1042 --payload '{"to": "ada@example.com"}'""",
+        "wakeboard replay --all-succeeded --schedule export --since 1d",
+    ),
+    "release": ("wakeboard release 1042", "wakeboard release --all-running --type send_mail --dry-run"),
+}
 
 Runs = Annotated[
     list[str] | None,
@@ -41,18 +88,23 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the runs and chang
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionOptions:
-    """The arguments that select runs: their ids or uuids, or --all-… options with filters.
+class Options:
+    """The arguments of a command: runs, or --all-… options with filters, and how it acts.
 
     `statuses`: each status in which the action accepts runs, and whether its --all-… option was given.
     """
 
-    runs: Sequence[str] | None
     statuses: dict[str, bool]
-    schedule: str | None
-    job_type: str | None
-    queue: str | None
-    since: str | None
+    runs: Runs = None
+    schedule: OfSchedule = None
+    job_type: JobType = None
+    queue: OfQueue = None
+    since: Since = None
+    payload: Payload = None
+    reason: Reason = ""
+    yes: Yes = False
+    dry_run: DryRun = False
+    as_json: AsJson = False
 
     @property
     def selected_statuses(self) -> list[str]:
@@ -60,31 +112,44 @@ class SelectionOptions:
         return [status for status, given in self.statuses.items() if given]
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
-    """The options --yes, --dry-run, --json and --reason."""
+def command_of(name: RunActionName) -> Callable[..., None]:
+    """The function of the command, with the parameters that typer reads: an --all-… option for each status."""
+    action, types = RUN_ACTIONS[name], get_type_hints(Options, include_extras=True)
 
-    yes: bool
-    dry_run: bool
-    as_json: bool
-    reason: str = ""
+    def command(**given: Any) -> None:
+        statuses = {status: given.pop(f"all_{status}") for status in action.takes}
+        _act(name, Options(statuses, **given))
+
+    def option(name: str, default: Any, kind: Any) -> Parameter:
+        return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+    def all_of(status: str) -> Any:
+        return Annotated[bool, typer.Option(f"--all-{status}", help=f"All {status} runs.", show_default=False)]
+
+    runs, *others = [option(each.name, each.default, types[each.name]) for each in fields(Options)[1:]]
+    every = [option(f"all_{status}", False, all_of(status)) for status in action.takes]
+    shared = [each for each in others if each.name != "payload" or action.creates_runs]
+    command.__signature__ = Signature([runs, *every, *shared])  # type: ignore[attr-defined]
+    command.__doc__ = HELP[name]
+    return command
 
 
-def run_bulk_action(name: RunActionName, selection: SelectionOptions, mode: Mode, payload: Any = None) -> None:
-    """Applies the action of this name to the selected runs and prints the results. `payload`: of the runs it creates.
+def _act(name: RunActionName, options: Options) -> None:
+    """Applies the action of this name to the selected runs and prints the results.
 
     Raises typer.Exit(1) if the store refused a run, or with --dry-run if it would refuse one.
     """
     action = RUN_ACTIONS[name]
-    _require_runs_or_filters(selection)
-    find = _finder(selection)
-    if mode.dry_run:
+    payload = read_payload(options.payload) if options.payload is not None else None
+    _require_runs_or_filters(options)
+    find = _finder(options)
+    if options.dry_run:
         preview = with_session(lambda session: _preview(session, find))
-        _print_preview(name, selection.statuses, preview, mode.as_json)
+        _print_preview(name, options.statuses, preview, options.as_json)
         return
-    ids = with_session(find) if selection.runs or mode.yes else _confirmed(name, find)
-    answers = with_session(lambda session: _apply(session, action, ids, payload, mode.reason)) if ids else []
-    if mode.as_json:
+    ids = with_session(find) if options.runs or options.yes else _confirmed(name, find)
+    answers = with_session(lambda session: _apply(session, action, ids, payload, options.reason)) if ids else []
+    if options.as_json:
         print_json([{**answer._asdict(), "refused": _refused(answer)} for answer in answers])
     else:
         _print_answers(action, answers)
@@ -96,29 +161,29 @@ def _refused(answer: Answer | Replayed) -> bool:
     return answer.answer.startswith("refused")
 
 
-def _require_runs_or_filters(selection: SelectionOptions) -> None:
-    *others, last = (f"--all-{status}" for status in selection.statuses)
-    options = f"{', '.join(others)} or {last}" if others else last
-    filters = (selection.schedule, selection.job_type, selection.queue, selection.since)
-    if selection.runs and (selection.selected_statuses or any(value is not None for value in filters)):
-        raise typer.BadParameter(f"give runs, or use {options} with filters, not both", param_hint="RUN")
-    if not selection.runs and not selection.selected_statuses:
-        raise typer.BadParameter(f"give runs by id or uuid, or use {options}", param_hint="RUN")
+def _require_runs_or_filters(options: Options) -> None:
+    *others, last = (f"--all-{status}" for status in options.statuses)
+    of_status = f"{', '.join(others)} or {last}" if others else last
+    filters = (options.schedule, options.job_type, options.queue, options.since)
+    if options.runs and (options.selected_statuses or any(value is not None for value in filters)):
+        raise typer.BadParameter(f"give runs, or use {of_status} with filters, not both", param_hint="RUN")
+    if not options.runs and not options.selected_statuses:
+        raise typer.BadParameter(f"give runs by id or uuid, or use {of_status}", param_hint="RUN")
 
 
-def _finder(selection: SelectionOptions) -> Callable[[CommandSession], Awaitable[list[int]]]:
+def _finder(options: Options) -> Callable[[CommandSession], Awaitable[list[int]]]:
     """The query for the selected runs. Raises InvalidValue before the command connects."""
     from wakeboard.actions.queries.run_selection import RunQuery, read_selected_ids
     from wakeboard.cli.support.lookup import find_runs, parse_run, run_search
 
-    runs = [parse_run(text) for text in selection.runs or ()]
-    since = parse_since(selection.since) if selection.since is not None else None
+    runs = [parse_run(text) for text in options.runs or ()]
+    since = parse_since(options.since) if options.since is not None else None
 
     async def find(session: CommandSession) -> list[int]:
         if runs:
             return await find_runs(session.listings, runs)
-        statuses = selection.selected_statuses
-        search = await run_search(session, statuses, selection.schedule, selection.job_type, selection.queue, since)
+        statuses = options.selected_statuses
+        search = await run_search(session, statuses, options.schedule, options.job_type, options.queue, since)
         return await read_selected_ids(session.conn, RunQuery(search=search, takes=statuses))
 
     return find
