@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from wakeboard.actions.admin_api import PayloadText
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.paths import safe_path
-from wakeboard.board.routing import Page
+from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.text.canonical_json import parse_payload
 from wakeboard.text.humanize import counted, full_stop
@@ -21,13 +21,15 @@ from wakeboard.text.mask_json import mask_json
 from wakeboard.text.sanitize import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from wakeboard.board.routing import BoardRequest
+    from starlette.routing import Route
 
 MAX_REASON: Final = 200  # characters that the store keeps
 HOURS: Final = {"1": "one hour", "8": "8 hours", "24": "a day", "168": "a week"}
 REVEAL: Final = "reveal"  # the parameter of the URL that asks for masked values
+
+_Target = TypeVar("_Target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,36 @@ class ActionForm:
         """The page with the form; with a problem its status is 422."""
         shown = replace(self, problem=full_stop(problem))
         return Page("actions/form.html", shown, self.heading, 422 if problem else 200)
+
+
+def asked_action(
+    path: str,
+    permission: Permission,
+    find: Callable[[BoardRequest], Awaitable[_Target]],
+    form_of: Callable[[BoardRequest, _Target], Awaitable[ActionForm]],
+    act: Callable[[BoardRequest, _Target, ActionForm], Awaitable[Redirect | Page]],
+) -> list[Route]:
+    """The form (GET) and the action (POST) of a path.
+
+    `find`: what the action changes. It raises NotFound, and Forbidden for a viewer who may not change it. `act`: raises
+    InvalidValue for what was typed, with which the form is then shown again.
+    """
+
+    @page(path)
+    async def ask(request: BoardRequest) -> Page:
+        return (await form_of(request, await find(request))).page()
+
+    @action(path, permission)
+    async def do(request: BoardRequest) -> Redirect | Page:
+        target = await find(request)
+        form = await form_of(request, target)
+        try:
+            return await act(request, target, form)
+        except InvalidValue as exc:
+            typed = typed_payload(request) if form.payload is not None else None
+            return replace(form, payload=typed).page(str(exc))
+
+    return [ask, do]
 
 
 def next_page(request: BoardRequest, otherwise: str) -> str:

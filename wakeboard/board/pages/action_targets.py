@@ -9,6 +9,7 @@ from wakeboard.board.pages.errors import NotFound
 from wakeboard.text.object_ids import is_id
 
 if TYPE_CHECKING:
+    from wakeboard.board.access.viewer import Permission
     from wakeboard.board.routing import BoardRequest
 
 
@@ -25,8 +26,8 @@ async def target_run(request: BoardRequest) -> RunTarget:
     return found[0]
 
 
-async def target_schedule(request: BoardRequest) -> ScheduleTarget:
-    """The schedule that the path names. Raises NotFound."""
+async def target_schedule(request: BoardRequest, permission: Permission) -> ScheduleTarget:
+    """The schedule that the path names, if the viewer has the permission in its namespace. Raises NotFound."""
     schedule_id: int = request.parts["id"]
     visible = request.viewer.namespaces
     found: list[ScheduleTarget] = []
@@ -35,4 +36,5 @@ async def target_schedule(request: BoardRequest) -> ScheduleTarget:
         found = await request.read(key, lambda conn: schedule_targets(conn, [schedule_id], visible))
     if not found:
         raise NotFound(f"there is no schedule {schedule_id}")
+    await request.require(permission, {found[0].namespace})
     return found[0]

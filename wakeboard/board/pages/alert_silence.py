@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, read_span, reason_input, span_input
-from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.board.pages.action_forms import (
+    ActionForm,
+    asked_action,
+    next_page,
+    read_reason,
+    read_span,
+    reason_input,
+    span_input,
+)
+from wakeboard.board.routing import BoardRequest, Redirect
 from wakeboard.errors import InvalidValue
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.listings import Listings
@@ -15,16 +23,16 @@ LONGEST_NAME: Final = 63  # characters of a rule's name
 UNTIL_FIXED: Final = "fixed"
 
 
-def _rule(request: BoardRequest) -> str:
+async def _rule(request: BoardRequest) -> str:
     """The rule that the URL or the form names. Raises InvalidValue."""
+    await request.require(Permission.PAUSE, {None})
     name = (request.values("rule") or [""])[-1]
     if not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
         raise InvalidValue(f"the rule is {one_line(name)[:60]!r}: write the name of a rule")
     return name
 
 
-def _silence_form(request: BoardRequest) -> ActionForm:
-    rule = _rule(request)
+async def _silence_form(request: BoardRequest, rule: str) -> ActionForm:
     return ActionForm(
         heading=f"Silence {rule}?",
         sentences=["Its alert stays listed, and no notification says that it is open. Its end is announced."],
@@ -39,8 +47,15 @@ def _silence_form(request: BoardRequest) -> ActionForm:
     )
 
 
-def _unsilence_form(request: BoardRequest) -> ActionForm:
-    rule = _rule(request)
+async def _silence(request: BoardRequest, rule: str, form: ActionForm) -> Redirect:
+    span, reason = read_span(request, UNTIL_FIXED), read_reason(request)
+    async with request.acting({None}) as store:
+        until = "infinity" if span is None else await Listings(store.conn).now() + span
+        changed = await store.silence_alert(rule, until, reason)
+    return Redirect(form.next, f"Silenced {rule}." if changed else "Nothing changed.", problem=not changed)
+
+
+async def _unsilence_form(request: BoardRequest, rule: str) -> ActionForm:
     return ActionForm(
         heading=f"End the silence of {rule}?",
         sentences=["If its alert is open, the receivers are notified."],
@@ -52,48 +67,14 @@ def _unsilence_form(request: BoardRequest) -> ActionForm:
     )
 
 
-@page("/alerts/silence")
-async def ask_silence(request: BoardRequest) -> Page:
-    """Asks for how long."""
-    await request.require(Permission.PAUSE, {None})
-    return _silence_form(request).page()
-
-
-@action("/alerts/silence", Permission.PAUSE)
-async def silence(request: BoardRequest) -> Redirect | Page:
-    """Silences a rule."""
-    await request.require(Permission.PAUSE, {None})
-    form = _silence_form(request)
-    try:
-        span, reason = read_span(request, UNTIL_FIXED), read_reason(request)
-        async with request.acting({None}) as store:
-            now = await Listings(store.conn).now()
-            until = "infinity" if span is None else now + span
-            changed = await store.silence_alert(_rule(request), until, reason)
-    except InvalidValue as exc:
-        return form.page(str(exc))
-    return Redirect(form.next, f"Silenced {_rule(request)}." if changed else "Nothing changed.", problem=not changed)
-
-
-@page("/alerts/unsilence")
-async def ask_unsilence(request: BoardRequest) -> Page:
-    """Asks before the silence ends."""
-    await request.require(Permission.PAUSE, {None})
-    return _unsilence_form(request).page()
-
-
-@action("/alerts/unsilence", Permission.PAUSE)
-async def unsilence(request: BoardRequest) -> Redirect | Page:
-    """Ends the silence of a rule."""
-    await request.require(Permission.PAUSE, {None})
-    form = _unsilence_form(request)
-    try:
-        async with request.acting({None}) as store:
-            changed = await store.silence_alert(_rule(request), None, read_reason(request))
-    except InvalidValue as exc:
-        return form.page(str(exc))
-    text = f"{_rule(request)} notifies again." if changed else f"Nothing changed: {_rule(request)} was not silenced."
+async def _unsilence(request: BoardRequest, rule: str, form: ActionForm) -> Redirect:
+    async with request.acting({None}) as store:
+        changed = await store.silence_alert(rule, None, read_reason(request))
+    text = f"{rule} notifies again." if changed else f"Nothing changed: {rule} was not silenced."
     return Redirect(form.next, text, problem=not changed)
 
 
-ROUTES: Final = [ask_silence, silence, ask_unsilence, unsilence]
+ROUTES: Final = [
+    *asked_action("/alerts/silence", Permission.PAUSE, _rule, _silence_form, _silence),
+    *asked_action("/alerts/unsilence", Permission.PAUSE, _rule, _unsilence_form, _unsilence),
+]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.backfills.queries import BackfillRow, backfill, backfills
 from wakeboard.backfills.rules import CONFIRM_ABOVE, MOST_AT_ONCE, TickRules, backfill_range, counts_in_words
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
+from wakeboard.board.pages.action_forms import ActionForm, Input, asked_action, next_page, read_reason, reason_input
 from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.board.routing import BoardRequest, Page, Redirect, page
 from wakeboard.errors import InvalidValue
 from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import is_id, parse_id
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from wakeboard.actions.queries.targets import ScheduleTarget
-    from wakeboard.backfills.rules import BackfillRange
     from wakeboard.store.connection import AsyncConnection
 
 PAGE_SIZE: Final = 50
@@ -101,7 +100,18 @@ def _form(
     )
 
 
-async def _rules(request: BoardRequest, schedule: ScheduleTarget) -> tuple[TickRules, datetime]:
+@dataclass(frozen=True, slots=True)
+class _Ticks:
+    """A schedule, the rules of its ticks, and the database's clock."""
+
+    schedule: ScheduleTarget
+    rules: TickRules
+    now: datetime
+
+
+async def _ticks(request: BoardRequest) -> _Ticks:
+    schedule = await target_schedule(request, Permission.RUN_NOW)
+
     async def read(conn: AsyncConnection) -> tuple[TickRules, datetime]:
         row = await schedule_row(conn, schedule.id, None)
         name = f"{schedule.namespace}/{schedule.name}"
@@ -110,7 +120,7 @@ async def _rules(request: BoardRequest, schedule: ScheduleTarget) -> tuple[TickR
         rules = TickRules(name, row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
         return rules, await Listings(conn).now()
 
-    return await request.read(("ticks of schedule", schedule.id), read)
+    return _Ticks(schedule, *await request.read(("ticks of schedule", schedule.id), read))
 
 
 def _at_once(request: BoardRequest) -> int:
@@ -127,43 +137,29 @@ def _again(request: BoardRequest) -> bool:
     return bool(text)
 
 
-@page("/schedules/{id:int}/backfill")
-async def ask_backfill(request: BoardRequest) -> Page:
-    """Asks for the range of a backfill."""
-    schedule = await target_schedule(request)
-    await request.require(Permission.RUN_NOW, {schedule.namespace})
-    rules, _ = await _rules(request, schedule)
-    return _form(request, schedule, rules.time_zone).page()
-
-
-@action("/schedules/{id:int}/backfill", Permission.RUN_NOW)
-async def declare_backfill(request: BoardRequest) -> Redirect | Page:
-    """Declares a backfill."""
-    schedule = await target_schedule(request)
-    await request.require(Permission.RUN_NOW, {schedule.namespace})
-    rules, now = await _rules(request, schedule)
-    form = _form(request, schedule, rules.time_zone)
-    try:
-        wanted: BackfillRange = backfill_range(rules, request.field("first"), request.field("last"), now)
-        at_once, again, reason = _at_once(request), _again(request), read_reason(request)
-        count = len(wanted.ticks)
-        if request.field("preview"):
-            async with request.acting({schedule.namespace}) as store:
-                found = await store.plan_backfill(schedule.id, wanted.ticks)
-            states = counts_in_words(Counter(found.values())) or "none is in the range"
-            known = f"{counted(len(found), 'tick')}: {states}."
-            return _form(request, schedule, rules.time_zone, known=known).page()
-        if count > CONFIRM_ABOVE and request.field("confirmed").strip() != str(count):
-            asking = _form(request, schedule, rules.time_zone, confirm=count)
-            return asking.page(f"these are {counted(count, 'tick')}; type {count} to confirm")
+async def _declare(request: BoardRequest, ticks: _Ticks, form: ActionForm) -> Redirect | Page:
+    schedule, zone = ticks.schedule, ticks.rules.time_zone
+    wanted = backfill_range(ticks.rules, request.field("first"), request.field("last"), ticks.now)
+    at_once, again, reason = _at_once(request), _again(request), read_reason(request)
+    count = len(wanted.ticks)
+    if request.field("preview"):
         async with request.acting({schedule.namespace}) as store:
-            made = await store.create_backfill(schedule.id, wanted, at_once=at_once, again=again, reason=reason)
-    except InvalidValue as exc:
-        return form.page(str(exc))
+            found = await store.plan_backfill(schedule.id, wanted.ticks)
+        states = counts_in_words(Counter(found.values())) or "none is in the range"
+        return _form(request, schedule, zone, known=f"{counted(len(found), 'tick')}: {states}.").page()
+    if count > CONFIRM_ABOVE and request.field("confirmed").strip() != str(count):
+        asking = _form(request, schedule, zone, confirm=count)
+        return asking.page(f"these are {counted(count, 'tick')}; type {count} to confirm")
+    async with request.acting({schedule.namespace}) as store:
+        made = await store.create_backfill(schedule.id, wanted, at_once=at_once, again=again, reason=reason)
     if made.id is None:
-        return form.page("no tick of the range is left to run; choose to run those once more that have run")
+        raise InvalidValue("no tick of the range is left to run; choose to run those once more that have run")
     text = f"Declared backfill {made.id}: {counted(made.total, 'run')}."
     return Redirect(form.next, text, link="/backfills", label="All backfills")
+
+
+async def _asking(request: BoardRequest, ticks: _Ticks) -> ActionForm:
+    return _form(request, ticks.schedule, ticks.rules.time_zone)
 
 
 # -- pause, resume, cancel ---------------------------------------------------------------------------------------------
@@ -195,25 +191,17 @@ ACTIONS: Final = (
 )
 
 
-async def _found(request: BoardRequest) -> BackfillRow:
-    """The backfill that the path names. Raises NotFound."""
-    number: int = request.parts["id"]
-    visible = request.viewer.namespaces
-    if is_id(number):
-        found = await request.read(("backfill", number), lambda conn: backfill(conn, number))
-        if found is not None and (visible is None or _namespace(found) in visible):
-            return found
-    raise NotFound(f"there is no backfill {number}, or it was deleted")
-
-
-def _namespace(found: BackfillRow) -> str:
-    return found.schedule.partition("/")[0]
-
-
 def _routes(what: BackfillAction) -> list[Route]:
-    path = f"/backfills/{{id:int}}/{what.name}"
+    async def find(request: BoardRequest) -> BackfillRow:
+        number: int = request.parts["id"]
+        visible = request.viewer.namespaces
+        found = await request.read(("backfill", number), lambda conn: backfill(conn, number)) if is_id(number) else None
+        if found is None or (visible is not None and _namespace(found) not in visible):
+            raise NotFound(f"there is no backfill {number}, or it was deleted")
+        await request.require(what.permission, {_namespace(found)})
+        return found
 
-    def form_of(request: BoardRequest, found: BackfillRow) -> ActionForm:
+    async def form_of(request: BoardRequest, found: BackfillRow) -> ActionForm:
         return ActionForm(
             heading=f"{what.name.capitalize()} backfill {found.id} of {found.schedule}?",
             sentences=[f"It is {found.state}: {found.progress}.", what.effect],
@@ -224,21 +212,8 @@ def _routes(what: BackfillAction) -> list[Route]:
             danger=what.danger,
         )
 
-    @page(path)
-    async def ask(request: BoardRequest) -> Page:
-        found = await _found(request)
-        await request.require(what.permission, {_namespace(found)})
-        return form_of(request, found).page()
-
-    @action(path, what.permission)
-    async def act(request: BoardRequest) -> Redirect | Page:
-        found = await _found(request)
-        await request.require(what.permission, {_namespace(found)})
-        form = form_of(request, found)
-        try:
-            reason = read_reason(request)
-        except InvalidValue as exc:
-            return form.page(str(exc))
+    async def act(request: BoardRequest, found: BackfillRow, form: ActionForm) -> Redirect:
+        reason = read_reason(request)
         async with request.acting({_namespace(found)}) as store:
             if what.name == "cancel":
                 changed = (await store.cancel_backfill(found.id, reason)).changed
@@ -249,12 +224,15 @@ def _routes(what: BackfillAction) -> list[Route]:
             return Redirect(form.next, f"Nothing changed: backfill {found.id} was {found.state}.", problem=True)
         return Redirect(form.next, f"{what.done} backfill {found.id}.")
 
-    return [ask, act]
+    return asked_action(f"/backfills/{{id:int}}/{what.name}", what.permission, find, form_of, act)
+
+
+def _namespace(found: BackfillRow) -> str:
+    return found.schedule.partition("/")[0]
 
 
 ROUTES: Final = [
     backfill_list,
-    ask_backfill,
-    declare_backfill,
+    *asked_action("/schedules/{id:int}/backfill", Permission.RUN_NOW, _ticks, _asking, _declare),
     *(route for what in ACTIONS for route in _routes(what)),
 ]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, reason_input
-from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
-from wakeboard.errors import InvalidValue
+from wakeboard.board.pages.action_forms import ActionForm, asked_action, next_page, read_reason, reason_input
+from wakeboard.board.routing import BoardRequest, Page, Redirect, page
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.forever_effects import ForeverEffectRow, list_forever_effects
 from wakeboard.views.queries.listings import Listings
@@ -61,8 +60,13 @@ async def effects(request: BoardRequest) -> Page:
     return Page("effects.html", model, "Effects once for ever", may=await request.permissions(None))
 
 
-def _form(request: BoardRequest) -> ActionForm:
-    key = (request.values("key") or [""])[-1][:MAX_KEY]
+async def _key(request: BoardRequest) -> str:
+    await request.require(Permission.RELEASE, {None})
+    return (request.values("key") or [""])[-1]
+
+
+async def _form(request: BoardRequest, key: str) -> ActionForm:
+    key = key[:MAX_KEY]
     return ActionForm(
         heading=f"Let {one_line(key)} happen again?",
         sentences=[
@@ -78,30 +82,13 @@ def _form(request: BoardRequest) -> ActionForm:
     )
 
 
-@page("/effects/release")
-async def ask_release(request: BoardRequest) -> Page:
-    """Asks before an effect may happen again."""
-    await request.require(Permission.RELEASE, {None})
-    return _form(request).page()
-
-
-@action("/effects/release", Permission.RELEASE)
-async def release(request: BoardRequest) -> Redirect | Page:
-    """Lets an effect happen again."""
-    form, key = _form(request), request.field("key")
-    try:
-        reason = read_reason(request, required=True)
-        async with request.acting({None}) as store:
-            answer = await store.release_effect(key, reason)
-    except InvalidValue as exc:
-        return form.page(str(exc))
+async def _release(request: BoardRequest, key: str, form: ActionForm) -> Redirect:
+    reason = read_reason(request, required=True)
+    async with request.acting({None}) as store:
+        answer = await store.release_effect(key, reason)
     if answer != "released":
         return Redirect(form.next, f"{one_line(key)}: {answer}.", problem=True)
     return Redirect(form.next, f"The effect {one_line(key)} is released: the next run for this key has it again.")
 
 
-ROUTES: Final = [
-    effects,
-    ask_release,
-    release,
-]
+ROUTES: Final = [effects, *asked_action("/effects/release", Permission.RELEASE, _key, _form, _release)]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
-from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.board.pages.action_forms import ActionForm, Input, asked_action, next_page, read_reason, reason_input
+from wakeboard.board.routing import BoardRequest, Page, Redirect, page
 from wakeboard.errors import InvalidValue
 from wakeboard.limits.queries import list_limits
 from wakeboard.limits.rules.rate import Rate
@@ -84,7 +84,7 @@ async def read_limits(request: BoardRequest) -> LimitsModel:
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
-def _limit_form(request: BoardRequest) -> ActionForm:
+async def _limit_form(request: BoardRequest, _: None) -> ActionForm:
     key = (request.values("key") or [""])[-1]
     shown = (request.values("max_running") or [""])[-1]
     return ActionForm(
@@ -126,32 +126,22 @@ def _limit_form(request: BoardRequest) -> ActionForm:
     )
 
 
-@page("/limits/set")
-async def ask_limit(request: BoardRequest) -> Page:
-    """Asks for a limit."""
+async def _require(request: BoardRequest) -> None:
     await request.require(Permission.LIMIT, {None})
-    return _limit_form(request).page()
 
 
-@action("/limits/set", Permission.LIMIT)
-async def set_limit(request: BoardRequest) -> Redirect | Page:
+async def _set_limit(request: BoardRequest, _: None, form: ActionForm) -> Redirect:
     """Sets a limit, or resets it to the default."""
-    await request.require(Permission.LIMIT, {None})
-    form = _limit_form(request)
-    key, rate_text = request.field("key").strip(), request.field("rate").strip()
-    try:
-        reason = read_reason(request)
-        if not key:
-            raise InvalidValue("write a limit key, such as openai")  # noqa: TRY301 - shown in the form, as the others
-        at_most, burst = _number(request, "max_running", "limit", 0), _number(request, "burst", "burst", 1)
-        rate = Rate.parse(rate_text) if rate_text else None
-        if burst is not None and rate is None:
-            raise InvalidValue("a burst belongs to a rate: write one, such as 60/minute")  # noqa: TRY301
-        async with request.acting({None}) as store:
-            await store.set_rate_limit(key, rate, burst or 1, reason)
-            await store.set_limit(key, at_most, reason)
-    except InvalidValue as exc:
-        return form.page(str(exc))
+    key, rate_text, reason = request.field("key").strip(), request.field("rate").strip(), read_reason(request)
+    if not key:
+        raise InvalidValue("write a limit key, such as openai")
+    at_most, burst = _number(request, "max_running", "limit", 0), _number(request, "burst", "burst", 1)
+    rate = Rate.parse(rate_text) if rate_text else None
+    if burst is not None and rate is None:
+        raise InvalidValue("a burst belongs to a rate: write one, such as 60/minute")
+    async with request.acting({None}) as store:
+        await store.set_rate_limit(key, rate, burst or 1, reason)
+        await store.set_limit(key, at_most, reason)
     limit = f"{at_most:,}" if at_most is not None else "any number" if rate else "the default, 1"
     return Redirect(form.next, f"The limit of {key} is {limit}{f', and {rate}' if rate else ''}.")
 
@@ -166,8 +156,4 @@ def _number(request: BoardRequest, name: str, label: str, least: int) -> int | N
     raise InvalidValue(f"the {label} is {one_line(text)[:20]}: write a whole number from {least} to 1,000,000")
 
 
-ROUTES: Final = [
-    limits,
-    ask_limit,
-    set_limit,
-]
+ROUTES: Final = [limits, *asked_action("/limits/set", Permission.LIMIT, _require, _limit_form, _set_limit)]

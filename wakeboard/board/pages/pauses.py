@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wakeboard.actions.queries.targets import schedule_targets
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, read_span, reason_input, span_input
+from wakeboard.board.pages.action_forms import (
+    ActionForm,
+    asked_action,
+    next_page,
+    read_reason,
+    read_span,
+    reason_input,
+    span_input,
+)
 from wakeboard.board.pages.action_targets import target_schedule
 from wakeboard.board.pages.schedule_filters import FILTERS, schedule_filter
-from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.board.routing import BoardRequest, Redirect
 from wakeboard.errors import InvalidValue
 from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
@@ -78,8 +86,7 @@ async def _everything_or_queue(request: BoardRequest, *, pausing: bool) -> Pause
 
 async def _one_schedule(request: BoardRequest, *, pausing: bool) -> PauseTarget:  # noqa: ARG001
     """The schedule that the path names. Raises NotFound."""
-    schedule = await target_schedule(request)
-    await request.require(Permission.PAUSE, {schedule.namespace})
+    schedule = await target_schedule(request, Permission.PAUSE)
     return PauseTarget(
         scopes=(f"schedule:{schedule.id}",),
         namespaces={schedule.namespace},
@@ -144,28 +151,19 @@ def _form(request: BoardRequest, target: PauseTarget, *, pausing: bool) -> Actio
 
 
 def _routes(path: str, find_target: FindTarget, *, pausing: bool) -> list[Route]:
-    """The form (GET) and the action (POST) of one kind of target."""
+    async def form_of(request: BoardRequest, target: PauseTarget) -> ActionForm:
+        return _form(request, target, pausing=pausing)
 
-    @page(path)
-    async def ask(request: BoardRequest) -> Page:
-        return _form(request, await find_target(request, pausing=pausing), pausing=pausing).page()
-
-    @action(path, Permission.PAUSE)
-    async def act(request: BoardRequest) -> Redirect | Page:
-        target = await find_target(request, pausing=pausing)
-        form = _form(request, target, pausing=pausing)
-        try:
-            reason = read_reason(request, required=pausing)
-            span = read_span(request, UNTIL_RESUMED) if pausing else None
-        except InvalidValue as exc:
-            return form.page(str(exc))
+    async def act(request: BoardRequest, target: PauseTarget, form: ActionForm) -> Redirect:
+        reason = read_reason(request, required=pausing)
+        span = read_span(request, UNTIL_RESUMED) if pausing else None
         async with request.acting(target.namespaces) as store:
             until = await Listings(store.conn).now() + span if span is not None else None
             change = partial(store.pause, until=until) if pausing else store.resume
             changed = [await change(scope, reason) for scope in target.scopes]
         return _answered(target, changed.count(True), form.next, pausing=pausing)
 
-    return [ask, act]
+    return asked_action(path, Permission.PAUSE, partial(find_target, pausing=pausing), form_of, act)
 
 
 def _answered(target: PauseTarget, changed: int, path: str, *, pausing: bool) -> Redirect:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.actions.queries.targets import run_payload
@@ -11,16 +10,15 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import (
     ActionForm,
     EditablePayload,
+    asked_action,
     editable_payload,
     next_page,
     read_payload,
     read_reason,
     reason_input,
-    typed_payload,
 )
 from wakeboard.board.pages.action_targets import target_run
-from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
-from wakeboard.errors import InvalidValue
+from wakeboard.board.routing import BoardRequest, Redirect
 from wakeboard.text.humanize import full_stop
 
 if TYPE_CHECKING:
@@ -77,34 +75,23 @@ async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> Ac
 
 
 def _routes(what: RunAction) -> list[Route]:
-    @page(f"/runs/{{id:int}}/{what.path}")
-    async def ask(request: BoardRequest) -> Page:
+    async def find(request: BoardRequest) -> RunTarget:
         run = await target_run(request)
-        await _require_all(request, what, run)
-        return (await run_form(request, what, run)).page()
+        for part in reversed(what.parts):
+            await request.require(Permission(part), {run.namespace})
+        return run
 
-    @action(f"/runs/{{id:int}}/{what.path}", Permission(what.name))
-    async def act(request: BoardRequest) -> Redirect | Page:
-        run = await target_run(request)
-        await _require_all(request, what, run)
-        form = await run_form(request, what, run)
-        try:
-            reason = read_reason(request)
-            payload = read_payload(request, form.payload) if what.creates_runs else None
-            async with request.acting({run.namespace}) as store:
-                (answer,) = await what.apply(store, [run.id], payload, reason)
-        except InvalidValue as exc:
-            typed = typed_payload(request) if form.payload is not None else None
-            return replace(form, payload=typed).page(str(exc))
+    async def form_of(request: BoardRequest, run: RunTarget) -> ActionForm:
+        return await run_form(request, what, run)
+
+    async def act(request: BoardRequest, run: RunTarget, form: ActionForm) -> Redirect:
+        reason = read_reason(request)
+        payload = read_payload(request, form.payload) if what.creates_runs else None
+        async with request.acting({run.namespace}) as store:
+            (answer,) = await what.apply(store, [run.id], payload, reason)
         return _answered(what, answer, form.next)
 
-    return [ask, act]
-
-
-async def _require_all(request: BoardRequest, what: RunAction, run: RunTarget) -> None:
-    """Raises Forbidden unless the viewer has the permissions of the action."""
-    for part in reversed(what.parts):
-        await request.require(Permission(part), {run.namespace})
+    return asked_action(f"/runs/{{id:int}}/{what.path}", Permission(what.name), find, form_of, act)
 
 
 def _answered(what: RunAction, answer: Answer | Replayed, path: str) -> Redirect:
