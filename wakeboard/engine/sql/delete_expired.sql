@@ -22,8 +22,7 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 set lock_timeout = '2s'
 as $$
 declare
-  side text;
-  since text;
+  expired record;
   gone integer;
   total integer := 0;
   old_dead bigint[];
@@ -39,116 +38,77 @@ begin
          min_audit_retention, min_effect_retention
     into key_retention, history_retention, dead_retention, audit_retention, effect_retention from installation;
   delete_expired.count := least(greatest(coalesce(delete_expired.count, 1000), 1), 100000);
-  -- What belongs to a run goes when the run has gone.
-  for side, since in values ('job_attempts', 'ended_at'), ('job_steps', 'started_at'), ('job_effects', 'started_at'),
-                            ('job_trace_contexts', 'created_at'), ('run_dependencies', 'created_at') loop
-    execute format('delete from %1$I where ctid = any (array(
-      select side.ctid from %1$I as side
-       where side.%2$I < statement_timestamp() - $1
-         and not exists (select from job_runs where id = side.run_id)
-         and not exists (select from job_run_history where id = side.run_id)
-       order by side.%2$I limit $2 for update skip locked))', side, since) using history_retention, delete_expired.count;
-    get diagnostics gone = row_count; total := total + gone;
-  end loop;
-  delete from job_keys where ctid = any (array(
-    select side.ctid from job_keys as side
-     where side.created_at < statement_timestamp() - key_retention
-       and not exists (select from job_runs where id = side.run_id)
-       and not exists (select from job_run_history as past
-                        where past.id = side.run_id and past.finished_at > statement_timestamp() - key_retention)
-     order by side.created_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from job_forever_effects where ctid = any (array(             -- null deletes none
-    select side.ctid from job_forever_effects as side
-     where side.finished_at < statement_timestamp() - effect_retention
-       and not exists (select from job_runs where id = side.run_id)
-     order by side.finished_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from job_unique_keys where ctid = any (array(
-    select ctid from job_unique_keys where unique_until <= statement_timestamp()
-     order by unique_until limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from past_workers where ctid = any (array(                    -- an attempt may take 31 days
-    select ctid from past_workers where ended_at < statement_timestamp() - history_retention - interval '31 days'
-     order by ended_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from schedule_ticks where ctid = any (array(
-    select tick.ctid from schedule_ticks as tick
-     where tick.recorded_at < statement_timestamp() - history_retention
-       and not exists (select from job_runs where id = tick.run_id)
-       and not exists (select from job_run_history where id = tick.run_id)      -- its replay would run the tick again
-       and (tick.waits_for is null or tick.recorded_at < statement_timestamp() - audit_retention)
-       and (tick.recorded_at < statement_timestamp() - audit_retention
-            or not exists (             -- a tick of a schedule that needs all ticks, and waits or is to come
-                 select from schedule_dependencies as edge
-                  where edge.parent_id = tick.definition_id and edge.ticks = 'All'
-                    and (select own.waits_for is null from schedule_ticks as own
-                          where own.definition_id = edge.definition_id and own.scheduled_for >= tick.scheduled_for
-                          order by own.scheduled_for limit 1) is not true)
-               and not exists (             -- a tick that waits for a retry of another run
-                 select from schedule_dependencies as edge
-                   join schedule_dependencies as other on other.definition_id = edge.definition_id
-                   join schedule_ticks as blocked on blocked.definition_id = other.parent_id and blocked.scheduled_for = tick.scheduled_for
-                   join job_runs as run on run.id = blocked.run_id
-                  where edge.parent_id = tick.definition_id
-                    and not exists (select from schedule_ticks as own
-                                     where own.definition_id = edge.definition_id and own.scheduled_for = tick.scheduled_for)))
-     order by tick.recorded_at limit delete_expired.count for update of tick skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from job_limits where key = any (array(
-    select bound.key from job_limits as bound
-     where not bound.is_explicit and bound.rate_count is null and bound.created_at < statement_timestamp() - interval '1 day'
-       and bound.paused_until < statement_timestamp()
-       and not exists (select from job_runs where limit_key = bound.key)
-       and (bound.key !~ '^schedule:'
-            or not exists (select from job_definitions
-                            where removed_at is null
-                              and id = case when bound.key ~ '^schedule:[0-9]{1,18}$' then substring(bound.key from 10)::bigint end))
-     limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from action_tokens where ctid = any (array(
-    select ctid from action_tokens where requested_at < statement_timestamp() - interval '90 days'
-     order by requested_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from audit_log where ctid = any (array(
-    select log.ctid from audit_log as log
-     where log.at < statement_timestamp() - audit_retention
-     order by log.at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
   update bulk_actions set cancelled_at = statement_timestamp(), finished_at = statement_timestamp()
    where id = any (array(
      select id from bulk_actions where finished_at is null and created_at < statement_timestamp() - history_retention
       for no key update skip locked));
-  delete from bulk_action_runs where ctid = any (array(
-    select item.ctid from bulk_actions as bulk join bulk_action_runs as item on item.bulk_action_id = bulk.id
-     where bulk.finished_at is not null and bulk.created_at < statement_timestamp() - history_retention
-     limit delete_expired.count for update of item skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from bulk_actions where ctid = any (array(
-    select bulk.ctid from bulk_actions as bulk
-     where bulk.created_at < statement_timestamp() - audit_retention
-       and not exists (select from bulk_action_runs where bulk_action_id = bulk.id)
-     order by bulk.id limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from backfill_ticks where ctid = any (array(
-    select item.ctid from backfills as job join backfill_ticks as item on item.backfill_id = job.id
-     where job.finished_at < statement_timestamp() - audit_retention
-       and not exists (select from job_runs where id = item.run_id)
-     limit delete_expired.count for update of item skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from backfills where ctid = any (array(
-    select job.ctid from backfills as job
-     where job.finished_at < statement_timestamp() - audit_retention
-       and not exists (select from backfill_ticks where backfill_id = job.id)
-     order by job.id limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
-  delete from job_definitions where ctid = any (array(                 -- of applications; a declared one keeps its row
-    select def.ctid from job_definitions as def
-     where def.removed_at < statement_timestamp() - history_retention and def.source = 'app'
-       and not exists (select from job_runs where definition_id = def.id)
-       and not exists (select from backfills where definition_id = def.id)
-     order by def.removed_at limit delete_expired.count for update skip locked));
-  get diagnostics gone = row_count; total := total + gone;
+  -- Of each table the expired rows, `side`. $1: the time before which history has expired; $2: audit rows; $3: keys; $4: effects once for
+  -- ever, which is null if none expires; $5: now.
+  for expired in
+    -- What belongs to a run goes when the run has gone.
+    select name, format('from %1$I as side where side.%2$I < $1 and not exists (select from job_runs where id = side.run_id)
+                           and not exists (select from job_run_history where id = side.run_id) order by side.%2$I', name, since) as rows
+      from (values ('job_attempts', 'ended_at'), ('job_steps', 'started_at'), ('job_effects', 'started_at'),
+                   ('job_trace_contexts', 'created_at'), ('run_dependencies', 'created_at')) as of_run (name, since)
+    union all values
+    ('job_keys', 'from job_keys as side
+       where side.created_at < $3 and not exists (select from job_runs where id = side.run_id)
+         and not exists (select from job_run_history as past where past.id = side.run_id and past.finished_at > $3)
+       order by side.created_at'),
+    ('job_forever_effects', 'from job_forever_effects as side
+       where side.finished_at < $4 and not exists (select from job_runs where id = side.run_id) order by side.finished_at'),
+    ('job_unique_keys', 'from job_unique_keys as side where unique_until <= $5 order by unique_until'),
+    ('past_workers', $of$from past_workers as side           -- an attempt may take 31 days
+       where ended_at < $1 - interval '31 days' order by ended_at$of$),
+    ('schedule_ticks', $of$from schedule_ticks as side
+       where side.recorded_at < $1
+         and not exists (select from job_runs where id = side.run_id)
+         and not exists (select from job_run_history where id = side.run_id)      -- its replay would run the tick again
+         and (side.waits_for is null or side.recorded_at < $2)
+         and (side.recorded_at < $2
+              or not exists (             -- a tick of a schedule that needs all ticks, and waits or is to come
+                   select from schedule_dependencies as edge
+                    where edge.parent_id = side.definition_id and edge.ticks = 'All'
+                      and (select own.waits_for is null from schedule_ticks as own
+                            where own.definition_id = edge.definition_id and own.scheduled_for >= side.scheduled_for
+                            order by own.scheduled_for limit 1) is not true)
+                 and not exists (             -- a tick that waits for a retry of another run
+                   select from schedule_dependencies as edge
+                     join schedule_dependencies as other on other.definition_id = edge.definition_id
+                     join schedule_ticks as blocked on blocked.definition_id = other.parent_id and blocked.scheduled_for = side.scheduled_for
+                     join job_runs as run on run.id = blocked.run_id
+                    where edge.parent_id = side.definition_id
+                      and not exists (select from schedule_ticks as own
+                                       where own.definition_id = edge.definition_id and own.scheduled_for = side.scheduled_for)))
+       order by side.recorded_at$of$),
+    ('job_limits', $of$from job_limits as side
+       where not is_explicit and rate_count is null and created_at < $5 - interval '1 day' and paused_until < $5
+         and not exists (select from job_runs where limit_key = side.key)
+         and (key !~ '^schedule:'
+              or not exists (select from job_definitions as def
+                              where def.removed_at is null
+                                and def.id = case when side.key ~ '^schedule:[0-9]{1,18}$' then substring(side.key from 10)::bigint end))$of$),
+    ('action_tokens', $of$from action_tokens as side where requested_at < $5 - interval '90 days' order by requested_at$of$),
+    ('audit_log', 'from audit_log as side where at < $2 order by at'),
+    ('bulk_action_runs', 'from bulk_actions as bulk join bulk_action_runs as side on side.bulk_action_id = bulk.id
+       where bulk.finished_at is not null and bulk.created_at < $1'),
+    ('bulk_actions', 'from bulk_actions as side
+       where created_at < $2 and not exists (select from bulk_action_runs where bulk_action_id = side.id) order by id'),
+    ('backfill_ticks', 'from backfills as job join backfill_ticks as side on side.backfill_id = job.id
+       where job.finished_at < $2 and not exists (select from job_runs where id = side.run_id)'),
+    ('backfills', 'from backfills as side
+       where finished_at < $2 and not exists (select from backfill_ticks where backfill_id = side.id) order by id'),
+    ('job_definitions', $of$from job_definitions as side     -- of applications; a declared one keeps its row
+       where removed_at < $1 and source = 'app' and not exists (select from job_runs where definition_id = side.id)
+         and not exists (select from backfills where definition_id = side.id)
+       order by removed_at$of$)
+  loop
+    execute format('delete from %I where ctid = any (array(select side.ctid %s limit $6 for update of side skip locked))',
+                   expired.name, expired.rows)
+      using statement_timestamp() - history_retention, statement_timestamp() - audit_retention, statement_timestamp() - key_retention,
+            statement_timestamp() - effect_retention, statement_timestamp(), delete_expired.count;
+    get diagnostics gone = row_count; total := total + gone;
+  end loop;
   delete from worker_types where ctid = any (array(
     select ctid from worker_types where last_known_at < statement_timestamp() - interval '40 days'   -- a pool may wake once a month
      limit delete_expired.count for update skip locked));
