@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
-from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.cli.support.tables import Column, print_rows
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,12 +45,8 @@ def command(
     from wakeboard.alerts.queries.alerts import read_alerts
 
     rows, now = query_store(lambda session: read_alerts(session.conn, resolved=include_resolved, limit=limit))
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(COLUMNS, [_cells(row, now) for row in rows])
-    else:
-        print_message("there are no alerts yet." if include_resolved else "no alert is open.")
+    otherwise = "there are no alerts yet." if include_resolved else "no alert is open."
+    print_rows(rows, COLUMNS, lambda row: _cells(row, now), otherwise, as_json=as_json)
 
 
 def _cells(row: AlertRow, now: datetime) -> list[str]:

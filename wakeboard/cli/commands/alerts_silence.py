@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_answer
 from wakeboard.cli.support.session import with_session
 
 if TYPE_CHECKING:
@@ -47,7 +47,5 @@ def command(
 
     changed = with_session(silence)
     until = f"for {duration}" if duration is not None else "until its alert is resolved"
-    if as_json:
-        print_json({"rule": rule, "changed": changed})
-    else:
-        print_message(f"{rule} is silenced {until}." if changed else f"{rule} was already silenced {until}.")
+    sentence = f"{rule} is silenced {until}." if changed else f"{rule} was already silenced {until}."
+    print_answer({"rule": rule, "changed": changed}, sentence, as_json=as_json)

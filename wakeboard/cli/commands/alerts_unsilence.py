@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wakeboard.cli.commands.alerts_silence import RuleName
 from wakeboard.cli.support.options import AsJson, Reason
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_answer
 from wakeboard.cli.support.session import with_session
 
 EXAMPLES = ("wakeboard alerts unsilence dead-runs",)
@@ -13,7 +13,5 @@ EXAMPLES = ("wakeboard alerts unsilence dead-runs",)
 def command(rule: RuleName, reason: Reason = "", as_json: AsJson = False) -> None:
     """Send notifications about the alert of a rule again."""
     changed = with_session(lambda session: session.store.silence_alert(rule, None, reason))
-    if as_json:
-        print_json({"rule": rule, "changed": changed})
-    else:
-        print_message(f"{rule} is no longer silenced." if changed else f"{rule} was not silenced.")
+    sentence = f"{rule} is no longer silenced." if changed else f"{rule} was not silenced."
+    print_answer({"rule": rule, "changed": changed}, sentence, as_json=as_json)

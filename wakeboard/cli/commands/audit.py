@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_schedule
-from wakeboard.cli.support.tables import print_table
+from wakeboard.cli.support.tables import print_rows
 from wakeboard.cli.support.time_args import parse_since, time_since
 
 if TYPE_CHECKING:
@@ -56,14 +55,10 @@ def command(
     """
     start = parse_since(since) if since is not None else None
     rows, _ = query_store(lambda session: _read(session, of, start, actor, action, limit))
-    if as_json:
-        print_json(rows)
-    elif rows:
-        from wakeboard.cli.support.audit_table import audit_cells, audit_columns
+    from wakeboard.cli.support.audit_table import audit_cells, audit_columns
 
-        print_table(audit_columns(), [audit_cells(row) for row in rows])
-    else:
-        print_message("no action matches." if of or since or actor or action else "there are no actions yet.")
+    otherwise = "no action matches." if of or since or actor or action else "there are no actions yet."
+    print_rows(rows, audit_columns(), audit_cells, otherwise, as_json=as_json)
 
 
 async def _read(  # one parameter for each option

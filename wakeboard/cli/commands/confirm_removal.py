@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_answer
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_source
 from wakeboard.errors import WakeboardError
@@ -42,7 +42,5 @@ def command(
         return count
 
     count = with_session(confirm_removal)
-    if as_json:
-        print_json({"source": source, "count": count})
-    else:
-        print_message(f"the next sync of {source} removes {counted(count, 'schedule')}.")
+    sentence = f"the next sync of {source} removes {counted(count, 'schedule')}."
+    print_answer({"source": source, "count": count}, sentence, as_json=as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_answer
 
 EXAMPLES = (
     "wakeboard effects install postgresql://owner@shop-db/shop",
@@ -42,7 +42,5 @@ def command(
     from wakeboard.store.connection import describe_dsn
 
     asyncio.run(install_effects_table(target, role))
-    if as_json:
-        print_json({"installed": describe_dsn(target)})
-    else:
-        print_message(f"the effects table is installed in {describe_dsn(target)}.")
+    where = describe_dsn(target)
+    print_answer({"installed": where}, f"the effects table is installed in {where}.", as_json=as_json)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
-from wakeboard.cli.support.tables import Column, print_table, styled
+from wakeboard.cli.support.tables import Column, print_rows, styled
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from wakeboard.cli.support.session import CommandSession
     from wakeboard.views.queries.forever_effects import ForeverEffectRow
 
@@ -40,12 +41,9 @@ def command(
         return await list_forever_effects(session.conn, prefix, after, limit)
 
     rows, now = query_store(query)
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(
-            COLUMNS,
-            [[one_line(row.key), styled(row.state), str(row.run_id), relative(row.started_at, now)] for row in rows],
-        )
-    else:
-        print_message("no run has had such an effect." if not prefix + after else "no such key.")
+
+    def cells(row: ForeverEffectRow) -> list[str | Text]:
+        return [one_line(row.key), styled(row.state), str(row.run_id), relative(row.started_at, now)]
+
+    otherwise = "no such key." if prefix + after else "no run has had such an effect."
+    print_rows(rows, COLUMNS, cells, otherwise, as_json=as_json)

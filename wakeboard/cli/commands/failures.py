@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson, JobType
-from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
-from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.cli.support.time_args import parse_since, time_since
 from wakeboard.text.humanize import relative
 
@@ -58,12 +57,7 @@ def command(
         return await failures_since(session.conn, time_since(start, session.now), job_type)
 
     rows, now = query_store(query)
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(COLUMNS, [_cells(row, now) for row in rows])
-    else:
-        print_message("no attempt ended in this period.")
+    print_rows(rows, COLUMNS, lambda row: _cells(row, now), "no attempt ended in this period.", as_json=as_json)
 
 
 def _cells(row: FailureRow, now: datetime) -> list[str]:

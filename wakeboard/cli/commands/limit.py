@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_answer, print_message
 from wakeboard.cli.support.session import with_session
-from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.errors import InvalidValue
 from wakeboard.limits.rules.rate import Rate
 from wakeboard.text.humanize import counted
@@ -106,10 +106,7 @@ def command(
         return await _row(session, key) or _unused(key)
 
     row = with_session(change)
-    if as_json:
-        print_json(row)
-    else:
-        print_message(_sentence(row))
+    print_answer(row, _sentence(row), as_json=as_json)
 
 
 async def _restore(session: CommandSession, key: str, reason: str) -> LimitRow:
@@ -146,15 +143,11 @@ def _print_limits(key: str | None, as_json: bool) -> None:
     from wakeboard.limits.queries import list_limits
 
     rows = [row for row in with_session(lambda session: list_limits(session.conn)) if key in {None, row.key}]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(COLUMNS, [_cells(row) for row in rows])
-        for row in rows:
-            if row.differs_from:
-                print_message(_difference(row))
-    else:
-        print_message("no limit keys are in use." if key is None else f"{key} is not in use; its limit is {DEFAULT}.")
+    otherwise = "no limit keys are in use." if key is None else f"{key} is not in use; its limit is {DEFAULT}."
+    print_rows(rows, COLUMNS, _cells, otherwise, as_json=as_json)
+    for row in [] if as_json else rows:
+        if row.differs_from:
+            print_message(_difference(row))
 
 
 def _difference(row: LimitRow) -> str:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_error, print_json, print_message
+from wakeboard.cli.support.output import print_answer, print_error
 from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.shell_completion import complete_pause_name
-from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.cli.support.time_args import parse_duration, time_after
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
+    from wakeboard.text.facts import Pause
 
 
 class Kind(StrEnum):
@@ -74,10 +75,8 @@ def command(
 
     scope, label, changed = with_session(add)
     paused = f"paused for {duration}" if duration is not None else "paused"
-    if as_json:
-        print_json({"scope": scope, "changed": changed})
-    else:
-        print_message(f"{label} is {paused}." if changed else f"{label} was already paused.")
+    sentence = f"{label} is {paused}." if changed else f"{label} was already paused."
+    print_answer({"scope": scope, "changed": changed}, sentence, as_json=as_json)
 
 
 def require_name(kind: Kind, name: str | None) -> None:
@@ -102,20 +101,10 @@ async def pause_scope(session: CommandSession, kind: Kind, name: str | None) -> 
 def print_pauses(as_json: bool) -> None:
     """Lists what is paused."""
     rows, now = query_store(lambda session: session.listings.pauses())
-    if as_json:
-        print_json(rows)
-    elif rows:
-        columns = (Column("PAUSED"), Column("SINCE"), Column("ENDS"), Column("BY"), Column("REASON", shrinks=True))
-        cells = [
-            [
-                row.label,
-                relative(row.paused_at, now),
-                relative(row.until, now),
-                one_line(row.actor or "-"),
-                one_line(row.reason),
-            ]
-            for row in rows
-        ]
-        print_table(columns, cells)
-    else:
-        print_message("nothing is paused.")
+    columns = (Column("PAUSED"), Column("SINCE"), Column("ENDS"), Column("BY"), Column("REASON", shrinks=True))
+
+    def cells(row: Pause) -> list[str]:
+        times = relative(row.paused_at, now), relative(row.until, now)
+        return [row.label, *times, one_line(row.actor or "-"), one_line(row.reason)]
+
+    print_rows(rows, columns, cells, "nothing is paused.", as_json=as_json)

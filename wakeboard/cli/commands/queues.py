@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
-from wakeboard.cli.support.tables import Column, print_table, styled
+from wakeboard.cli.support.tables import Column, print_rows, styled
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -41,12 +40,8 @@ def command(as_json: AsJson = False) -> None:
         return await read_queues(session.conn, SOON_S)
 
     rows, _ = query_store(query)
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(COLUMNS, [_cells(row) for row in rows])
-    else:
-        print_message("there are no queues yet: no schedule, run or worker names one.")
+    otherwise = "there are no queues yet: no schedule, run or worker names one."
+    print_rows(rows, COLUMNS, _cells, otherwise, as_json=as_json)
 
 
 def _cells(row: QueueRow) -> list[str | Text]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson, Payload, Reason
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_answer
 from wakeboard.cli.support.payload_arg import read_payload
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_schedule
@@ -48,7 +48,4 @@ def command(
         return known.short, run_id
 
     name, run_id = with_session(enqueue_run)
-    if as_json:
-        print_json({"schedule": name, "id": run_id})
-    else:
-        print_message(f"run {run_id} of {name} is queued, due now.")
+    print_answer({"schedule": name, "id": run_id}, f"run {run_id} of {name} is queued, due now.", as_json=as_json)

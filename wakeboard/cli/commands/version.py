@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.output import print_answer
 
 EXAMPLES = ("wakeboard version --json",)
 
@@ -15,7 +15,6 @@ def command(as_json: AsJson = False) -> None:
     from wakeboard import __version__
     from wakeboard.ticks.zones import tzdata_version
 
-    if as_json:
-        print_json({"wakeboard": __version__, "python": platform.python_version(), "tzdata": tzdata_version()})
-    else:
-        print_message(f"wakeboard {__version__}, Python {platform.python_version()}, tzdata {tzdata_version()}")
+    python, tzdata = platform.python_version(), tzdata_version()
+    versions = {"wakeboard": __version__, "python": python, "tzdata": tzdata}
+    print_answer(versions, f"wakeboard {__version__}, Python {python}, tzdata {tzdata}", as_json=as_json)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
-from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
@@ -39,21 +38,10 @@ def command(as_json: AsJson = False) -> None:
         return await OverviewQueries(session.conn, None).pools()
 
     rows, now = query_store(query)
-    if as_json:
-        print_json(rows)
-    elif rows:
-        cells = [
-            [
-                row.pool,
-                f"{row.workers:,}",
-                f"{row.capacity:,}",
-                relative(row.last_seen, now),
-                f"{len(row.wakes):,}",
-                one_line(", ".join(row.versions)) or "-",
-                one_line(", ".join(row.queues)),
-            ]
-            for row in rows
-        ]
-        print_table(COLUMNS, cells)
-    else:
-        print_message("no worker has run in the last hour. `wakeboard worker --handlers MODULE` starts one.")
+
+    def cells(row: PoolRow) -> list[str]:
+        counts = f"{row.workers:,}", f"{row.capacity:,}", relative(row.last_seen, now), f"{len(row.wakes):,}"
+        return [row.pool, *counts, one_line(", ".join(row.versions)) or "-", one_line(", ".join(row.queues))]
+
+    otherwise = "no worker has run in the last hour. `wakeboard worker --handlers MODULE` starts one."
+    print_rows(rows, COLUMNS, cells, otherwise, as_json=as_json)

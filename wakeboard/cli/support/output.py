@@ -45,6 +45,14 @@ class JsonList:
         sys.stdout.write("\n]\n" if self._begun else "[]\n")
 
 
+def print_answer(value: Any, sentence: str, *, as_json: bool) -> None:
+    """Prints what a command did, as JSON or as a sentence."""
+    if as_json:
+        print_json(value)
+    else:
+        print_message(sentence)
+
+
 def print_message(sentence: str) -> None:
     """Prints one line on standard output."""
     write_line(one_line(sentence))

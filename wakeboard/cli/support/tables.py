@@ -10,11 +10,14 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
     from rich.text import Text
 
@@ -22,6 +25,7 @@ GAP = "  "
 READABLE_WIDTH = 20  # of a truncated cell, while the others can be truncated, too
 MIN_WIDTH = 8  # of a truncated cell
 UNLIMITED = 1_000_000  # width where standard output is not a terminal
+_Row = TypeVar("_Row")
 _LINE_END = re.compile(r"[\n\x0b-\x0d\x1c-\x1e\x85\u2028\u2029]")
 
 STYLES = {
@@ -132,6 +136,23 @@ def print_lines(lines: Sequence[Text | str]) -> None:
     out = console()
     for line in lines:
         out.print(_on_one_line(Text(line) if isinstance(line, str) else line))
+
+
+def print_rows(
+    rows: Sequence[_Row],
+    columns: Sequence[Column],
+    cells: Callable[[_Row], Sequence[str | Text]],
+    otherwise: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Prints rows as JSON or in a table. `otherwise`: the sentence instead of a table without rows."""
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(columns, [cells(row) for row in rows])
+    else:
+        print_message(otherwise)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> None:
