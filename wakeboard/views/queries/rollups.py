@@ -33,6 +33,7 @@ Order = Literal["failures", "volume", "failure_rate", "name"]
 PRESENT_RUNS: Final = 50_000
 DETAIL_RUNS: Final = 50_000  # of one schedule in the last hour
 OUTCOMES: Final = ("succeeded", "cancelled", "skipped", "discarded", "failed", "timed_out", "crashed", "died")
+_OUTCOMES: LiteralString = ", ".join(OUTCOMES)
 
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _STEPS: Final[Mapping[str, tuple[timedelta, int]]] = {
@@ -162,11 +163,10 @@ with progress as (
 """
 
 # Histograms are expanded by `unnest` in the select list: a lateral join takes twice as long.
-_BINNED: LiteralString = """
+_BINNED: LiteralString = f"""
 , binned as (
-  select date_bin(%(step)s, starts_at, %(since)s) as at, case when %(merged)s then '' else name end as name, succeeded,
-         cancelled, skipped, discarded, failed, timed_out, crashed, died, duration_buckets, duration_counts,
-         lateness_buckets, lateness_counts
+  select date_bin(%(step)s, starts_at, %(since)s) as at, case when %(merged)s then '' else name end as name,
+         {_OUTCOMES}, duration_buckets, duration_counts, lateness_buckets, lateness_counts
     from stored
 ), newest as (
   select date_bin(%(step)s, minute, %(since)s) as at, case when %(merged)s then '' else name end as name, measure,
@@ -174,21 +174,10 @@ _BINNED: LiteralString = """
     from present
    where name = any (%(names)s::text[])
 ), counts as (
-  select at, name, sum(succeeded)::bigint as succeeded, sum(cancelled)::bigint as cancelled,
-         sum(skipped)::bigint as skipped, sum(discarded)::bigint as discarded, sum(failed)::bigint as failed,
-         sum(timed_out)::bigint as timed_out, sum(crashed)::bigint as crashed, sum(died)::bigint as died
-    from (select at, name, succeeded, cancelled, skipped, discarded, failed, timed_out, crashed, died
-            from binned
+  select at, name, {", ".join(f"sum({each})::bigint as {each}" for each in OUTCOMES)}
+    from (select at, name, {_OUTCOMES} from binned
           union all
-          select at, name,
-                 case measure when 'succeeded' then count else 0 end,
-                 case measure when 'cancelled' then count else 0 end,
-                 case measure when 'skipped' then count else 0 end,
-                 case measure when 'discarded' then count else 0 end,
-                 case measure when 'failed' then count else 0 end,
-                 case measure when 'timed_out' then count else 0 end,
-                 case measure when 'crashed' then count else 0 end,
-                 case measure when 'died' then count else 0 end
+          select at, name, {", ".join(f"case measure when '{each}' then count else 0 end" for each in OUTCOMES)}
             from newest) as each
    group by 1, 2
 ), histograms as (
@@ -205,16 +194,9 @@ _BINNED: LiteralString = """
 )
 """
 
-_PIVOT: LiteralString = """
+_PIVOT: LiteralString = f"""
 select at, name,
-       coalesce(max(count) filter (where measure = 'succeeded'), 0) as succeeded,
-       coalesce(max(count) filter (where measure = 'cancelled'), 0) as cancelled,
-       coalesce(max(count) filter (where measure = 'skipped'), 0) as skipped,
-       coalesce(max(count) filter (where measure = 'discarded'), 0) as discarded,
-       coalesce(max(count) filter (where measure = 'failed'), 0) as failed,
-       coalesce(max(count) filter (where measure = 'timed_out'), 0) as timed_out,
-       coalesce(max(count) filter (where measure = 'crashed'), 0) as crashed,
-       coalesce(max(count) filter (where measure = 'died'), 0) as died,
+       {", ".join(f"coalesce(max(count) filter (where measure = '{each}'), 0) as {each}" for each in OUTCOMES)},
        array_agg(bucket order by bucket) filter (where measure = 'duration') as duration_buckets,
        array_agg(count order by bucket) filter (where measure = 'duration') as duration_counts,
        array_agg(bucket order by bucket) filter (where measure = 'lateness') as lateness_buckets,
