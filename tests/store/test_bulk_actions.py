@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.store.sql_clients import SqlClient
-    from wakeboard.actions.admin_api import BulkActionProgress
+    from wakeboard.actions.admin_api import BulkActionProgress, CreatedBulkAction, RunActionName
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +48,13 @@ def dead_runs(admin: SqlClient) -> Callable[[int], list[int]]:
     return create
 
 
+async def bulk_action_on(
+    store: AdminStore, action: RunActionName, ids: list[int], reason: str = ""
+) -> CreatedBulkAction:
+    query = "select pg_catalog.unnest(%(ids)s::bigint[])"
+    return await store.create_bulk_action(action, query, {"ids": ids}, reason=reason)
+
+
 def counts(admin: SqlClient) -> dict[str, int]:
     """Runs by status, in the audit log by action, and by answer."""
     return dict(
@@ -63,7 +70,7 @@ async def test_all_runs_of_a_filter_are_retried_by_a_bulk_action(
     store: AdminStore, admin: SqlClient, dead_runs: Callable[[int], list[int]]
 ) -> None:
     dead_runs(2345)
-    bulk = await store.create_bulk_action_on(
+    bulk = await store.create_bulk_action(
         "retry", *await ids_of_selected(store.conn, DEAD, MANY), shown_filter="status:dead", reason="fixed"
     )
     seen: list[BulkActionProgress] = []
@@ -94,7 +101,7 @@ async def test_a_cancel_half_way_leaves_the_remaining_runs_unchanged(
     store: AdminStore, admin: SqlClient, database: str, dead_runs: Callable[[int], list[int]]
 ) -> None:
     dead_runs(MANY)
-    bulk = await store.create_bulk_action_on("retry", *await ids_of_selected(store.conn, DEAD, MANY))
+    bulk = await store.create_bulk_action("retry", *await ids_of_selected(store.conn, DEAD, MANY))
     assert bulk.total == MANY
     half_done = asyncio.Event()
 
@@ -129,7 +136,7 @@ async def test_two_executors_change_each_run_once(
     store: AdminStore, admin: SqlClient, database: str, dead_runs: Callable[[int], list[int]]
 ) -> None:
     dead_runs(3000)
-    bulk = await store.create_bulk_action_on("retry", *await ids_of_selected(store.conn, DEAD, MANY))
+    bulk = await store.create_bulk_action("retry", *await ids_of_selected(store.conn, DEAD, MANY))
     async with await connect(database) as conn, asyncio.timeout(60):
         both = await asyncio.gather(
             *(execute_bulk_action(each, bulk.id, batch_size=50) for each in (store, AdminStore(conn)))
@@ -141,7 +148,7 @@ async def test_two_executors_change_each_run_once(
 async def test_an_executor_does_not_wait_for_the_batch_of_another(
     store: AdminStore, database: str, dead_runs: Callable[[int], list[int]]
 ) -> None:
-    bulk = await store.create_bulk_action("retry", dead_runs(20))
+    bulk = await bulk_action_on(store, "retry", dead_runs(20))
     with psycopg.connect(database) as holder:
         holder.execute("select wakeboard.run_bulk_action_batch(%s, 10)", [bulk.id])
         assert await store.run_bulk_action_batch(bulk.id, 10) == (20, 0, 0, 0, False, False)
@@ -153,7 +160,7 @@ async def test_after_a_crash_between_batches_another_process_continues(
 ) -> None:
     """The first executor's connection is closed by force when it has executed some batches."""
     dead_runs(1000)
-    bulk = await store.create_bulk_action_on("retry", *await ids_of_selected(store.conn, DEAD, MANY))
+    bulk = await store.create_bulk_action("retry", *await ids_of_selected(store.conn, DEAD, MANY))
     some_done = asyncio.Event()
     async with await connect(database, name="to be killed") as conn:
         executing = asyncio.create_task(
@@ -174,7 +181,7 @@ async def test_runs_that_have_changed_since_are_refused_and_counted(
     store: AdminStore, admin: SqlClient, dead_runs: Callable[[int], list[int]]
 ) -> None:
     runs = dead_runs(30)
-    bulk = await store.create_bulk_action("retry", runs)
+    bulk = await bulk_action_on(store, "retry", runs)
     admin.discard(*runs[:4])
     admin.retry(*runs[4:10])
     last = await execute_bulk_action(store, bulk.id, batch_size=7)
@@ -201,7 +208,7 @@ async def test_each_action_can_be_a_bulk_action(
         run = admin.enqueue()
         if before == "succeeded":
             worker.complete(worker.claims(run))
-    bulk = await store.create_bulk_action(action, [run, run], reason="why")
+    bulk = await bulk_action_on(store, action, [run, run], reason="why")
     assert (await execute_bulk_action(store, bulk.id)).done == 1
     assert [one.answer for one in await bulk_action_runs(store.conn, bulk.id, 9)] == [answer]
     (row,) = await audit_rows(store.conn, AuditFilter(run_id=run), 9)
@@ -216,15 +223,15 @@ async def test_what_no_bulk_action_can_be_is_refused_in_one_sentence(store: Admi
     with pytest.raises(InvalidValue, match="count is 0; write a whole number from 1 to 10000"):
         await store.run_bulk_action_batch(7, 0)
     with pytest.raises(InvalidValue, match=r'^action is "pause"; write cancel, retry, discard or replay$'):
-        await store.create_bulk_action("pause", [1])  # pyright: ignore[reportArgumentType]
+        await bulk_action_on(store, "pause", [1])  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidValue, match="at most 1,000,000 runs and these are 1,000,001; narrow the filter"):
-        await store.create_bulk_action_on("retry", "select pg_catalog.generate_series(1, 1000001)::bigint", {})
+        await store.create_bulk_action("retry", "select pg_catalog.generate_series(1, 1000001)::bigint", {})
     assert admin.value("select count(*) from bulk_actions") == 0
     assert admin.value("select count(*) from audit_log") == 0
 
 
 async def test_a_filter_with_hundreds_of_thousands_of_runs_is_stored_in_seconds(store: AdminStore) -> None:
-    bulk = await store.create_bulk_action_on(
+    bulk = await store.create_bulk_action(
         "retry", "select n::bigint from pg_catalog.generate_series(1, 300000) as n", {}
     )
     assert bulk.total == 300_000
@@ -237,7 +244,7 @@ async def test_a_filter_with_hundreds_of_thousands_of_runs_is_stored_in_seconds(
 async def test_old_bulk_actions_end_and_are_deleted_after_their_runs(
     store: AdminStore, admin: SqlClient, dead_runs: Callable[[int], list[int]]
 ) -> None:
-    bulk = await store.create_bulk_action("retry", dead_runs(3))
+    bulk = await bulk_action_on(store, "retry", dead_runs(3))
     admin.sql("update bulk_actions set created_at = now() - interval '31 days'")
     admin.sql("select delete_expired(always => true)")
     left = await bulk_action(store.conn, bulk.id)
@@ -256,7 +263,7 @@ async def test_a_cancel_waits_for_the_batch_that_is_being_executed(
     meanwhile: ThreadPoolExecutor,
     dead_runs: Callable[[int], list[int]],
 ) -> None:
-    bulk = await store.create_bulk_action("retry", dead_runs(20))
+    bulk = await bulk_action_on(store, "retry", dead_runs(20))
     with psycopg.connect(database) as executing:
         executing.execute("select wakeboard.run_bulk_action_batch(%s, 10)", [bulk.id])
         cancelling = meanwhile.submit(lambda: admin.value("select cancel_bulk_action(%s)", bulk.id))

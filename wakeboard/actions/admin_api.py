@@ -148,20 +148,18 @@ class AdminStore(MaintenanceStore):
         rows = await read(self.conn, tuple_row, _DISCARD_AND_REPLAY, {**values, "why": reason or "Discarded"})
         return [Replayed(*row) for row in rows]
 
-    async def reveal(
-        self, what: str, *, run_id: int | None = None, definition_id: int | None = None, reason: str = ""
-    ) -> bool:
+    async def reveal(self, what: str, *, run_id: int | None = None, definition_id: int | None = None) -> bool:
         """Records that the actor is shown values of a run or of a schedule's payload that are masked.
 
         `what`: payload, result or the like. False: there is no such run or schedule.
         """
         query = "select wakeboard.reveal(%s, %s, %s, %s, %s, %s)"
-        return await self._value(query, run_id, definition_id, what, reason, *self._by)
+        return await self._value(query, run_id, definition_id, what, "", *self._by)
 
-    async def send_test_notification(self, receiver: str, queue: str, reason: str = "") -> int:
+    async def send_test_notification(self, receiver: str, queue: str) -> int:
         """Enqueues a run that sends a test message to a receiver, or calls a heartbeat, and returns its id."""
         query = "select wakeboard.send_test_notification(%s, %s, %s, %s, %s)"
-        return await self._value(query, receiver, queue, reason, *self._by)
+        return await self._value(query, receiver, queue, "", *self._by)
 
     async def silence_alert(self, rule: str, until: datetime | Literal["infinity"] | None, reason: str = "") -> bool:
         """Holds back openings and repeats of a rule's alert. "infinity": until it is resolved. None ends that.
@@ -236,17 +234,6 @@ class AdminStore(MaintenanceStore):
     # -- bulk actions
 
     async def create_bulk_action(
-        self, action: RunActionName, ids: Iterable[int], *, shown_filter: str = "", reason: str = ""
-    ) -> CreatedBulkAction:
-        """Stores an action on up to 1,000,000 runs, for `bulk_actions.execute_bulk_action`.
-
-        `shown_filter`: which runs these are, for users; the first 2,000 characters are stored.
-        """
-        query = "select id, total from wakeboard.create_bulk_action(%s, %s::bigint[], %s, %s, %s, %s)"
-        rows = await self._rows(query, action, list(ids), shown_filter, reason, *self._by)
-        return CreatedBulkAction(*rows[0])
-
-    async def create_bulk_action_on(
         self,
         action: RunActionName,
         ids_query: LiteralString | Composed,
@@ -255,10 +242,11 @@ class AdminStore(MaintenanceStore):
         shown_filter: str = "",
         reason: str = "",
     ) -> CreatedBulkAction:
-        """As `create_bulk_action`, on the runs whose ids the query returns. The ids do not leave the database.
+        """Stores an action on up to 1,000,000 runs, whose ids the query returns and which do not leave the database.
 
         `ids_query`: a select of one bigint column, with named parameters, whose `values` have no names that begin with
-        "bulk_". The query and the creation are one statement, so they see the same runs.
+        "bulk_". The query and the creation are one statement, so they see the same runs. `shown_filter`: which runs
+        these are, for users; the first 2,000 characters are stored.
         """
         query = SQL(
             "select id, total from wakeboard.create_bulk_action("

@@ -311,9 +311,9 @@ class MaintenanceStore:
         """Suspends schedules whose objects are deleted and whose removal is pending. Returns how many."""
         return await self._value("select wakeboard.suspend_definitions(%s, %s::bigint[])", source, list(ids))
 
-    async def pop_changed_definitions(self, count: int = 10_000) -> list[int]:
+    async def pop_changed_definitions(self) -> list[int]:
         """Removes and returns the ids of schedules whose status must be computed again."""
-        return [row[0] for row in await self._rows("select wakeboard.pop_changed_definitions(%s)", count)]
+        return [row[0] for row in await self._rows("select wakeboard.pop_changed_definitions()")]
 
     async def skip_past_deadline(self) -> int:
         """Skips runs that had not started by their deadline. Returns how many."""

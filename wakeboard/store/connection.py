@@ -107,16 +107,12 @@ async def connect(
 
 
 def connect_blocking(
-    dsn: str,
-    *,
-    prepared_statements: bool = False,
-    name: str = "wakeboard",
-    reply_limit: ReplyLimit | None = None,
+    dsn: str, *, name: str = "wakeboard", reply_limit: ReplyLimit | None = None
 ) -> psycopg.Connection[Any]:
     """As `connect`, for blocking use in a thread, such as the heartbeat's."""
     if reply_limit is not None:
         reply_limit.require_session()
-    options = _options(dsn, name, prepared_statements=prepared_statements, limit=reply_limit)
+    options = _options(dsn, name, prepared_statements=False, limit=reply_limit)
     try:
         conn = LimitedBlockingConnection.connect(dsn, **options)
     except psycopg.Error as exc:

@@ -33,8 +33,8 @@ class RunLines:
     last line. Only the event loop calls this.
     """
 
-    def __init__(self, per_second: float = 0) -> None:
-        self.per_second = per_second
+    def __init__(self) -> None:
+        self.per_second = 0.0
         self._second = 0
         self._left = 0.0
         self._omitted = 0

@@ -1,6 +1,6 @@
 """Selects the runs of a bulk action: those that fit a search or are listed by id, and that the action accepts.
 
-The ids do not leave the database: `AdminStore.create_bulk_action_on` creates the bulk action from the query. An action
+The ids do not leave the database: `AdminStore.create_bulk_action` creates the bulk action from the query. An action
 accepts unfinished runs only or finished runs only, so a selection reads one table.
 """
 

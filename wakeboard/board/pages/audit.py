@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
 
 PAGE_SIZE: Final = 50
+OF_SCHEDULE: Final = 20
 FIELDS: Final = ("actor", "action", "source", "run", "schedule", "bulk", "since")
 SINCE: Final[Mapping[str, timedelta]] = {
     "1h": timedelta(hours=1),
@@ -109,7 +110,7 @@ async def audit(request: BoardRequest) -> Page:
     return Page("audit.html", model, "Audit")
 
 
-async def audit_of_schedule(request: BoardRequest, definition_id: int, count: int = 20) -> list[AuditRow]:
+async def audit_of_schedule(request: BoardRequest, definition_id: int) -> list[AuditRow]:
     """The newest rows of a schedule and its runs, for its page."""
-    wanted = replace(AuditFilter(), definition_id=definition_id, outline=True)
-    return await request.read(("audit of schedule", definition_id), lambda conn: audit_rows(conn, wanted, count))
+    wanted = AuditFilter(definition_id=definition_id, outline=True)
+    return await request.read(("audit of schedule", definition_id), lambda conn: audit_rows(conn, wanted, OF_SCHEDULE))

@@ -249,7 +249,7 @@ def _creating_routes(what: RunAction) -> list[Route]:
         wanted = selection.query(what, namespaces)
         async with request.acting(everywhere, statement_timeout_s=CREATION_TIMEOUT_S) as store:
             query, values = await ids_of_selected(store.conn, wanted, most)
-            created = await store.create_bulk_action_on(
+            created = await store.create_bulk_action(
                 what.name, query, values, shown_filter=shown_filter(selection, wanted), reason=reason
             )
         request.board.bulk_actions.wake()

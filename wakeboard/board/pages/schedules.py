@@ -144,12 +144,10 @@ async def schedules(request: BoardRequest) -> Page:
     return Page("schedules.html", model, "Schedules", may=may)
 
 
-async def read_list(
-    conn: AsyncConnection, wanted: ScheduleFilter, sort: Sort, after: tuple[Any, int] | None, size: int = PAGE_SIZE
-) -> Listed:
+async def read_list(conn: AsyncConnection, wanted: ScheduleFilter, sort: Sort, after: tuple[Any, int] | None) -> Listed:
     """Reads a page of the list, and the runs of its schedules."""
     await prefer_index_order(conn)
-    found = await list_schedules(conn, wanted, sort, size, after=after)
+    found = await list_schedules(conn, wanted, sort, PAGE_SIZE, after=after)
     shown = found.rows
     ids = [schedule.id for schedule in shown]
     now = await Listings(conn).now()

@@ -79,14 +79,13 @@ def _insert(
     payload: Mapping[str, object] | None = None,
     *,
     queue: str = "default",
-    priority: int = 3,
     age_s: float,
 ) -> list[int]:
     """Insert runs that have been due for `age_s`. Returns their ids."""
     rows = harness.rows(
-        b"insert into wakeboard.job_runs (job_type, payload, queue, priority, run_at)"
-        b" select %s, %s::jsonb, %s, %s, now() - make_interval(secs => %s) from generate_series(1, %s) returning id",
-        *(f"conformance.{job_type}", json.dumps(payload or {}), queue, priority, age_s, count),
+        b"insert into wakeboard.job_runs (job_type, payload, queue, run_at)"
+        b" select %s, %s::jsonb, %s, now() - make_interval(secs => %s) from generate_series(1, %s) returning id",
+        *(f"conformance.{job_type}", json.dumps(payload or {}), queue, age_s, count),
     )
     return [row[0] for row in rows]
 

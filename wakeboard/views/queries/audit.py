@@ -193,7 +193,7 @@ select id, action, filter, reason, actor::text, source::text, database_user, cre
 _BULK_ACTION_RUNS: LiteralString = """
 select run_id, answer
   from wakeboard.bulk_action_runs
- where bulk_action_id = %(id)s and run_id > %(after)s and (not %(refused)s::boolean or answer like 'refused%%')
+ where bulk_action_id = %(id)s and (not %(refused)s::boolean or answer like 'refused%%')
  order by run_id
  limit %(count)s
 """
@@ -234,13 +234,8 @@ async def bulk_action(conn: psycopg.AsyncConnection[Any], bulk_action_id: int) -
 
 
 async def bulk_action_runs(
-    conn: psycopg.AsyncConnection[Any],
-    bulk_action_id: int,
-    count: int,
-    *,
-    after: int = 0,
-    refused: bool = False,
+    conn: psycopg.AsyncConnection[Any], bulk_action_id: int, count: int, *, refused: bool = False
 ) -> list[BulkActionRun]:
-    """Runs of a bulk action, by id, from the first one after the run `after`. `refused`: only refused ones."""
-    values = {"id": bulk_action_id, "count": count, "after": after, "refused": refused}
+    """The first runs of a bulk action, by id. `refused`: only refused ones."""
+    values = {"id": bulk_action_id, "count": count, "refused": refused}
     return await read(conn, class_row(BulkActionRun), _BULK_ACTION_RUNS, values)
