@@ -60,11 +60,11 @@ class MaintenancePass:
 
 @dataclass(slots=True)
 class _Task:
-    """A maintenance task. `run` records what it did in the pass, and returns True when more work is waiting."""
+    """A maintenance task. `run` may record what it did in the pass. It returns True when more work is waiting."""
 
     name: str
     interval_s: float
-    run: Callable[[MaintenanceStore, MaintenancePass], Awaitable[bool]]
+    run: Callable[[MaintenanceStore, MaintenancePass], Awaitable[object]]
     due_at: float = float("-inf")
     begins_in_second_pass: bool = False
 
@@ -104,12 +104,17 @@ class MaintenanceLoop:
             _Task("dependencies", EVERY_PASS_S, self._enqueue_dependents),
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
-            _Task("circuits", CIRCUITS_INTERVAL_S, self._update_circuits, begins_in_second_pass=True),
-            _Task("expectations", EXPECTATIONS_INTERVAL_S, self._update_expectations, begins_in_second_pass=True),
             # A worker's first pass delays its first run, and its second one nothing.
-            _Task("pauses", PAUSES_INTERVAL_S, self._end_pauses, begins_in_second_pass=True),
-            _Task("backfills", BACKFILLS_INTERVAL_S, self._continue_backfills, begins_in_second_pass=True),
-            _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, begins_in_second_pass=True),
+            *(
+                _Task(name, interval_s, run, begins_in_second_pass=True)
+                for name, interval_s, run in (
+                    ("circuits", CIRCUITS_INTERVAL_S, lambda store, _: store.update_circuits()),
+                    ("expectations", EXPECTATIONS_INTERVAL_S, lambda store, _: store.update_expectations()),
+                    ("pauses", PAUSES_INTERVAL_S, lambda store, _: store.end_pauses()),
+                    ("backfills", BACKFILLS_INTERVAL_S, lambda store, _: store.continue_backfills()),
+                    ("rollups", ROLLUPS_INTERVAL_S, self._roll_up),
+                )
+            ),
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
             *(
                 [_Task("alerts", ALERTS_INTERVAL_S, self._evaluate_alerts, begins_in_second_pass=True)]
@@ -141,7 +146,7 @@ class MaintenanceLoop:
     async def _run(self, task: _Task, store: MaintenanceStore, done: MaintenancePass) -> float:
         """Runs one task and returns the seconds until it is due again."""
         try:
-            due_in_s = EVERY_PASS_S if await task.run(store, done) else task.interval_s
+            due_in_s = EVERY_PASS_S if await task.run(store, done) is True else task.interval_s
         except Exception as error:  # noqa: BLE001 - the other tasks still run; the caller reports the error
             done.failures[task.name] = self.failing[task.name] = error
             if store.conn.closed:
@@ -150,57 +155,36 @@ class MaintenanceLoop:
         self.failing.pop(task.name, None)
         return due_in_s
 
-    async def _schedule(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
+    async def _schedule(self, store: MaintenanceStore, done: MaintenancePass) -> None:
         batches = BATCHES_PER_SLICE if self._between_claims else sys.maxsize
         done.ticks, self._ticks_after = await schedule_slice(
             store, misfire_grace=self._misfire_grace, batches=batches, after=self._ticks_after
         )
         done.more_ticks = self._ticks_after is not None
-        return False
 
-    async def _enqueue_dependents(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
+    async def _enqueue_dependents(self, store: MaintenanceStore, done: MaintenancePass) -> None:
         done.dependents = await enqueue_dependents(store, one_batch=self._between_claims)
-        return False
 
-    async def _reap(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
+    async def _reap(self, store: MaintenanceStore, done: MaintenancePass) -> None:
         done.reaped = await reap(store)
-        return False
 
-    async def _update_circuits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
-        await store.update_circuits()
-        return False
-
-    async def _update_expectations(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
-        return await store.update_expectations()
-
-    async def _end_pauses(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
-        await store.end_pauses()
-        return False
-
-    async def _create_partitions(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
+    async def _create_partitions(self, store: MaintenanceStore, done: MaintenancePass) -> None:
         done.partitions_created = await create_partitions(store)
-        return False
-
-    async def _continue_backfills(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
-        await store.continue_backfills()
-        return False
 
     async def _roll_up(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         return await store.roll_up(timedelta(seconds=self._rollups_interval_s))
 
-    async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+    async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> None:
         if self._alerts is not None and (alerts := self._alerts()):
             from wakeboard.alerts.evaluate import run_alerts  # late: most workers have no rules
 
             await run_alerts(store, alerts)
-        return False
 
-    async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+    async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> None:
         if self._limits is not None and (limits := self._limits()):
             changed = await store.declare_limits(self._source, limits.rows(), actor=self._source, program="kubectl")
             if "locked" in changed.values():
                 raise Locked(locked_limits(changed))  # the others are set; the next call sets these
-        return False
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)
