@@ -66,7 +66,7 @@ class _Task:
     interval_s: float
     run: Callable[[MaintenanceStore, MaintenancePass], Awaitable[object]]
     due_at: float = float("-inf")
-    begins_in_second_pass: bool = False
+    at_once: bool = True  # False: not in the first pass
 
 
 class MaintenanceLoop:
@@ -105,22 +105,13 @@ class MaintenanceLoop:
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
             # A worker's first pass delays its first run, and its second one nothing.
-            *(
-                _Task(name, interval_s, run, begins_in_second_pass=True)
-                for name, interval_s, run in (
-                    ("circuits", CIRCUITS_INTERVAL_S, lambda store, _: store.update_circuits()),
-                    ("expectations", EXPECTATIONS_INTERVAL_S, lambda store, _: store.update_expectations()),
-                    ("pauses", PAUSES_INTERVAL_S, lambda store, _: store.end_pauses()),
-                    ("backfills", BACKFILLS_INTERVAL_S, lambda store, _: store.continue_backfills()),
-                    ("rollups", ROLLUPS_INTERVAL_S, self._roll_up),
-                )
-            ),
+            _Task("circuits", CIRCUITS_INTERVAL_S, lambda store, _: store.update_circuits(), at_once=False),
+            _Task("expectations", EXPECTATIONS_INTERVAL_S, lambda store, _: store.update_expectations(), at_once=False),
+            _Task("pauses", PAUSES_INTERVAL_S, lambda store, _: store.end_pauses(), at_once=False),
+            _Task("backfills", BACKFILLS_INTERVAL_S, lambda store, _: store.continue_backfills(), at_once=False),
+            _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, at_once=False),
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
-            *(
-                [_Task("alerts", ALERTS_INTERVAL_S, self._evaluate_alerts, begins_in_second_pass=True)]
-                if alerts is not None
-                else []
-            ),
+            *([_Task("alerts", ALERTS_INTERVAL_S, self._evaluate_alerts, at_once=False)] if alerts is not None else []),
             *([_Task("limits", LIMITS_INTERVAL_S, self._declare_limits)] if limits is not None else []),
         )
 
@@ -129,7 +120,7 @@ class MaintenanceLoop:
 
         The first pass ends no pauses, and runs neither backfills nor rollups nor alerts.
         """
-        return [task.name for task in self._tasks if task.due_at <= now and not task.begins_in_second_pass]
+        return [task.name for task in self._tasks if task.due_at <= now and task.at_once]
 
     async def run_due(self, store: MaintenanceStore, now: float, *, only_dependencies: bool = False) -> MaintenancePass:
         """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`."""
@@ -137,8 +128,8 @@ class MaintenanceLoop:
         for task in self._tasks:
             if only_dependencies and task.name != "dependencies":
                 continue
-            if task.begins_in_second_pass:
-                task.begins_in_second_pass = False
+            if not task.at_once:
+                task.at_once = True
             elif task.due_at <= now:
                 task.due_at = now + await self._run(task, store, done)
         return done

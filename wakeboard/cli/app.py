@@ -95,8 +95,9 @@ def _add_commands() -> None:
 
 
 def _command(words: str) -> tuple[Callable[..., None], Sequence[str]]:
-    if words in RUN_ACTIONS:
-        return command_of(words), EXAMPLES[words]
+    for action in RUN_ACTIONS:
+        if action == words:
+            return command_of(action), EXAMPLES[action]
     module = import_module(f"wakeboard.cli.commands.{words.replace('-', '_').replace(' ', '_')}")
     return module.command, module.EXAMPLES
 
