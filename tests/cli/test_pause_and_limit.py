@@ -38,7 +38,7 @@ def test_a_pause_with_a_duration_ends_by_itself(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report")
     for words in (["all"], ["queue", "post"], ["schedule", "weekly-report"]):
         assert cli("pause", *words, "--for", "2h").out.endswith(" is paused for 2h.\n")
-    assert all("now in 2 h" in " ".join(line.split()) for line in cli("pause").cells[1:])
+    assert all(" in 2 h " in line for line in cli("pause").cells[1:])
     assert "until" in cli("explain", "weekly-report").out
     assert sample.value("select wakeboard.end_pauses()") == 0
 

@@ -75,7 +75,8 @@ begin
                  and not exists (             -- a tick that waits for a retry of another run
                    select from schedule_dependencies as edge
                      join schedule_dependencies as other on other.definition_id = edge.definition_id
-                     join schedule_ticks as blocked on blocked.definition_id = other.parent_id and blocked.scheduled_for = side.scheduled_for
+                     join schedule_ticks as blocked
+                       on blocked.definition_id = other.parent_id and blocked.scheduled_for = side.scheduled_for
                      join job_runs as run on run.id = blocked.run_id
                     where edge.parent_id = side.definition_id
                       and not exists (select from schedule_ticks as own
@@ -87,7 +88,8 @@ begin
          and (key !~ '^schedule:'
               or not exists (select from job_definitions as def
                               where def.removed_at is null
-                                and def.id = case when side.key ~ '^schedule:[0-9]{1,18}$' then substring(side.key from 10)::bigint end))$of$),
+                                and def.id = case when side.key ~ '^schedule:[0-9]{1,18}$'
+                                                  then substring(side.key from 10)::bigint end))$of$),
     ('action_tokens', $of$from action_tokens as side where requested_at < $5 - interval '90 days' order by requested_at$of$),
     ('audit_log', 'from audit_log as side where at < $2 order by at'),
     ('bulk_action_runs', 'from bulk_actions as bulk join bulk_action_runs as side on side.bulk_action_id = bulk.id
