@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 LASTS = timedelta(hours=1)
-PAGES = ("page.html", "page.js", "watch.js", "RunProgress.js")
+PAGES = ("page.html", "page.js", "watch.js")
 
 
 def secrets() -> list[str]:
