@@ -115,6 +115,8 @@ async def test_every_read_answers_what_the_document_says(client: Client, parts: 
     run = json.loads((await client.get(f"{API}/runs/{parts['runs']}")).text)
     assert run["payload"] == {"a": 1.5, "password": "***"}
     assert json.loads((await client.get(f"{API}/openapi.json")).text) == json.loads(json.dumps(described))
+    day = json.loads((await client.get(f"{API}/calendar", day="2099-01-01", zone="Europe/Lisbon")).text)
+    assert [hour["at"] for hour in day["hours"] if hour["ticks"]] == ["2099-01-01T02:00:00.000Z"]
     shown = await client.get("/api")
     assert all(endpoint.shown_path in shown.text for endpoint in ENDPOINTS)
 
@@ -178,7 +180,7 @@ async def test_an_action_answers_what_it_did_and_is_audited(client: Client, stor
         (400, b'{"reason": ' + b"9" * 5000 + b"}", BEARER),
         (413, b" " * (1 << 20) + b"{}", BEARER),
         (415, b"reason=x", {**BEARER, "content-type": "application/x-www-form-urlencoded"}),
-        (422, b'{"reason": "' + b"x" * 201 + b'"}', BEARER),
+        (400, b'{"reason": "' + b"x" * 201 + b'"}', BEARER),
     ],
 )
 async def test_a_wrong_body_is_a_problem_and_changes_nothing(
@@ -208,6 +210,8 @@ async def test_a_wrong_body_is_a_problem_and_changes_nothing(
         (400, "/runs/events?q=status:lost"),
         (404, "/runs/4711/log"),
         (404, "/runs/4711/events"),
+        (400, "/calendar?day=tomorrow"),
+        (400, "/calendar?zone=Moon/Sea"),
         (404, "/runs/99999999999999999999"),
         (404, "/schedules/4711"),
         (404, "/nothing"),

@@ -6,7 +6,7 @@ import pytest
 
 from wakeboard.errors import InvalidSettings
 from wakeboard.imports.rules.options import LONGEST_TIMEOUT_S
-from wakeboard.local.worker_settings import WorkerSettings, redacted
+from wakeboard.local.worker_settings import WATCH_ORIGINS, WATCH_SECRETS, WorkerSettings, redacted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,3 +93,13 @@ def test_an_invalid_value_in_a_changed_file_keeps_the_earlier_values(tmp_path: P
     with pytest.raises(InvalidSettings, match="WAKEBOARD_LEASE_SECONDS: write a whole number from 2 to 3600"):
         settings.read_file()
     assert settings.settings.lease_seconds == 20
+
+
+def test_the_companion_gets_the_board_and_the_secret_for_run_tokens(tmp_path: Path) -> None:
+    (tmp_path / "wakeboard.env").write_text(f"{WATCH_ORIGINS}=http://127.0.0.1:1/, https://app.example.com")
+    settings = WorkerSettings(tmp_path, "")
+    settings.board_url, settings.watch_secrets_file = "http://127.0.0.1:8686/", "/secret"
+    given = settings.companion_environment()
+
+    assert (given["WAKEBOARD_BOARD_URL"], given[WATCH_SECRETS]) == ("http://127.0.0.1:8686/", "/secret")
+    assert settings.watch_origins == ["http://127.0.0.1:1", "https://app.example.com"]

@@ -33,8 +33,8 @@ class Done:
     link: str | None = None
 
 
-REASON: Final = Parameter("reason", f"For the audit log; at most {MAX_REASON} characters.")
-_NEEDED: Final = Parameter("reason", f"Is shown wherever this is; at most {MAX_REASON} characters.", required=True)
+REASON: Final = Parameter("reason", "For the audit log.", longest=MAX_REASON)
+_NEEDED: Final = Parameter("reason", "Is shown wherever this is.", required=True, longest=MAX_REASON)
 _PAYLOAD: Final = Parameter("payload", "Payload of the new run, an object or a list; without it, the same.", "json")
 _HOURS: Final = Parameter("hours", "For how many hours; empty: until it is resumed.", choices=(*HOURS, UNTIL_RESUMED))
 _SILENCE: Final = Parameter(

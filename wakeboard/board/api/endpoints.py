@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Kind: TypeAlias = Literal["string", "integer", "boolean", "json"]
-LONGEST_TEXT: Final = 8192  # characters of a parameter
+LONGEST_TEXT: Final = 1000  # characters of a parameter
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 LARGEST_INTEGER: Final = 2**53 - 1  # up to here every JSON parser reads integers exactly
@@ -45,6 +45,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     least: int = 0
     most: int = LARGEST_INTEGER
+    longest: int = LONGEST_TEXT
 
     def schema(self) -> dict[str, Any]:
         """Its JSON Schema."""
@@ -52,13 +53,13 @@ class Parameter:
             case "string" if self.choices:
                 return {"type": "string", "enum": list(self.choices)}
             case "string":
-                return {"type": "string", "maxLength": LONGEST_TEXT}
+                return {"type": "string", "maxLength": self.longest}
             case "integer":
                 return {"type": "integer", "minimum": self.least, "maximum": self.most}
             case "boolean":
                 return {"type": "boolean"}
             case "json":
-                return {}
+                return {"type": ["object", "array"]}
 
     def of_query(self, text: str) -> Any:
         """The value in a query. Raises InvalidValue."""
@@ -68,15 +69,15 @@ class Parameter:
         """The value, if it is one of this parameter. Raises InvalidValue."""
         match self.kind:
             case "string" if isinstance(value, str) and (not self.choices or value in self.choices):
-                if len(value) <= LONGEST_TEXT and "\0" not in value and not _has_surrogates(value):
+                if len(value) <= self.longest and "\0" not in value and not _has_surrogates(value):
                     return value
             case "integer" if isinstance(value, int) and not isinstance(value, bool):
                 if self.least <= value <= self.most:
                     return value
             case "boolean" if isinstance(value, bool):
                 return value
-            case "json":
-                return value
+            case "json" if isinstance(value, dict | list):
+                return cast("Any", value)
             case _:
                 pass
         raise InvalidValue(f"{self.name} is {one_line(repr(value))[:60]}: write {self._expected()}")
@@ -86,11 +87,13 @@ class Parameter:
             return f"one of {', '.join(map(repr, self.choices))}"
         if self.kind == "integer":
             return f"a whole number from {self.least} to {self.most}"
-        return f"a text without NUL, of at most {LONGEST_TEXT} characters" if self.kind == "string" else "true or false"
+        if self.kind == "string":
+            return f"a text without NUL, of at most {self.longest} characters"
+        return "true or false" if self.kind == "boolean" else "an object or a list"
 
 
 LIMIT: Final = Parameter("limit", "Maximum number of items; 50 without it.", "integer", least=1, most=200)
-AFTER: Final = Parameter("after", "The member next of the page before.")
+AFTER: Final = Parameter("after", "The member next of the page before.", longest=2000)
 
 
 @dataclass(frozen=True, slots=True)

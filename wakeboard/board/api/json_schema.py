@@ -11,12 +11,14 @@ from uuid import UUID
 
 from wakeboard.backfills.rules import BackfilledTicks
 from wakeboard.text.facts import Fact
+from wakeboard.ticks.tick_load import ClockChange
 from wakeboard.views.queries.run_details import RunDetails, StepRow
 from wakeboard.views.rules.run_rows import RunRow
 
 # Row types import these for type checkers only.
 _NAMES: Final = {
-    each.__name__: each for each in (datetime, timedelta, UUID, Mapping, Sequence, Fact, RunRow, BackfilledTicks)
+    each.__name__: each
+    for each in (datetime, timedelta, UUID, Mapping, Sequence, Fact, RunRow, BackfilledTicks, ClockChange)
 }
 # JSON texts of the database, which `with_values` makes into values.
 _JSON: Final = {(RunDetails, "payload"), (RunDetails, "result"), (StepRow, "result")}

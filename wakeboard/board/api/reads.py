@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -12,10 +12,11 @@ from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.backfills.queries import BackfillRow, backfills
 from wakeboard.board.api.endpoints import AFTER, LIMIT, Endpoint, Items, Parameter
 from wakeboard.board.pages.audit import FIELDS, audit_filter
+from wakeboard.board.pages.calendar import read_calendar
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.limits import read_limits
 from wakeboard.board.pages.overview import read_overview
-from wakeboard.board.pages.run_log import NO_LINE, is_id_text
+from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, is_id_text
 from wakeboard.board.pages.runs import SORTED_ONCE, SORTS
 from wakeboard.board.pages.schedule_filters import FILTERS, one_of, schedule_filter
 from wakeboard.board.pages.schedules import SORTS as SCHEDULE_SORTS
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.routing import BoardRequest
     from wakeboard.store.connection import AsyncConnection
+    from wakeboard.ticks.tick_load import ClockChange
     from wakeboard.views.queries.run_list import RunPage
 
 DEFAULT_LIMIT: Final = 50
@@ -270,6 +272,38 @@ async def _backfills(request: BoardRequest, given: Given) -> Items:
     return _page(rows, count, lambda row: str(row.id))
 
 
+@dataclass(frozen=True, slots=True)
+class CalendarHour:
+    """An hour of the local clock, or the part of it before or after a clock change, and its ticks that are to come."""
+
+    at: datetime
+    minutes: int
+    ticks: int
+    most_in_a_minute: int
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarDay:
+    """The ticks to come of a local day. `is_sample`: there are too many schedules, so the numbers are estimates."""
+
+    day: str
+    zone: str
+    ticks: int
+    is_sample: bool
+    hours: Sequence[CalendarHour]
+    clock_changes: Sequence[ClockChange]
+
+
+async def _calendar(request: BoardRequest, _: Given) -> CalendarDay:
+    found = await read_calendar(request)
+    if found.unknown_zone:
+        raise InvalidValue(f"zone is {one_line(found.unknown_zone)[:60]!r}: write for example Europe/Lisbon")
+    cells = [cell for _, (cell,) in found.grid]
+    hours = [CalendarHour(cell.at, cell.minutes, cell.count, cell.peak) for cell in cells if cell.segment]
+    is_sample = not found.plan.selection.is_whole
+    return CalendarDay(found.day.isoformat(), found.zone, found.total, is_sample, hours, found.changes)
+
+
 async def _forever_effects(request: BoardRequest, given: Given) -> Items:
     count, key, after = given.get("limit", DEFAULT_LIMIT), given.get("key", "")[:MAX_KEY], given.get("after", "")
     if request.viewer.namespaces is not None:
@@ -285,7 +319,7 @@ _LOG: Final = (
     Parameter("attempt", "Of this attempt; the newest one without it.", "integer", least=1),
     Parameter("lease_epoch", "Of the attempt with this lease epoch.", "integer", least=1),
     Parameter("level", "Lines of this level and above.", choices=tuple(LOG_LEVELS)),
-    Parameter("q", "A part of the line or of its source, in any case."),
+    Parameter("q", "A part of the line or of its source, in any case.", longest=LONGEST_SEARCH),
     Parameter("limit", "Maximum number of lines; 50 without it.", "integer", least=1, most=MOST_LINES),
 )
 SEARCH: Final = Parameter("q", "A search, as on the board.")
@@ -352,6 +386,18 @@ READ_ENDPOINTS: Final = [
         kind=NextTicks,
         answer=_ticks,
         parameters=(Parameter("count", "How many; 10 without it.", "integer", least=1, most=MOST_TICKS),),
+    ),
+    Endpoint(
+        path="/calendar",
+        summary="The ticks to come of a day, by hour.",
+        kind=CalendarDay,
+        answer=_calendar,
+        parameters=(
+            Parameter("day", "A date, such as 2027-03-28; today without it."),
+            Parameter("zone", "The time zone of the day; UTC without it."),
+            _WORDS,
+            *_FILTERS,
+        ),
     ),
     Endpoint(path="/limits", summary="Limit keys.", kind=LimitRow, is_list=True, answer=_limits),
     Endpoint(path="/pauses", summary="Pauses of everything and of queues.", kind=Pause, is_list=True, answer=_pauses),

@@ -169,6 +169,11 @@ loads: Final = LoadCache()
 @page("/calendar")
 async def calendar(request: BoardRequest) -> Page:
     """Shows the load of a day or a week, and the schedules with ticks in the chosen cell."""
+    return Page("calendar.html", await read_calendar(request), "Calendar")
+
+
+async def read_calendar(request: BoardRequest) -> Calendar:
+    """The model of the page, for the day, view, zone and filters of the URL."""
     wanted = schedule_filter(request)
     view = one_of("view", request.query.get("view") or "day", VIEWS) or "day"
     zone, unknown_zone = _zone(request.query.get("zone"))
@@ -203,7 +208,7 @@ async def calendar(request: BoardRequest) -> Page:
     named = await _named(request, wanted, plan, begin, end) if view == "week" else []
     grid = Grid(load, counts, frozenset(single), int(plan.now.timestamp()), zone, named)
     begins = local_time(zone, moment_of(load.begin))
-    model = Calendar(
+    return Calendar(
         plan,
         view,
         zone,
@@ -224,7 +229,6 @@ async def calendar(request: BoardRequest) -> Page:
         left_out,
         can_leave_out,
     )
-    return Page("calendar.html", model, "Calendar")
 
 
 async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> Plan:
