@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import random
 
+import pytest
+
 from tests.plan.oracle import States, expected, random_pair, ticks_of_state
 from wakeboard.plan.plan import plan
 from wakeboard.plan.rules.state import State
 from wakeboard.schedules.rules.job_schedule import load_job_schedule
 
-PAIRS = int(os.environ.get("PLAN_PAIRS", "40"))
+PAIRS = int(os.environ.get("PLAN_PAIRS", "20"))
 SEED = int(os.environ.get("PLAN_SEED", "47"))
 
 
+@pytest.mark.timeout(60 + PAIRS)
 def test_a_plan_is_what_a_simulation_of_both_states_finds():
     chance = random.Random(SEED)
     for number in range(PAIRS):
