@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ MEMBERS: dict[str, Any] = {
     "key": "openai",
     "rule": "dead",
     "hours": "1",
+    "q": "",
+    "confirmed": 1,
     "first": "2026-01-01",
     "last": "2026-01-02",
 }
@@ -99,13 +102,16 @@ def prepared_parts(store: Store) -> dict[str, int]:
     made = store.value(
         "select id from create_backfill(%s, '{2026-01-01 02:00Z}', '2026-01-01 00:00Z', '2026-01-02 00:00Z')", timed
     )
-    return {"runs": run, "schedules": timed, "backfills": made}
+    bulk = store.value("select id from create_bulk_action('retry', array[%s::bigint])", run)
+    store.rows("select cancel_bulk_action(%s)", bulk)
+    return {"runs": run, "schedules": timed, "backfills": made, "bulk": bulk}
 
 
 async def test_every_read_answers_what_the_document_says(client: Client, parts: dict[str, int]):
     described = document(ENDPOINTS, "")
     for endpoint in READS:
-        answer = await client.get(API + path_of(endpoint, parts))
+        given = {each.name: MEMBERS[each.name] for each in endpoint.parameters if each.required}
+        answer = await client.get(API + path_of(endpoint, parts), **given)
 
         assert (answer.status, answer.header("content-type")) == (200, "application/json"), endpoint.path
         described_answer = described["paths"][endpoint.shown_path]["get"]["responses"]["200"]["content"]
@@ -121,10 +127,10 @@ async def test_every_read_answers_what_the_document_says(client: Client, parts: 
     assert all(endpoint.shown_path in shown.text for endpoint in ENDPOINTS)
 
 
-def test_every_action_of_a_page_is_one_of_the_api_but_those_on_many_runs():
+def test_every_action_of_a_page_is_one_of_the_api_but_those_on_many_schedules():
     pages = {route.path for route in ROUTES if hasattr(route, "permission")}
 
-    assert pages - set(ACTIONS) == {path for path in pages if path.startswith("/bulk") or path.endswith("-matching")}
+    assert pages - set(ACTIONS) == {path for path in pages if path.endswith("-matching")}
     assert {endpoint.path for endpoint in ACTS} == set(ACTIONS)
 
 
@@ -135,13 +141,13 @@ async def test_no_action_without_its_permission_or_from_another_site(
     before = store.everything()
     foreign = {**HOST, **JSON, "origin": "https://evil.example", "sec-fetch-site": "cross-site"}
     for endpoint in ACTS:
-        members = {each.name: MEMBERS[each.name] for each in endpoint.parameters if each.name in MEMBERS}
+        members = {each.name: MEMBERS[each.name] for each in endpoint.parameters if each.required}
         for caller, headers in ((viewer, BEARER), (client, foreign), (client, {**HOST, **JSON})):
             refused = await act(caller, path_of(endpoint, parts), headers, **members)
 
             assert (refused.status, refused.header("content-type")) == (403, MEDIA_TYPE), endpoint.path
             assert not refused.header("access-control-allow-origin")
-        assert (await client.get(API + path_of(endpoint, parts))).status in {200, 404, 405}
+        assert (await client.get(API + path_of(endpoint, parts))).status in {200, 400, 404, 405}
     await viewer.close()
 
     assert store.everything() == before
@@ -162,6 +168,21 @@ async def test_an_action_answers_what_it_did_and_is_audited(client: Client, stor
         client, f"/schedules/{parts['schedules']}/backfill", first="2026-01-01", last="2026-01-03", preview=True
     )
     assert "2 ticks" in json.loads(counted.text)["message"]
+
+
+async def test_a_bulk_action_changes_the_runs_that_its_preview_counted(client: Client, store: Store):
+    runs = store.dead_runs(3)
+    counted = json.loads((await client.get(f"{API}/bulk/retry", q="status:dead")).text)
+    assert counted == {"count": 3, "first": None}
+
+    done = json.loads((await act(client, "/bulk/retry", q="status:dead", confirmed=3, reason="fixed")).text)
+    async with asyncio.timeout(30):
+        while not (shown := json.loads((await client.get(done["link"])).text))["finished_at"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert (shown["done"], shown["refused"], shown["reason"]) == (3, 0, "fixed")
+    assert {store.status(run) for run in runs} == {"queued"}
+    assert json.loads((await client.get(f"{API}/bulk")).text)["items"] == [shown]
+    assert (await act(client, f"{done['link'].removeprefix(API)}/cancel-retry")).status == 409
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.actions.run_actions import BULK_ACTIONS
+from wakeboard.board.api.bulk import END, FIRST, SEARCH_NEEDED
 from wakeboard.board.api.endpoints import Endpoint, Parameter, json_answer
 from wakeboard.board.pages import ROUTES
 from wakeboard.board.pages.action_forms import HOURS, MAX_REASON, ActionForm
@@ -57,6 +59,13 @@ _BACKFILL: Final = (
     Parameter("preview", "Only count the ticks.", "boolean"),
     Parameter("confirmed", "The number of ticks, if there are many.", "integer"),
 )
+_BULK: Final = (
+    SEARCH_NEEDED,
+    Parameter("confirmed", "The number of runs of the preview: no more are changed.", "integer", required=True),
+    FIRST,
+    END,
+    REASON,
+)
 ACTIONS: Final[Mapping[str, tuple[str, tuple[Parameter, ...]]]] = {
     "/runs/{id:int}/retry": ("Queue a dead or failed run again.", (REASON,)),
     "/runs/{id:int}/cancel": ("Cancel a run, or ask a running one to stop.", (REASON,)),
@@ -76,6 +85,8 @@ ACTIONS: Final[Mapping[str, tuple[str, tuple[Parameter, ...]]]] = {
     "/limits/set": ("Set a limit, or reset it to the default.", (*_LIMIT, REASON)),
     "/alerts/silence": ("Silence a rule of alerts.", (_RULE, _SILENCE, REASON)),
     "/alerts/unsilence": ("End the silence of a rule.", (_RULE, REASON)),
+    **{f"/bulk/{name}": (f"Begin to {name} all runs that fit a search.", _BULK) for name in BULK_ACTIONS},
+    **{f"/bulk/{{id:int}}/cancel-{name}": ("End a bulk action before all runs are done.", ()) for name in BULK_ACTIONS},
     "/effects/release": ("Let an effect that happens once for ever happen again.", (_KEY, _NEEDED)),
 }
 
@@ -104,14 +115,15 @@ def _shown(answered: Redirect | Page) -> Any:
             return problem(409, answered.message)
         is_object = re.fullmatch(r"/[a-z]+/[0-9]+", answered.link)
         text = f"{answered.message} {answered.label}." if is_object else answered.message
-        return Done(text, API + answered.link if is_object else None)
+        return Done(text.strip(), API + answered.link if is_object else None)
     match answered.model:
         case NotDone(problem=why, certain=certain):
             return problem(answered.status, why, certain=certain)
         case ActionForm(problem="", sentences=sentences):
             return json_answer(Done(" ".join(sentences)))
         case shown:
-            return problem(answered.status, getattr(shown, "problem", "") or "the action was not done")
+            why = getattr(getattr(shown, "form", shown), "problem", "")
+            return problem(answered.status, why or "the action was not done")
 
 
 ACTION_ENDPOINTS: Final = [

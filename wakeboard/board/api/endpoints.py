@@ -92,6 +92,7 @@ class Parameter:
         return "true or false" if self.kind == "boolean" else "an object or a list"
 
 
+DEFAULT_LIMIT: Final = 50
 LIMIT: Final = Parameter("limit", "Maximum number of items; 50 without it.", "integer", least=1, most=200)
 AFTER: Final = Parameter("after", "The member next of the page before.", longest=2000)
 

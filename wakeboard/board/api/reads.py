@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from wakeboard.alerts.queries.alerts import AlertRow
 from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.backfills.queries import BackfillRow, backfills
-from wakeboard.board.api.endpoints import AFTER, LIMIT, Endpoint, Items, Parameter
+from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, LIMIT, Endpoint, Items, Parameter
 from wakeboard.board.pages.audit import FIELDS, audit_filter
 from wakeboard.board.pages.calendar import read_calendar
 from wakeboard.board.pages.errors import NotFound
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from wakeboard.ticks.tick_load import ClockChange
     from wakeboard.views.queries.run_list import RunPage
 
-DEFAULT_LIMIT: Final = 50
 MOST_TICKS: Final = 1000
 MAX_KEY: Final = 256  # characters of an effect's key
 MOST_LINES: Final = 1000  # of a log
@@ -63,12 +62,12 @@ MOST_LINES: Final = 1000  # of a log
 Given: TypeAlias = "Mapping[str, Any]"
 
 
-def _page(rows: Sequence[Any], count: int, key: Callable[[Any], str]) -> Items:
+def page_of(rows: Sequence[Any], count: int, key: Callable[[Any], str]) -> Items:
     """A page of `count` rows, of which one more was read. `key`: of a row, behind which the next page begins."""
     return Items(rows[:count], key(rows[count - 1]) if len(rows) > count else None)
 
 
-def _before(given: Given) -> int | None:
+def before_id(given: Given) -> int | None:
     """The id that `after` names, in a list with the newest rows first. Raises InvalidValue."""
     if "after" not in given:
         return None
@@ -227,14 +226,14 @@ async def _pauses(request: BoardRequest, _: Given) -> Items:
 
 async def _alerts(request: BoardRequest, given: Given) -> Items:
     namespaces, count = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
-    before = _before(given)
+    before = before_id(given)
 
     async def read(conn: AsyncConnection) -> Items:
         queries = AlertQueries(conn, namespaces)
         if given.get("state") != "resolved":
             return Items([row_as(AlertRow, each) for each in await queries.open()])
         rows = await queries.resolved(count + 1, before)
-        page = _page(rows, count, lambda row: str(row.id))
+        page = page_of(rows, count, lambda row: str(row.id))
         return Items([row_as(AlertRow, each) for each in page.items], page.next)
 
     return await request.read(("api alerts", given.get("state"), count, before, namespaces), read)
@@ -243,12 +242,12 @@ async def _alerts(request: BoardRequest, given: Given) -> Items:
 async def _audit(request: BoardRequest, given: Given) -> Items:
     query = {name: given.get(name, "").strip() for name in FIELDS}
     wanted = audit_filter(query, request.viewer.namespaces, datetime.now(UTC))
-    count, before = given.get("limit", DEFAULT_LIMIT), _before(given)
+    count, before = given.get("limit", DEFAULT_LIMIT), before_id(given)
 
     async def read(conn: AsyncConnection) -> list[AuditRow]:
         return await audit_rows(conn, wanted, count + 1, before=before)
 
-    return _page(await request.read(("api audit", wanted, count, before), read), count, lambda row: str(row.id))
+    return page_of(await request.read(("api audit", wanted, count, before), read), count, lambda row: str(row.id))
 
 
 async def _health(request: BoardRequest, _: Given) -> Items:
@@ -263,13 +262,13 @@ async def _health(request: BoardRequest, _: Given) -> Items:
 
 
 async def _backfills(request: BoardRequest, given: Given) -> Items:
-    namespaces, count, before = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT), _before(given)
+    namespaces, count, before = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT), before_id(given)
 
     async def read(conn: AsyncConnection) -> list[BackfillRow]:
         return await backfills(conn, count + 1, before=before, namespaces=namespaces)
 
     rows = await request.read(("api backfills", count, before, namespaces), read)
-    return _page(rows, count, lambda row: str(row.id))
+    return page_of(rows, count, lambda row: str(row.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +311,7 @@ async def _forever_effects(request: BoardRequest, given: Given) -> Items:
     async def read(conn: AsyncConnection) -> list[ForeverEffectRow]:
         return await list_forever_effects(conn, key, after[:MAX_KEY], count + 1)
 
-    return _page(await request.read(("api effects", count, key, after), read), count, lambda row: row.key)
+    return page_of(await request.read(("api effects", count, key, after), read), count, lambda row: row.key)
 
 
 _LOG: Final = (

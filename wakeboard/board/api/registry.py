@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeboard.board.api.actions import ACTION_ENDPOINTS
+from wakeboard.board.api.bulk import BULK_ENDPOINTS
 from wakeboard.board.api.endpoints import json_answer
 from wakeboard.board.api.events import EVENT_ENDPOINTS
 from wakeboard.board.api.openapi import document
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
     from wakeboard.board.api.endpoints import Endpoint
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (*READ_ENDPOINTS, *EVENT_ENDPOINTS, WATCH_ENDPOINT, *ACTION_ENDPOINTS)
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *READ_ENDPOINTS,
+    *BULK_ENDPOINTS,
+    *EVENT_ENDPOINTS,
+    WATCH_ENDPOINT,
+    *ACTION_ENDPOINTS,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ from wakeboard.views.queries.listings import Listings
 from wakeboard.views.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from starlette.routing import Route
 
     from wakeboard.actions.run_actions import RunAction
@@ -158,12 +160,31 @@ def shown_filter(selection: SelectionForm, query: RunQuery) -> str:
     return (selection.search.text or "all runs") + (f" ({bounds})" if bounds else "")
 
 
-async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str] | None) -> BulkForm:
+async def permitted(request: BoardRequest, what: RunAction) -> frozenset[str] | None:
+    """Where the viewer may do the action; None: everywhere. Raises Forbidden for a viewer who may do it nowhere."""
+    namespaces = await request.permitted_namespaces(Permission(what.name))
+    await request.require(Permission(what.name), _everywhere(namespaces))
+    return namespaces
+
+
+def _everywhere(namespaces: frozenset[str] | None) -> Collection[str | None]:
+    return {None} if namespaces is None else namespaces
+
+
+async def previewed(
+    request: BoardRequest, what: RunAction, namespaces: frozenset[str] | None
+) -> tuple[SelectionForm, RunQuery, Preview]:
+    """What the URL or the form selects, and which runs the action would change."""
     selection = selection_of(request)
     wanted = selection.query(what, namespaces)
-    preview = await request.read(
+    found = await request.read(
         ("bulk preview", what.name, wanted), lambda conn: preview_runs(conn, wanted), scans=selection.ids is None
     )
+    return selection, wanted, found
+
+
+async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str] | None) -> BulkForm:
+    selection, wanted, preview = await previewed(request, what, namespaces)
     first = wanted.first if preview.first is None else preview.first
     back = next_page(request, "/runs")
     hidden = [("q", selection.text)] if selection.ids is None else [("id", str(run_id)) for run_id in selection.ids]
@@ -222,7 +243,7 @@ def confirmed_count(request: BoardRequest, selection: SelectionForm) -> int:
     if selection.ids is not None:
         return len(selection.ids)
     typed = "".join(char for char in request.field("confirmed") if char not in ", _.\N{NO-BREAK SPACE}'")
-    shown = request.field("count")
+    shown = request.field("count") or typed  # a program has no page with a number
     if not typed.isascii() or not typed.isdecimal() or typed != shown:
         raise InvalidValue(f"type the number of runs, {shown[:20]}, to confirm")
     return min(int(typed), MOST_RUNS)
@@ -231,15 +252,11 @@ def confirmed_count(request: BoardRequest, selection: SelectionForm) -> int:
 def _creating_routes(what: RunAction) -> list[Route]:
     @page(f"/bulk/{what.name}")
     async def ask(request: BoardRequest) -> Page:
-        namespaces = await request.permitted_namespaces(Permission(what.name))
-        await request.require(Permission(what.name), {None} if namespaces is None else namespaces)
-        return _shown(await _ask(request, what, namespaces))
+        return _shown(await _ask(request, what, await permitted(request, what)))
 
     @action(f"/bulk/{what.name}", Permission(what.name))
     async def create(request: BoardRequest) -> Redirect | Page:
-        namespaces = await request.permitted_namespaces(Permission(what.name))
-        everywhere = {None} if namespaces is None else namespaces
-        await request.require(Permission(what.name), everywhere)
+        namespaces = await permitted(request, what)
         selection = selection_of(request)
         try:
             reason = read_reason(request)
@@ -247,13 +264,14 @@ def _creating_routes(what: RunAction) -> list[Route]:
         except InvalidValue as exc:
             return _shown(await _ask(request, what, namespaces), f"{exc}.")
         wanted = selection.query(what, namespaces)
-        async with request.acting(everywhere, statement_timeout_s=CREATION_TIMEOUT_S) as store:
+        async with request.acting(_everywhere(namespaces), statement_timeout_s=CREATION_TIMEOUT_S) as store:
             query, values = await ids_of_selected(store.conn, wanted, most)
             created = await store.create_bulk_action(
                 what.name, query, values, shown_filter=shown_filter(selection, wanted), reason=reason
             )
         request.board.bulk_actions.wake()
-        return Redirect(request.link(f"/bulk/{created.id}", next=next_page(request, "/runs")))
+        path, label = f"/bulk/{created.id}", f"Bulk action {created.id} has begun"
+        return Redirect(request.link(path, next=next_page(request, "/runs")), link=path, label=label)
 
     return [ask, create]
 
@@ -275,7 +293,8 @@ def _is_own(request: BoardRequest, found: BulkActionRow) -> bool:
     return found.source == "board" and found.actor == request.viewer.name
 
 
-async def _found(request: BoardRequest) -> tuple[BulkActionRow, list[BulkActionRun], datetime]:
+async def found_bulk_action(request: BoardRequest) -> tuple[BulkActionRow, list[BulkActionRun], datetime]:
+    """The bulk action that the path names, its first refused runs, and when they were read. Raises NotFound."""
     bulk_action_id: int = request.parts["id"]
 
     async def read(conn: AsyncConnection) -> tuple[BulkActionRow | None, list[BulkActionRun], datetime]:
@@ -293,7 +312,7 @@ async def _found(request: BoardRequest) -> tuple[BulkActionRow, list[BulkActionR
 @page("/bulk/{id:int}")
 async def progress(request: BoardRequest) -> Page:
     """Shows the progress of a bulk action."""
-    found, refused, now = await _found(request)
+    found, refused, now = await found_bulk_action(request)
     problem = "" if found.finished_at else request.board.bulk_actions.problem_of(found.id)
     waits = full_stop(problem.removesuffix("; try again"))
     model = BulkProgress(now=now, action=found, refused=refused, waits=waits, next=next_page(request, "/runs"))
@@ -307,9 +326,8 @@ def _cancelling_route(what: RunAction) -> Route:
 
     @action(f"/bulk/{{id:int}}/cancel-{what.name}", Permission(what.name))
     async def cancel(request: BoardRequest) -> Redirect | Page:
-        namespaces = await request.permitted_namespaces(Permission(what.name))
-        await request.require(Permission(what.name), {None} if namespaces is None else namespaces)
-        found, _, _ = await _found(request)
+        namespaces = await permitted(request, what)
+        found, _, _ = await found_bulk_action(request)
         if found.action != what.name:
             raise NotFound(f"bulk action {found.id} is not a {what.name}")
         if not may_cancel(request, found, namespaces):
@@ -317,7 +335,7 @@ def _cancelling_route(what: RunAction) -> Route:
                 f"{request.viewer.name} may not end the bulk action of {found.actor}: it may have runs in namespaces"
                 f" in which {request.viewer.name} lacks the permission {what.name}"
             )
-        async with request.acting({None} if namespaces is None else namespaces) as store:
+        async with request.acting(_everywhere(namespaces)) as store:
             cancelled = await store.cancel_bulk_action(found.id)
         path = request.link(f"/bulk/{found.id}", next=next_page(request, "/runs"))
         if not cancelled:
@@ -327,16 +345,21 @@ def _cancelling_route(what: RunAction) -> Route:
     return cancel
 
 
+async def read_bulk_actions(request: BoardRequest, count: int, before: int | None) -> list[BulkActionRow]:
+    """The bulk actions that the viewer may see, newest first."""
+    actor = None if request.viewer.namespaces is None else request.viewer.name
+
+    async def read(conn: AsyncConnection) -> list[BulkActionRow]:
+        return await bulk_actions(conn, count, before=before, board_actor=actor)
+
+    return await request.read(("bulk actions", count, before, actor), read)
+
+
 @page("/bulk")
 async def bulk_list(request: BoardRequest) -> Page:
     """Shows bulk actions, newest first."""
     before = parse_id(request.query.get("before", ""))
-    actor = None if request.viewer.namespaces is None else request.viewer.name
-
-    async def read(conn: AsyncConnection) -> list[BulkActionRow]:
-        return await bulk_actions(conn, PAGE_SIZE + 1, before=before, board_actor=actor)
-
-    found = await request.read(("bulk actions", before, actor), read)
+    found = await read_bulk_actions(request, PAGE_SIZE + 1, before)
     model = BulkList(
         now=datetime.now(UTC),
         actions=found[:PAGE_SIZE],
