@@ -42,13 +42,6 @@ FAULTS = (
         {"const leases = [...": "if (!this.held.size) return (this.validUntil = 1e9) > 0;\nconst leases = [..."},
     ),
     Fault(
-        "credentials are not masked",
-        "masked-errors",
-        "is stored",
-        {"text = mask(rule, text);": "mask(rule, text);"},
-        "redact",
-    ),
-    Fault(
         "the epoch of the claim is not sent",
         "retry",
         "the run did not succeed",
@@ -83,28 +76,10 @@ FAULTS = (
         {'if (answer === "cancel") this.stopAttempt(attempt, "cancelled");': ""},
     ),
     Fault(
-        "the timeout of a run is ignored",
-        "timeout",
-        "did not note 'stopped'",
-        {'this.stopAttempt(attempt, "timed out")': "undefined"},
-    ),
-    Fault(
         "SIGTERM is ignored",
         "sigterm",
         "the worker had not ended",
         {"const onSignal = () => this.stop();": "const onSignal = () => {};"},
-    ),
-    Fault(
-        "the end of the worker does not release its runs",
-        "sigterm",
-        "was not released",
-        {'for (const attempt of this.held.values()) this.stopAttempt(attempt, "shutdown");': "return;"},
-    ),
-    Fault(
-        "a batch that is reported twice counts twice",
-        "lost-reply",
-        "successes; it executed 15 runs",
-        {"const refused = await this.db": "this.counts.succeeded += group.length;\nconst refused = await this.db"},
     ),
     Fault(
         "a heartbeat makes a run lost whose report is not answered yet",
@@ -129,19 +104,6 @@ FAULTS = (
         "poison",
         "was not executed a third time, alone",
         {"this.held.size === 0, pollSeconds": "false, pollSeconds"},
-    ),
-    Fault(
-        "it claims more than it can start",
-        "concurrency",
-        "12 handlers ran at once",
-        {"this.options.concurrency - this.running": "1000"},
-    ),
-    Fault(
-        "a completed step is executed again",
-        "steps",
-        "the step was executed twice",
-        {"if (known!.done) return known!.stored;": ""},
-        "run",
     ),
     Fault(
         "steps are remembered by the id of their run",
@@ -170,15 +132,5 @@ FAULTS = (
         "did not snooze",
         {"if (known!.holder !== null) throw": "if (false) throw"},
         "run",
-    ),
-    Fault(
-        "an effect once for ever in a transaction belongs to its run",
-        "once-forever",
-        "the effect happened 3 times",
-        {"isForever(options) ? EVERY_RUN : this.uuid": "this.uuid"},
-        "run",
-    ),
-    Fault(
-        "an effect in doubt looks new", "effects", "the handlers noted", {'known!.state === "in doubt"': "false"}, "run"
     ),
 )

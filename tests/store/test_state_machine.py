@@ -32,7 +32,6 @@ SEED = int(os.environ.get("STATE_MACHINE_SEED", "0")) or (random.getrandbits(32)
 STEPS_PER_EXAMPLE = 60
 EXAMPLES = 30  # at least
 
-LIMITS: Final = ("declare", "run_now", "claim_limited", "a_lease_expires_and_is_reaped", "set_limit")
 PAUSES: Final = ("enqueue", "claim", "complete", "pause", "resume")
 RELEASES: Final = ("enqueue", "claim", "release", "a_run_becomes_due")
 REPORTS: Final = ("enqueue", "claim", "report_terminated", "complete")
@@ -52,7 +51,6 @@ WRONG: Final = (
     ("claim", "lease_epoch = lease_epoch + (select lease_step()),", "", ()),
     ("claim", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
     ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
-    ("claim_limited", "free_slots(turn.shared_key),", "turn_count,", LIMITS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
     ("complete", "= any (free) and locked_by = worker\n", "= any (free)\n", ()),
     (
@@ -62,10 +60,7 @@ WRONG: Final = (
         (),
     ),
     ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REAPS),
-    ("reap", "- (decision not like 'timed out%' and not costs_the_attempt)::integer", "", REAPS),
     ("report_worker_terminated", "locked_by = report_worker_terminated.worker", "locked_by <> 0", REPORTS),
-    ("report_worker_terminated", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REPORTS),
-    ("report_worker_terminated", "- (not costs_the_attempt)::integer", "", REPORTS),
     (
         "release",
         "attempts = run.attempts - (not locked.costs_the_attempt)::integer",
