@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -243,29 +242,6 @@ async def test_a_run_is_slow_compared_with_the_durations_of_its_job_type(store: 
 # -- alerts ------------------------------------------------------------------------------------------------------------
 
 
-async def test_an_outage_opens_one_alert_that_is_renewed_and_resolves(store: MaintenanceStore):
-    rule = rule_of(dead=1, severity="critical")
-    assert await evaluate(store, rule) == 1
-    assert await alerts(store) == []
-    await enqueue(store)
-    await rows(store, "update job_runs set status = 'dead', dead_at = now(), error_type = 'Timeout'")
-    await evaluate(store, rule)
-    (opened,) = await alerts(store)
-    assert (opened.rule, opened.severity, opened.summary) == ("rule", "critical", "1 run is dead")
-    assert opened.examples == ["send_mail: Timeout (1)"]
-    await evaluate(store, rule)
-    (renewed,) = await alerts(store)
-    assert renewed.id == opened.id
-    assert renewed.seen_at > opened.seen_at
-    await rows(store, "select discard(array(select id from job_runs))")
-    await evaluate(store, rule)
-    assert [row.resolved_at for row in await alerts(store)] == [None]
-    await rows(store, "update alerts set seen_at = seen_at - interval '1 minute'")
-    await evaluate(store, rule)
-    (resolved,) = await alerts(store)
-    assert resolved.resolution == "recovered"
-
-
 async def test_a_rule_is_evaluated_once_in_its_interval(store: MaintenanceStore, database: str):
     rules = [rule_of(dead=1), rule_of(name="slow", durationOver="3 x p95")]
     async with connected(database) as second, connected(database) as third:
@@ -370,18 +346,6 @@ async def test_a_file_without_rules_removes_those_of_the_former_one(store: Maint
     await rows(store, "update alert_rules set evaluated_at = now() - interval '61 minutes'")
     assert await evaluate_alerts(store, []) == 0
     assert [row.resolution for row in await alerts(store)] == ["rule removed"]
-
-
-async def test_times_of_a_claim_are_in_utc(store: MaintenanceStore):
-    """Python subtracts times of one zone by their local values, an hour wrong when the clocks change."""
-    await enqueue(store)
-    await rows(store, "update job_runs set status = 'dead', dead_at = now()")
-    await evaluate(store, rule_of(dead=1))
-    (claimed,) = await store.claim_alert_rules(
-        [{"name": "rule", "severity": "info", "interval_s": 0, "definition": {"dead": 1}}]
-    )
-    assert claimed.seen_at is not None
-    assert {claimed.claimed_at.tzinfo, claimed.seen_at.tzinfo} == {UTC}
 
 
 async def test_a_measurement_does_not_keep_the_leadership_from_its_renewal(store: MaintenanceStore):

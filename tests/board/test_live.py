@@ -155,23 +155,6 @@ async def test_a_page_says_that_the_board_is_away_and_recovers(database: str, pa
         await page.get_by_text("send_mail").first.wait_for()
 
 
-async def test_a_page_says_how_long_a_frozen_board_has_been_silent(database: str, page: Page):
-    await page.clock.install()
-    with board_process(database) as (process, address):
-        await page.goto(address)
-        await is_live(page)
-        process.send_signal(signal.SIGSTOP)
-        await page.clock.fast_forward(41_000)
-        await page.locator("#live-state[data-kind=silent]", has_text="Not updated for 40 s").wait_for()
-        await page.clock.fast_forward(90_000)
-        await page.locator("#live-state[data-kind=lost]", has_text="Not updated for 2 min").wait_for()
-        await page.locator("#connection", has_text="does not answer").wait_for()
-
-        process.send_signal(signal.SIGCONT)
-        await is_live(page)
-        await page.locator("#connection").wait_for(state="hidden")
-
-
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_a_page_that_polls_is_live_only_while_the_board_answers(
     database: str, board: str, context: BrowserContext, *, is_there: bool

@@ -46,11 +46,6 @@ async def history_of(worker: SqlClient, run_id: int, namespaces: frozenset[str] 
     return found
 
 
-async def next_of(worker: SqlClient, run_id: int) -> list[str]:
-    facts = what_next(await history_of(worker, run_id))
-    return [f"{fact.before}{' …' if fact.moment else ''}{fact.after}" for fact in facts]
-
-
 def page_of(board: str, path: str) -> str:
     status, _, body = fetched(board + path)
     assert status == 200, body
@@ -104,18 +99,6 @@ async def test_an_unfinished_step_is_shown_as_its_attempt_ended(worker: SqlClien
     assert [step.state for step in history.run.steps] == [state]
     assert f"charge  {state}" in "\n".join(map(str, run_details(history.run, history.now)))
     assert f">{state}</span>" in page_of(board, f"/runs/{run_id}")
-
-
-async def test_the_page_and_the_command_name_the_worker_of_a_finished_run(worker: SqlClient):
-    run_id = worker.enqueue()
-    worker.complete(worker.claims(run_id))
-    worker.sql("select deregister_worker(%s)", worker.worker_id)
-    history = await history_of(worker, run_id)
-    assert history.run.worker
-    assert f"worker    {history.run.worker}" in "\n".join(map(str, run_details(history.run, history.now)))
-    assert [event.note for event in timeline(history) if event.kind == "attempt succeeded"] == [
-        f"on {history.run.worker}"
-    ]
 
 
 async def test_an_attempt_shows_the_steps_whose_results_it_reused(worker: SqlClient, board: str):
@@ -195,15 +178,6 @@ async def test_a_run_of_a_container_shows_its_pod_and_log_command(worker: SqlCli
     assert "<dt>Ended</dt>" not in page
 
 
-async def test_an_attempt_whose_worker_was_terminated_shows_cause_and_pod(worker: SqlClient):
-    run = worker.enqueue()
-    worker.claim()
-    worker.sql("select report_worker_terminated(%s, 'OOMKilled', '', 'wake-1')", worker.worker_id)
-    (event,) = [each for each in timeline(await history_of(worker, run)) if each.kind == "attempt crashed"]
-    assert event.title == "Attempt 1 crashed: its worker was terminated"
-    assert (event.note, event.error) == ("on worker-a, pod wake-1", "OOMKilled")
-
-
 async def test_earlier_and_later_runs_are_those_of_the_same_schedule(worker: SqlClient):
     definition = worker.define("report")
     other = worker.define("other")
@@ -241,39 +215,6 @@ async def test_a_viewer_of_some_namespaces_learns_no_number_of_other_runs(worker
         facts += [fact.before for fact in what_next(history, with_counts=False)]
     assert facts[0] == "It waits behind other runs of its queue."
     assert facts[1] == "The limit key openai allows 1 run at a time, and as many are running."
-
-
-async def test_the_time_in_which_a_discarded_run_was_dead_is_no_wait(worker: SqlClient):
-    run_id = dead_run(worker)
-    worker.sql("update job_runs set dead_at = now() - interval '1 hour' where id = %s", run_id)
-    last = "run_id = %s and attempt = (select max(attempt) from job_attempts)"
-    worker.sql(f"update job_attempts set ended_at = now() - interval '1 hour' where {last}", run_id)
-    worker.discard(run_id)
-    titles = [event.title for event in timeline(await history_of(worker, run_id))]
-    assert [title for title in titles if title.endswith(" min")] == ["Was dead for 60 min"]
-
-
-async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient):
-    failed = worker.enqueue()
-    worker.fail(worker.claims(failed), delay_s=60)
-    assert await next_of(worker, failed) == ["It is retried …."]
-
-    assert await next_of(worker, dead_run(worker)) == [
-        "It stays dead until a user retries or discards it. It became dead …."
-    ]
-
-    running = worker.enqueue()
-    worker.claims(running)
-    worker.cancel(running)
-    assert (await next_of(worker, running))[2] == "A stop was requested …."
-    stopping = [event for event in timeline(await history_of(worker, running)) if event.kind in {"action", "cancel"}]
-    assert [event.title for event in stopping] == ["postgres (sql) asked this run to stop"]
-    worker.let_lapse(running)
-    assert (await next_of(worker, running))[0] == (
-        "A worker has not renewed its lease, which expired …. Maintenance takes it back,"
-        " unless another transaction has locked the run."
-    )
-    assert await next_of(worker, retried_run(worker)) == []
 
 
 # -- namespaces and secrets

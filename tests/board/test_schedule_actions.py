@@ -209,33 +209,3 @@ async def test_audit_pages_follow_each_other_without_gaps(client: Client, store:
 )
 async def test_an_invalid_filter_is_explained(client: Client, query: dict[str, str]):
     assert (await client.get("/audit", **query)).status == 400
-
-
-async def test_a_schedule_that_stopped_after_dead_runs_says_so_and_is_resumed(client: Client, store: Store):
-    schedule = store.schedule()
-    store.rows(
-        "update job_definitions set suspend_after_dead = 3, circuit_opened_at = now(), circuit_probes = 0,"
-        " circuit_probe_at = now() + interval '1 h' returning id"
-    )
-    shown = await client.get(f"/schedules/{schedule}")
-    assert "because 3 runs of its ticks died one after another" in shown.words
-    assert f"/schedules/{schedule}/resume" in shown.text
-    listed = await client.get("/schedules?state=circuit+open")
-    assert "its runs died one after another" in listed.words
-    assert (
-        "1 schedule stopped after dead runs (suspendAfterDead), for example shop/nightly."
-        in (await client.get("/")).words
-    )
-    resumed = await client.follow(f"/schedules/{schedule}/resume")
-    assert "Resumed shop/nightly." in resumed.words
-    assert "circuit" not in resumed.words
-    assert store.rows("select circuit_opened_at from job_definitions") == [(None,)]
-
-
-async def test_a_limit_that_differs_from_its_declaration_is_named(client: Client, store: Store):
-    declared = """[{"key": "openai", "rate_count": 60, "rate_period_s": 60, "rate_burst": 10}]"""
-    store.rows("select answer from declare_limits('k8s:one', %s::jsonb)", declared)
-    assert "declared by k8s:one" in (await client.get("/limits")).words
-    shown = await client.follow("/limits/set", key="openai", max_running="2", reason="incident")
-    assert "differs: k8s:one declares 60/minute, burst 10" in shown.words
-    assert "The limit openai differs from what k8s:one declares." in (await client.get("/")).words

@@ -12,7 +12,6 @@ import pytest
 
 import wakeboard
 from tests.board.schedules import get, schedules_in, serving_team
-from wakeboard.views.queries import schedule_selection
 
 pytestmark = pytest.mark.anyio
 
@@ -105,20 +104,6 @@ def test_each_filter_leaves_only_what_matches(database: str, board: str):
     assert found("health=ok&state=active") == {plain, other}
 
 
-def test_a_list_of_the_newest_dead_runs_says_so(database: str, board: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(schedule_selection, "EXAMINED", 2)
-    with schedules_in(database) as schedules:
-        failing, *_ = [schedules.add(name) for name in ("a", "b", "c")]
-        for runs in (2, 1):
-            for _ in range(runs):
-                schedules.conn.execute("select wakeboard.run_now(%s)", [failing])
-            schedules.conn.execute("update wakeboard.job_runs set status = 'dead', dead_at = now()")
-            page = get(board, f"/schedules?health=failing&sort={'name' if runs == 1 else 'next'}")  # each is read
-            assert page.schedule_ids == [failing]
-            says = "this lists the schedules of the newest ones" in page.text
-            assert says == (runs == 1)
-
-
 def test_a_row_says_what_holds_a_schedule_and_who_did_it(database: str, board: str):
     with schedules_in(database) as schedules:
         held = schedules.add("held")
@@ -133,23 +118,6 @@ def test_a_row_says_what_holds_a_schedule_and_who_did_it(database: str, board: s
     assert re.search(r"paused (now|\d+ s ago) by ana@example\.com: migration", text)
     assert "stalled the zone is gone" in text
     assert "suspended by its specification" in text
-
-
-def test_a_dead_run_shows_among_any_number_of_queued_ones(database: str, board: str):
-    with schedules_in(database) as schedules:
-        flooded = schedules.add("flooded")
-        for _ in range(300):
-            schedules.conn.execute("select wakeboard.run_now(%s)", [flooded])
-        schedules.conn.execute(
-            "update wakeboard.job_runs set status = 'dead', dead_at = now()"
-            " where id = (select max(id) from wakeboard.job_runs)"
-        )
-
-    page = get(board, "/schedules?health=failing&sort=last")
-
-    assert page.schedule_ids == [flooded]
-    assert "1 dead" in page.text
-    assert "200+ queued" in page.text
 
 
 def test_the_last_runs_are_bars_with_links_and_words(database: str, board: str):

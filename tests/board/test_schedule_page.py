@@ -31,17 +31,6 @@ CLOCK_CHANGES = [
 ]
 
 
-def test_the_origin_and_the_labels_of_a_schedule_are_shown(database: str, board: str):
-    with schedules_in(database) as schedules:
-        number = schedules.add("job", origin="Argo CD application shop", labels={"team": "<billing>"})
-
-    page = get(board, f"/schedules/{number}")
-
-    assert "Argo CD application shop" in page.text
-    assert "team=<billing>" in page.text
-    assert "/schedules?label=team%3D%3Cbilling%3E" in page.html
-
-
 @pytest.mark.parametrize(("cron", "zone", "after", "gap", "overlap", "mark"), CLOCK_CHANGES)
 def test_the_next_ticks_are_those_of_wakeboard_next(
     database: str, board: str, cron: str, zone: str, after: str, gap: Gap, overlap: Overlap, mark: str
@@ -166,34 +155,6 @@ def test_the_history_pages_through_all_runs_and_skipped_ticks(database: str, boa
     assert len(only.all(r'<td><a href="/runs/(\d+)">')) == 2
     assert "40 succeeded: median 3.0 s, p95 3.0 s" in pages[0].text
     assert "2 skipped (13 ticks)" in pages[0].text
-
-
-def test_the_page_says_what_holds_the_schedule(database: str, board: str):
-    with schedules_in(database) as schedules:
-        number = schedules.add("job", queue="mail", suspended=True, schedule_error="the zone is gone")
-        other = schedules.add("job", source="file:other", removed_at=schedules.now())
-        schedules.conn.execute("select wakeboard.pause('queue:mail', 'the mail server moves', 'ana', 'cli')")
-
-    text = get(board, "/schedules/billing/job").text
-
-    assert "stalled" in text
-    assert "its next ticks cannot be computed: the zone is gone" in text
-    assert "It is suspended by its specification" in text
-    assert re.search("The queue mail is paused by ana since .*: the mail server moves.", text)
-    assert "of file:other (removed)" in text
-    assert "none of these ticks becomes a run" in text
-    assert "its source file:other no longer declares it" in get(board, f"/schedules/{other}").text
-    assert get(board, f"/schedules/{number}").status == 200
-
-
-def test_a_run_that_waits_for_its_own_schedule_waits_for_no_limit(database: str, board: str):
-    with schedules_in(database) as schedules:
-        number = schedules.add("job", concurrency_policy="Forbid")
-        schedules.conn.execute("select wakeboard.run_now(%s, reason => 'a test', actor => 'ana')", (number,))
-
-    assert "0 wait for a limit" in get(board, "/").text
-    assert "billing/job" not in get(board, "/runs?q=limit:*").text
-    assert "billing/job" in get(board, "/runs?q=-limit:*").text
 
 
 def test_dead_runs_are_shown_newest_first_with_error_and_duration(database: str, board: str):

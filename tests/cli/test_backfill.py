@@ -163,9 +163,3 @@ def test_options_that_do_not_fit_are_refused(cli: Cli, sample: SampleStore, argu
     close_day(sample)
     result = cli("backfill", *arguments)
     assert (result.code, result.out) == (2, "")
-
-
-def test_the_limit_of_a_backfill_is_not_listed(cli: Cli, sample: SampleStore):
-    close_day(sample)
-    cli("backfill", "close-day", *JANUARY)
-    assert cli("limit").out == "no limit keys are in use.\n"

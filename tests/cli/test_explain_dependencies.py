@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.board.pages.overview import Overview, read_overview
-from wakeboard.board.pages.schedules import Listed, read_list
+from wakeboard.board.pages.schedules import read_list
 from wakeboard.dependencies import queries as dependencies
 from wakeboard.dependencies.queries import read_blocked_schedules
 from wakeboard.store.connection import connect
@@ -103,71 +102,6 @@ def test_blocked_schedules_are_found_behind_others_that_may_be(served: SampleSto
             return [each.name for each in await read_blocked_schedules(conn, most=1)]
 
     assert asyncio.run(first()) == ["b"]
-
-
-def test_every_list_of_schedules_says_which_one_is_blocked_and_why(served: SampleStore, cli: Cli):
-    extract, load = served.add_schedule("extract"), served.add_schedule("load", schedule=None)
-    declare_after(served, load, extract, "extract")
-    served.sql(
-        "set search_path = pg_catalog, wakeboard, pg_temp;"
-        "insert into job_runs (job_type, definition_id, scheduled_for, trigger, dead_at, status)"
-        f" values ('ping', {extract}, '2026-01-05', 'tick', now(), 'dead'); reset search_path"
-    )
-    run = served.value("select max(id) from wakeboard.job_runs")
-    reason = f"It waits for run {run} of extract, which is dead; `wakeboard retry {run}` continues it."
-
-    assert f"billing/load is blocked. {reason}" in cli("schedules").lines
-    assert [(row["name"], row["blocked"]) for row in cli("schedules", "--json").json] == [
-        ("extract", None),
-        ("load", reason),
-    ]
-
-    async def read_board() -> tuple[Listed, Overview]:
-        async with await connect(served.conn.info.dsn) as conn:
-            return await read_list(conn, ScheduleFilter(), "name", None), await read_overview(conn, None)
-
-    listed, overview = asyncio.run(read_board())
-    assert [(item.schedule.name, item.mark, item.blocked) for item in listed.items][1:] == [("load", "blocked", reason)]
-    assert (f"billing/load is blocked. {reason}", "warn") in [(each.text, each.severity) for each in overview.problems]
-
-
-def test_a_tick_that_waits_for_ticks_without_a_run_is_named(served: SampleStore, explain: Explain):
-    hourly, daily = served.add_schedule("hourly"), served.add_schedule("daily", schedule=None)
-    declare_after(served, daily, hourly, "hourly")
-    served.sql("update wakeboard.schedule_dependencies set ticks = 'All' where definition_id = %s", daily)
-    served.sql(
-        "insert into wakeboard.schedule_ticks (definition_id, scheduled_for, waits_for)"
-        " select %s, at, 'ticks' from unnest('{2026-01-06, 2026-01-05}'::timestamptz[]) as at",
-        daily,
-    )
-    assert explain("billing/daily")[1:3] == [
-        "It runs after hourly (all ticks), at the same ticks.",
-        "2 ticks of it wait until the ticks of hourly have run; a backfill creates missing runs. The oldest is of ….",
-    ]
-
-
-def test_a_tick_that_only_one_of_two_parents_has_is_named(served: SampleStore, explain: Explain):
-    hourly, daily = served.add_schedule("hourly"), served.add_schedule("daily")
-    report = served.add_schedule("report", schedule=None)
-    declare_after(served, report, hourly, "hourly")
-    declare_after(served, report, daily, "daily")
-    served.sql(
-        "insert into wakeboard.schedule_ticks (definition_id, scheduled_for, outcome)"
-        " select %s, '2026-01-05'::timestamptz + n * interval '1 h', 'succeeded' from generate_series(0, 3) as n",
-        hourly,
-    )
-    served.sql(
-        "insert into wakeboard.schedule_ticks (definition_id, scheduled_for, outcome)"
-        " select unnest(%s::bigint[]), '2026-01-05', 'succeeded'",
-        [daily, report],
-    )
-    served.sql("update wakeboard.job_definitions set next_run_at = '2026-01-05 02:00' where id = %s", daily)
-    assert explain("billing/report")[2] == (
-        "It gets no run for the tick of …, which hourly had and daily did not: write ticks: All for the one that runs"
-        " more often, or backfill daily if it skipped ticks."
-    )
-    served.sql("update wakeboard.job_definitions set next_run_at = '2026-01-06' where id = %s", daily)
-    assert explain("billing/report")[2].startswith("It gets no run for 3 ticks, the newest of …, which hourly had")
 
 
 def test_a_cycle_is_shown(served: SampleStore, explain: Explain, cli: Cli):

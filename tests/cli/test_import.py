@@ -261,33 +261,6 @@ def test_a_folder_of_crontabs_is_read_as_cron_reads_it(bare_cli: Cli, tmp_path: 
     ]
 
 
-def test_a_column_of_users_is_no_part_of_the_commands(bare_cli: Cli, tmp_path: Path):
-    (tmp_path / "crontab").write_text("0 1 * * * root one x\n0 2 * * * www-data two x\n")
-    result = bare_cli("import", "crontab", "--crontab")
-    assert (
-        'crontab: "root" and "www-data" look like a column of users, as in /etc/cron.d: add --with-users' in result.err
-    )
-    assert result.code == 1
-
-
-def test_each_unknown_user_of_a_crontab_is_noted_once(bare_cli: Cli, tmp_path: Path):
-    lines = ["root one x", "no-user-1 two x", "no-user-1 three x", "no-user-2 four x"]
-    (tmp_path / "crontab").write_text("".join(f"0 1 * * * {line}\n" for line in lines))
-    result = bare_cli("import", "crontab", "--crontab", "--with-users")
-    assert result.err.splitlines() == [
-        f'wakeboard: note: crontab: "{name}" is no user here; if it is a command, omit --with-users.'
-        for name in ("no-user-1", "no-user-2")
-    ]
-    assert result.code == 0
-
-
-def test_a_crontab_without_its_option_is_recognised(bare_cli: Cli, tmp_path: Path):
-    (tmp_path / "crontab").write_text("0 1 * * * one\n")
-    result = bare_cli("import", "crontab")
-    assert "crontab has no CronJob; if it is a crontab, add --crontab" in result.err
-    assert "There is nothing to import." in result.out
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -110,24 +110,6 @@ def test_an_unknown_or_invalid_run_is_one_sentence(cli: Cli):
         assert result.err.startswith(f"wakeboard: {word!r} is not a run: write its id")
 
 
-def test_a_run_shows_the_generation_and_spec_hash_of_its_schedule(cli: Cli, sample: SampleStore):
-    weekly = sample.add_schedule("weekly-report", spec_hash="0123456789abcdef", generation=3)
-    run = sample.run_now(weekly)
-
-    (line,) = [line for line in cli("run", str(run)).lines if line.startswith("  spec ")]
-    assert line.split(maxsplit=1)[1] == "generation 3, spec 0123456789ab"
-    found = cli("run", str(run), "--json").json
-    assert (found["definition_generation"], found["spec_hash"]) == (3, "0123456789abcdef")
-    listed = cli("schedules", "--json").json[0]
-    assert (listed["generation"], listed["spec_hash"]) == (3, "0123456789abcdef")
-    assert cli("runs", "--json").json[0]["definition_generation"] == 3
-
-    sample.sql("update wakeboard.job_definitions set generation = 4, spec_hash = 'f'")
-    assert "generation 3, the spec of the schedule has changed since" in cli("run", str(run)).out
-    assert cli("run", str(run), "--json").json["spec_hash"] is None
-    assert "spec " not in cli("run", str(sample.enqueue())).out
-
-
 def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sample: SampleStore):
     sample.register_worker()
     run = sample.enqueue(max_attempts=2)
@@ -153,12 +135,3 @@ def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sam
     assert timeline()[6:8] == ["attempt 1 started on worker-a", "attempt 1 failed: ValueError"]
     sample.succeed(run)
     assert timeline() == [*before, *timeline()[6:8], "attempt 2 started on worker-a", "succeeded"]
-
-
-def test_the_limit_of_a_policy_is_shown_with_the_schedules_name(cli: Cli, sample: SampleStore):
-    weekly = sample.add_schedule("weekly-report", concurrency_policy="Forbid")
-    run, other = sample.run_now(weekly), sample.enqueue(limit_key="smtp")
-
-    assert "limit one run of billing/weekly-report at once" in cli("run", str(run)).cells
-    assert "limit smtp" in cli("run", str(other)).cells
-    assert f"schedule:{weekly}" not in cli("run", str(run)).out

@@ -106,16 +106,6 @@ def test_a_watched_list_prints_a_run_again_when_its_status_changes(database: str
     assert [line[:2] for line in seen] == [["ID", "STATUS"], [str(run), "queued"], [str(run), "succeeded"]]
 
 
-def test_a_discarded_run_is_listed_as_discarded_not_dead(cli: Cli, sample: SampleStore):
-    kept, given_up = sample.enqueue(), sample.enqueue()
-    for run in (kept, given_up):
-        sample.fail(run, outcome="discarded")
-    sample.sql("select wakeboard.discard(%s)", [given_up])
-
-    assert [run["id"] for run in cli("runs", "--status", "dead", "--json").json] == [kept]
-    assert [run["id"] for run in cli("runs", "--status", "discarded", "--json").json] == [given_up]
-
-
 def test_consecutive_skipped_ticks_are_one_row(cli: Cli, sample: SampleStore):
     sample.add_schedule("clean-up", "* * * * *", due_in="-1 minute")
     sample.sql(
@@ -131,16 +121,6 @@ def test_consecutive_skipped_ticks_are_one_row(cli: Cli, sample: SampleStore):
         " ".join(cli("runs").lines[1].split()[1:])
         == "skipped billing/clean-up 2 h ago - it was missed, and a newer one ran, 37 ticks"
     )
-
-
-def test_runs_of_a_removed_schedule_can_be_listed(cli: Cli, sample: SampleStore):
-    gone = sample.add_schedule("weekly-report")
-    run = sample.run_now(gone)
-    sample.fail(run, outcome="discarded")
-    sample.sql("select wakeboard.remove_definitions('file:test', %s::bigint[])", [gone])
-
-    assert [row["id"] for row in cli("runs", "--schedule", "weekly-report", "--json").json] == [run]
-    assert cli("run-now", "weekly-report").code == 1
 
 
 def test_an_empty_list_names_the_next_command(cli: Cli):

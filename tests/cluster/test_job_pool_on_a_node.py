@@ -11,11 +11,9 @@ from testbed.cluster.images import find_image
 from testbed.cluster.job_pods import cron_job
 from testbed.cluster.release import NAME, Release, load_images
 from testbed.processes import wait_for
-from tests.cluster.test_from_cronjob_guide import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from testbed.cluster.node import Node
 
@@ -133,26 +131,3 @@ def test_runs_survive_the_pools_pod_an_edit_and_the_api_server(shop: Shop, real_
     edited = shop.run("fails-once", "succeeded")
     assert edited["result"]["output"] == "edited\n"
     assert edited["attempts"] == len(shop.jobs("fails-once")) > 1
-
-
-def test_each_of_three_cron_jobs_that_the_guide_imports_runs_once(shop: Shop, real_node: Node, tmp_path: Path) -> None:
-    names = ("nightly", "on-failure", "no-account")
-    shop.define("nightly", "echo nightly", schedule="0 3 1 1 ?")
-    shop.define("on-failure", "echo '[1, 2]' > /dev/termination-log", restartPolicy="OnFailure")
-    shop.define("no-account", "echo late", serviceAccountName="absent")
-    real_node.kubectl("delete", "jobschedules", "--all", "--namespace", SHOP)
-    real_node.kubectl("delete", "cronjobs", "steady", "fails-once", "too-long", "--namespace", SHOP)
-
-    Reader(real_node, SHOP, tmp_path).types("Steps")
-    for name in names:
-        shop.run_now(name)
-
-    assert (
-        'error looking up service account container-shop/absent: serviceaccount "absent" not found'
-        in (shop.run("no-account", "failed")["error"])
-    )
-    real_node.kubectl("create", "serviceaccount", "absent", "--namespace", SHOP)
-    assert shop.run("nightly", "succeeded")["result"]["output"] == "nightly\n"
-    assert shop.run("on-failure", "succeeded")["result"] == [1, 2]
-    assert shop.run("no-account", "succeeded")["result"]["output"] == "late\n"
-    assert [len(shop.jobs(name)) for name in names] == [1, 1, 1]

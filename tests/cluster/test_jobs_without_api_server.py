@@ -74,22 +74,6 @@ async def test_no_attempt_fails_because_the_api_server_restarts(shop: Pool, own_
     await asyncio.wait(attempts)
 
 
-async def test_a_watch_at_a_version_that_is_too_old_lists_again(shop: Pool, own_control_plane: ControlPlane) -> None:
-    attempt = shop.start(run := shop.run())
-    pod = await shop.pods.start()
-    await shop.recorded(run, "Job 1 started")
-    tracker = shop.tracker
-    await tracker.stop()
-    for watch in tracker.watches:
-        watch.version = "1"
-    await shop.pods.end(pod, message="1")
-    await shop.pods.ended()
-    own_control_plane.restart_api_server()  # its caches have no older versions
-    tracker.start()
-    assert (await attempt).result == 1
-    assert tracker.watches[0].lists >= 2
-
-
 @pytest.mark.parametrize(
     ("last", "is_executed", "problem"),
     [

@@ -14,7 +14,7 @@ from testbed.cluster.job_schedules import path
 from testbed.cluster.operators import Environment, Operator, wait_for
 from tests.chaos.processes import Worker
 from wakeboard_operator.resources import Resource
-from wakeboard_operator.smoke_test import SmokeTestFailed, has_succeeded, is_synced, progress
+from wakeboard_operator.smoke_test import SmokeTestFailed, has_succeeded, is_synced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,10 +108,3 @@ def test_a_run_that_failed_ends_a_smoke_test_with_its_message() -> None:
         has_succeeded(seen(lastRun={"result": "dead"}, lastFailure={"message": "out of paper"}))
     assert not has_succeeded(seen())
     assert has_succeeded(seen(lastRun={"result": "succeeded"}))
-
-
-def test_a_smoke_test_reports_its_progress() -> None:
-    assert "deleted" in progress(None)
-    assert "waits for a worker" in progress(seen(queued=1))
-    assert "has not completed it" in progress(seen(running=1))
-    assert "there is no run" in progress(seen())

@@ -280,7 +280,6 @@ def test_a_restarted_container_is_another_process(there: Namespace) -> None:
     ("how", "cause", "error"),
     [
         ("kill", "Error", "Error, exit code 137"),
-        ("delete", "Deleted", "Deleted"),
         ("drain", "Drained", "Drained: Eviction API: evicting"),
         ("evict", "Evicted", 'Evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi".'),
     ],
@@ -296,8 +295,6 @@ def test_what_ended_a_worker_decides_what_its_attempts_say(
         operator.wait_until_leading()
         if how == "kill":
             real_node.kill_container(there.name, "pod")
-        elif how == "delete":
-            there.kubectl("delete", "pod", "pod", "--wait=false")
         elif how == "drain":
             there.cluster.call("POST", f"{there.path('pod')}/eviction", eviction)
         else:

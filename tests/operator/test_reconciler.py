@@ -17,7 +17,6 @@ from wakeboard.store.connection import connect
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.kube_client import Listing
 from wakeboard_operator.reconciler import Reconciler
-from wakeboard_operator.resources import resource as parsed
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 from wakeboard_operator.tenancy import Tenant
 from wakeboard_operator.watch import Deleted
@@ -105,25 +104,6 @@ async def test_a_list_creates_edits_and_removes(harness: ReconcilerHarness) -> N
     assert await harness.rows("name, generation, schedule") == [("a", 4, "@daily")]
     assert report.removed == ["billing/b"]
     assert harness.reconciler.cache.get(("billing", "b")) is None
-
-
-async def test_a_change_of_labels_is_synced(harness: ReconcilerHarness) -> None:
-    await harness.list(named("a"))
-    labelled = named("a", 2, labels={"team": "billing"}, origin="Helm release prod/shop")
-
-    assert harness.reconciler.observe_status_only(labelled) is False
-    await harness.change(labelled)
-
-    assert await harness.rows("labels, origin, generation") == [({"team": "billing"}, "Helm release prod/shop", 3)]
-
-
-async def test_a_resource_has_the_origin_and_the_labels_of_its_object() -> None:
-    metadata = {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "1"}
-    marks = {"labels": {"team": "x"}, "annotations": {"argocd.argoproj.io/tracking-id": "shop:k:n/a"}}
-
-    assert parsed({"metadata": metadata}).labels == {}
-    found = parsed({"metadata": metadata | marks})
-    assert (found.origin, found.labels) == ("Argo CD application shop", {"team": "x"})
 
 
 async def test_a_batch_of_changes_removes_nothing(harness: ReconcilerHarness) -> None:
@@ -243,12 +223,6 @@ async def test_a_forged_status_does_not_silence_a_schedule(harness: ReconcilerHa
     assert await again.rows("job_type, generation") == [("edited", 4)]
 
 
-async def test_a_status_from_before_a_recreation_elsewhere_is_foreign(harness: ReconcilerHarness) -> None:
-    await harness.list(named("a"))
-    await harness.list(replace(run_by("another", version=2), uid="made again"))
-    assert harness.problem("a") == "OtherInstallation"
-
-
 async def test_two_clusters_on_one_database_touch_nothing_of_each_other(conn: psycopg.AsyncConnection[Any]) -> None:
     one, two = await reconciler_harness(conn), await reconciler_harness(conn, "k8s:two")
     await one.list(named("a"))
@@ -307,17 +281,6 @@ async def test_the_first_reported_deletions_wait_for_the_others(harness: Reconci
     harness.reconciler.missing.clear()
     assert (await harness.list()).removed == []
     assert "12 of 12 schedules" in (harness.reconciler.pending_removal or "")
-
-
-async def test_deletions_that_go_on_are_carried_out_within_seconds(harness: ReconcilerHarness) -> None:
-    await harness.list(*many(30))
-    removed: list[int] = []
-    for number in range(14):
-        harness.reconciler.missing.record_deletion(f"uid of s{number}", harness.now)
-        removed.append(len((await harness.list_once(*many(30, number + 1))).removed))
-        harness.now += 1.5
-    assert max(removed) <= 8
-    assert sum(removed) >= 6
 
 
 async def test_deletions_of_a_resource_definition_remove_nothing(harness: ReconcilerHarness) -> None:
@@ -420,14 +383,6 @@ async def test_an_annotation_that_cannot_be_stored_stops_no_other_schedule(
     assert await _runs(harness) == 2
 
 
-async def test_a_run_now_carries_the_trace_context_of_its_annotation(harness: ReconcilerHarness) -> None:
-    traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    await harness.list(named("a"))
-    await harness.change(named("a", 2, annotations={"run-now": "1", "traceparent": traceparent}))
-    query = "select traceparent from wakeboard.job_trace_contexts join wakeboard.job_runs on id = run_id"
-    assert await (await harness.store.conn.execute(query)).fetchall() == [(traceparent,)]
-
-
 async def test_a_range_is_backfilled_once_and_not_when_first_observed(harness: ReconcilerHarness) -> None:
     january = {"backfill": "2026-01-01/2026-02-01 at-once=2"}
     daily = {"jobType": "ping", "schedule": "0 2 * * *", "timeZone": "Europe/Lisbon"}
@@ -442,28 +397,6 @@ async def test_a_range_is_backfilled_once_and_not_when_first_observed(harness: R
         await harness.store.conn.execute("select at_once, source::text, reason, range_begin from wakeboard.backfills")
     ).fetchone()
     assert row == (2, "kubectl", f"wakeboard.dev/backfill={january['backfill']}", datetime(2026, 1, 1, tzinfo=UTC))
-
-
-@pytest.mark.parametrize(
-    ("value", "refusal"),
-    [
-        ("2026-02-01/2026-01-01", "the range ends before it begins"),
-        ("january", '"january" is not a range; write 2026-01-01/2026-02-01'),
-        ("2026-01-01/2026-01-02 quickly", '"quickly" is not understood; write'),
-        ("2025-01-01/2026-01-01", "these are 8,760 ticks; to run more than 1,000, write 2025-01-01/2026-01-01 yes"),
-    ],
-)
-async def test_an_invalid_backfill_is_refused_in_the_status(
-    harness: ReconcilerHarness, value: str, refusal: str
-) -> None:
-    hourly = {"jobType": "ping", "schedule": "0 * * * *"}
-    await harness.list(named("a", spec=hourly))
-    await harness.change(named("a", 2, spec=hourly, annotations={"backfill": value}))
-    row = await (await harness.store.conn.execute("select result from wakeboard.action_tokens")).fetchone()
-    assert row is not None
-    assert row[0].startswith("refused: ")
-    assert refusal in row[0]
-    assert await _runs(harness) == 0
 
 
 async def _runs(harness: ReconcilerHarness) -> int:

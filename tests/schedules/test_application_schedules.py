@@ -214,12 +214,6 @@ def test_sql_admits_exactly_what_the_api_server_admits(database: str):
         assert [zone for zone in ("", "+05:00", "Local", "UTC Zulu", "utc") if is_admitted("@daily", zone)] == []
 
 
-def test_a_synchronous_connection_creates_and_removes(database: str):
-    with psycopg.connect(database) as conn:
-        assert wakeboard.schedule(conn, "a", "ping", cron="@daily").answer == "created"
-        assert wakeboard.unschedule(conn, "default/a")
-
-
 async def test_many_are_created_and_removed_or_none(store: MaintenanceStore):
     many = [wakeboard.Schedule(f"customers/{n}-report", "ping", {"n": n}, cron="@daily") for n in range(41, 44)]
     assert [made.answer for made in await wakeboard.schedule_many(store.conn, many)] == ["created"] * 3
@@ -233,16 +227,6 @@ async def test_many_are_created_and_removed_or_none(store: MaintenanceStore):
     assert await wakeboard.unschedule_all(store.conn, "customers/42-*") == 1
     assert await wakeboard.unschedule_all(store.conn, "customers/4*") == 3
     assert await wakeboard.list_schedules(store.conn, "customers/*") == []
-
-
-async def test_a_listed_definition_creates_the_same_schedule(store: MaintenanceStore):
-    given: dict[str, Any] = {"cron": "@daily", "priority": 5, "jitter_s": 7, "backoff": "fixed", "suspended": True}
-    await wakeboard.schedule(store.conn, "team/a", "ping", {"a": [1]}, **given)
-    (stored,) = await wakeboard.list_schedules(store.conn, "team/a")
-    assert stored.definition == {"name": "team/a", "job_type": "ping", "payload": {"a": [1]}, **given}
-    assert await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(**stored.definition)]) == [
-        (stored.id, "unchanged")
-    ]
 
 
 async def test_pages_of_a_list_continue_after_a_name(store: MaintenanceStore):

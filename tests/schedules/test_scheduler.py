@@ -161,14 +161,6 @@ async def test_slices_together_enqueue_each_tick_once(store: MaintenanceStore):
     assert made == [SCHEDULES_PER_BATCH, SCHEDULES_PER_BATCH, 10]
 
 
-async def test_one_definition_may_have_more_ticks_than_fit_into_one_statement(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All", "limit": 10_000}), declared("b"))
-    await make_due(store, ago=500 * DAY)
-    _, made, skipped, _ = await make_ticks(store)
-    assert made == 10_001  # 'b', which ticks once a year, runs its newest one
-    assert 2000 <= skipped <= 2004
-
-
 def _schedule_in_a_thread(dsn: str, start: threading.Barrier, made: list[int]) -> threading.Thread:
     async def schedule() -> None:
         async with connected(dsn) as store:

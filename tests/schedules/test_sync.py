@@ -24,12 +24,10 @@ from tests.schedules.schedules import (
     yearly,
 )
 from wakeboard.schedules.scheduler import schedule_due_ticks
-from wakeboard.schedules.sync import sync
 from wakeboard.ticks.zones import tzdata_version
 
 if TYPE_CHECKING:
     from wakeboard.engine.maintenance_api import MaintenanceStore
-    from wakeboard.schedules.desired_schedule import DesiredSchedule
 
 pytestmark = pytest.mark.anyio
 
@@ -107,15 +105,6 @@ async def test_a_schedule_without_a_next_tick_gets_one(store: MaintenanceStore, 
     assert not (await put(store, *schedules)).changed
 
 
-async def test_each_source_keeps_to_its_own(store: MaintenanceStore):
-    await put(store, declared("a", queue="one"), source="file:one")
-    await put(store, declared("a", queue="two"), source="file:two")
-    await put(store, prune=True, source="file:one")
-    assert await rows(store, "select source, queue::text from job_definitions where removed_at is null") == [
-        ("file:two", "two")
-    ]
-
-
 async def test_an_objects_generation_never_goes_back(store: MaintenanceStore):
     await put(store, declared("a", uid="u", generation=5, queue="five"))
     report = await put(store, declared("a", uid="u", generation=4, queue="four"))
@@ -190,16 +179,6 @@ async def test_a_tick_enqueued_ahead_of_the_clock_is_not_enqueued_again(store: M
     assert await definition(store, "a", "next_run_at = last_tick_at + interval '1 minute'")
 
 
-async def test_more_edits_than_fit_into_one_statement(store: MaintenanceStore):
-    count = 1100
-    await put(store, *(declared(f"s{n}") for n in range(count)))
-    await make_due(store)
-    report = await put(store, *(declared(f"s{n}", queue="other") for n in range(count)))
-    assert len(report.updated) == count
-    assert report.contended == []
-    assert len(await runs(store)) == count
-
-
 # -- races
 
 
@@ -231,18 +210,6 @@ async def test_a_sync_that_waits_for_another_sees_what_that_one_did(store: Maint
     assert await definition(store, "a", "generation") == 2
 
 
-async def test_a_schedule_that_another_sync_creates_is_asked_for_again(store: MaintenanceStore, database: str):
-    async with connected(database) as other:
-        (pid,) = (await rows(other, "select pg_backend_pid()"))[0]
-        async with store.conn.transaction():
-            await put(store, declared("a", queue="first"))
-            waiting = asyncio.create_task(put(other, declared("a", queue="second")))
-            async with connected(database) as watcher:
-                await until(watcher, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
-        assert (await waiting).updated == ["team/a"]
-    assert await definition(store, "a", "generation, queue::text") == (2, "second")
-
-
 async def test_an_edit_waits_for_a_worker_that_enqueues_its_ticks(store: MaintenanceStore, database: str):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
@@ -255,25 +222,3 @@ async def test_an_edit_waits_for_a_worker_that_enqueues_its_ticks(store: Mainten
         assert (await editing).updated == ["team/a"]
     assert len(await runs(store)) == made.runs
     assert await is_ahead(store, "a")
-
-
-# -- what a Declared is
-
-
-def test_a_declared_schedule_says_what_the_store_would_call_it():
-    one: DesiredSchedule = declared("a")
-    assert (one.key, one.full_name, one.generation_after(None)) == (("team", "a"), "team/a", 1)
-    assert one.spec_hash == declared("a").spec_hash != declared("a", queue="other").spec_hash
-    assert not one.is_synced(None)
-
-
-async def test_two_declarations_of_one_name_count_as_the_last(store: MaintenanceStore):
-    report = await sync(
-        store,
-        SOURCE,
-        [declared("a", queue="one"), declared("a", queue="two")],
-        prune=False,
-        misfire_grace=MISFIRE_GRACE,
-    )
-    assert report.created == ["team/a"]
-    assert await definition(store, "a", "queue::text") == "two"

@@ -21,38 +21,11 @@ def dead_run(admin: SqlClient, definition: int) -> int:
     return run
 
 
-def test_run_now_queues_a_run_once_for_each_token(admin: SqlClient) -> None:
-    definition = admin.define()
-    result, new = act(admin, definition, "run-now", "1")
-    assert new
-    assert result.startswith("queued run ")
-    assert act(admin, definition, "run-now", "1") == (result, False)
-    assert admin.value("select count(*) from job_runs") == 1
-    assert act(admin, definition, "run-now", "2")[1]
-    assert admin.value("select count(*) from job_runs where trigger = 'manual'") == 2
-
-
 def test_a_token_of_a_new_schedule_is_stored_and_not_executed(admin: SqlClient) -> None:
     definition = admin.define()
     assert act(admin, definition, "run-now", "1", record_only=True)[1]
     assert not act(admin, definition, "run-now", "1")[1]
     assert admin.value("select count(*) from job_runs") == 0
-
-
-def test_retry_dead_queues_every_dead_run_again(admin: SqlClient) -> None:
-    definition = admin.define()
-    runs = [dead_run(admin, definition) for _ in range(3)]
-    elsewhere = dead_run(admin, 99)
-    assert act(admin, definition, "retry-dead", "a") == ("queued 3 dead runs again", True)
-    assert {admin.run(run).status for run in runs} == {"queued"}
-    assert admin.run(elsewhere).status == "dead"
-
-
-def test_discard_dead_discards_every_dead_run(admin: SqlClient) -> None:
-    definition = admin.define()
-    dead_run(admin, definition)
-    assert act(admin, definition, "discard-dead", "a") == ("discarded 1 dead run", True)
-    assert admin.value("select status from job_run_history") == "dead"
 
 
 def test_a_refused_token_is_stored_too(admin: SqlClient) -> None:

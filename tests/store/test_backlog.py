@@ -26,12 +26,6 @@ def ticks_in(client: SqlClient, seconds: float, name: str = "report", **columns:
     return schedule
 
 
-def test_an_empty_queue_has_no_backlog(admin: SqlClient) -> None:
-    assert backlog(admin) == (0, 0, 0)
-    assert admin.sql("select * from backlog('{b, a, b}')") == [("a", 0, 0, 0), ("b", 0, 0, 0)]
-    assert admin.sql("select * from backlog('{}')") == []
-
-
 def test_a_tick_counts_from_the_lead_time_on(admin: SqlClient) -> None:
     """A pod that needs a minute to start is there when the tick is due."""
     ticks_in(admin, 45)
@@ -108,21 +102,6 @@ def test_what_no_worker_of_the_pool_may_claim_is_left_out(admin: SqlClient, work
     assert backlog(admin, max_timeout_s=3600) == (0, 0, 0)
     assert backlog(admin, max_timeout_s=7200) == (1, 0, 1)
     assert backlog(admin, queue="mail") == (1, 0, 1)
-
-
-def test_a_paused_queue_has_no_backlog(admin: SqlClient) -> None:
-    admin.enqueue()
-    admin.enqueue(limit_key="printer")
-    ticks_in(admin, 10)
-    assert backlog(admin) == (2, 0, 1)
-    admin.sql("select pause('queue:default', 'night')")
-    assert backlog(admin) == (0, 0, 0)
-
-
-def test_a_quarantined_run_counts_once(admin: SqlClient) -> None:
-    run = admin.enqueue()
-    admin.sql("update job_runs set crash_count = 2 where id = %s", run)
-    assert backlog(admin) == (1, 0, 0)
 
 
 def test_the_cost_is_bounded_and_larger_numbers_are_lower_bounds(admin: SqlClient) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.store.sql_clients import SqlClient
-    from wakeboard.actions.admin_api import BulkActionProgress, CreatedBulkAction, RunActionName
+    from wakeboard.actions.admin_api import CreatedBulkAction, RunActionName
 
 pytestmark = pytest.mark.anyio
 
@@ -64,72 +64,6 @@ def counts(admin: SqlClient) -> dict[str, int]:
             " select 'answered ' || coalesce(answer, 'nothing'), count(*) from bulk_action_runs group by 1"
         )
     )
-
-
-async def test_all_runs_of_a_filter_are_retried_by_a_bulk_action(
-    store: AdminStore, admin: SqlClient, dead_runs: Callable[[int], list[int]]
-) -> None:
-    dead_runs(2345)
-    bulk = await store.create_bulk_action(
-        "retry", *await ids_of_selected(store.conn, DEAD, MANY), shown_filter="status:dead", reason="fixed"
-    )
-    seen: list[BulkActionProgress] = []
-    last = await execute_bulk_action(store, bulk.id, report=seen.append)
-    assert [step.done for step in seen] == [1000, 2000, 2345]
-    assert last == (2345, 2345, 0, 345, True, False)
-    assert counts(admin) == {"queued": 2345, "audited retry": 2345, "answered queued": 2345}
-    row = await bulk_action(store.conn, bulk.id)
-    assert row is not None
-    assert (row.action, row.filter, row.reason, row.actor, row.source) == (
-        "retry",
-        "status:dead",
-        "fixed",
-        "ada",
-        "board",
-    )
-    assert (row.total, row.done, row.refused, row.cancelled_at) == (2345, 2345, 0, None)
-    rows = await audit_rows(store.conn, AuditFilter(bulk_action_id=bulk.id, action="retry"), 3000)
-    assert {(row.actor, row.source, row.reason) for row in rows} == {("ada", "board", "fixed")}
-    (created,) = await audit_rows(store.conn, AuditFilter(outline=True), 10)
-    assert (created.action, created.detail) == (
-        "create_bulk_action",
-        {"action": "retry", "filter": "status:dead", "total": 2345},
-    )
-
-
-async def test_a_cancel_half_way_leaves_the_remaining_runs_unchanged(
-    store: AdminStore, admin: SqlClient, database: str, dead_runs: Callable[[int], list[int]]
-) -> None:
-    dead_runs(MANY)
-    bulk = await store.create_bulk_action("retry", *await ids_of_selected(store.conn, DEAD, MANY))
-    assert bulk.total == MANY
-    half_done = asyncio.Event()
-
-    def report(progress: BulkActionProgress) -> None:
-        if progress.done >= MANY // 2:
-            half_done.set()
-
-    async with await connect(database) as conn:
-        executing = asyncio.create_task(execute_bulk_action(store, bulk.id, batch_size=100, report=report))
-        await half_done.wait()
-        other = AdminStore(conn, actor="bob", source="cli")
-        assert await other.cancel_bulk_action(bulk.id, "too many")
-        ended = await bulk_action(conn, bulk.id)
-        last = await executing
-        assert not await other.cancel_bulk_action(bulk.id)
-    assert ended is not None
-    assert ended.cancelled_at
-    assert last.cancelled
-    assert MANY // 2 <= last.done == ended.done < MANY
-    assert counts(admin) == {
-        "queued": last.done,
-        "dead": MANY - last.done,
-        "audited retry": last.done,
-        "answered queued": last.done,
-        "answered nothing": MANY - last.done,
-    }
-    cancelled = (await audit_rows(store.conn, AuditFilter(action="cancel_bulk_action"), 1))[0]
-    assert (cancelled.actor, cancelled.reason, cancelled.detail["done"]) == ("bob", "too many", last.done)
 
 
 async def test_two_executors_change_each_run_once(

@@ -124,15 +124,6 @@ def test_a_step_keeps_its_start_and_its_end(admin: SqlClient, worker: SqlClient,
     assert row.lease_epoch == lease.epoch
 
 
-def test_a_steps_result_is_bounded(worker: SqlClient, lease: Lease) -> None:
-    import random
-
-    noise = "".join(random.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=200_000))
-    with pytest.raises(psycopg.errors.CheckViolation, match="a_step_result_is_at_most_64_KiB"):
-        worker.step(lease, "Render", noise)
-    assert worker.step(lease, "Render") == (False, None)
-
-
 def test_an_effect_without_a_transaction_is_refused(worker: SqlClient, lease: Lease) -> None:
     """In autocommit mode the guard would commit alone, and the effect may never happen."""
     named = effects.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)

@@ -40,13 +40,6 @@ def store(admin: SqlClient, columns: str, join: str = "") -> list[tuple[Any, ...
     return [tuple(row) for row in admin.sql(f"select {columns} from job_runs as run {join} order by run.id")]
 
 
-def test_many_runs_are_answered_in_their_order(application: psycopg.Connection[Any], admin: SqlClient) -> None:
-    made = wakeboard.enqueue_many(application, (Job("ping", {"place": place}) for place in range(300)))
-    application.commit()
-    assert all(run.created for run in made)
-    assert store(admin, "id, (payload ->> 'place')::integer") == [(run.id, place) for place, run in enumerate(made)]
-
-
 def test_payloads_arrive_as_they_are(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     payloads = [None, {}, [], [1, [2, None]], {"text": AWKWARD}, *({text: text} for text in AWKWARD), {"big": 2**53}]
     wakeboard.enqueue_many(application, [Job("ping", payload) for payload in payloads])

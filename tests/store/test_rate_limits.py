@@ -77,27 +77,6 @@ def next_due(worker: SqlClient) -> float | None:
     return worker.value("select next_due('{default}', '{ping}', 60)")
 
 
-def test_a_handler_takes_more_units_and_the_next_runs_wait_for_longer(admin: SqlClient, worker: SqlClient) -> None:
-    limited(admin, 3)
-    admin.sql("select set_rate_limit('api', 60, 600, 3)")
-    (lease,) = worker.claim_limited("api", count=1)
-    worker.sql("select consume(%s, %s, %s, 4)", worker.worker_id, lease.id, lease.epoch)
-    assert worker.claim_limited("api", count=9) == []
-    assert 28 < (next_due(worker) or 0) <= 30
-
-
-def test_a_handler_pauses_the_key_for_all_workers(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    limited(admin, 3)
-    admin.sql("select set_limit('api', 5)")
-    (lease,) = worker.claim_limited("api", count=1)
-    worker.sql("select pause_limit(%s, %s, %s, 30)", worker.worker_id, lease.id, lease.epoch)
-    worker.sql("select pause_limit(%s, %s, %s, 5)", worker.worker_id, lease.id, lease.epoch)
-    assert other.claim_limited("api", count=9) == []
-    assert 28 < (next_due(other) or 0) <= 30
-    admin.sql("update job_limits set paused_until = statement_timestamp()")
-    assert len(other.claim_limited("api", count=9)) == 2
-
-
 def test_a_clock_set_back_stops_a_key_for_two_hours(admin: SqlClient, worker: SqlClient) -> None:
     limited(admin, 4)
     admin.sql("select set_rate_limit('api', 1, 1, 1)")
@@ -149,13 +128,3 @@ def test_a_pause_of_a_shared_key_outlives_the_removal_of_unused_limits(admin: Sq
 def test_a_wrong_rate_is_refused_with_what_to_write(admin: SqlClient, arguments: str, sentence: str) -> None:
     with pytest.raises(psycopg.Error, match=sentence.replace("(", r"\(").replace(")", r"\)")):
         admin.sql(f"select set_rate_limit({arguments})")  # pyright: ignore[reportArgumentType]
-
-
-def test_each_change_of_a_rate_is_audited_once(admin: SqlClient) -> None:
-    for _ in range(2):
-        admin.sql("select set_rate_limit('api', 60, 60, 10, 'their quota', 'grace')")
-    admin.sql("select set_rate_limit('api', null)")
-    rows = admin.sql("select actor, scope, reason, detail from audit_log order by id")
-    after = {"count": 60, "period_s": 60, "burst": 10}
-    assert rows[0] == ("grace", "api", "their quota", {"before": None, "after": after})
-    assert [row[3] for row in rows[1:]] == [{"before": after, "after": None}]

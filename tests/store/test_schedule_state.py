@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -170,22 +169,3 @@ def test_states_are_read_without_jit_compilation(admin: SqlClient) -> None:
     anyio.run(ask)
     assert "job_run_history" in plans[-1]
     assert "JIT:" not in plans[-1]
-
-
-def test_ten_thousand_states_are_read_in_a_few_seconds(admin: SqlClient) -> None:
-    """Not a benchmark: a plan that went through all runs for each schedule would take many minutes."""
-    admin.sql(
-        "insert into job_definitions (source, namespace, name, spec_hash, job_type)"
-        " select 'k8s:one', 'n', 'd' || i, '-', 'ping' from generate_series(1, 10000) as i"
-    )
-    admin.sql(
-        "insert into job_run_history (id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by,"
-        " lease_epoch, status, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts,"
-        " max_attempts, crash_count, release_count, priority, queue, job_type, payload, definition_id)"
-        " select i, gen_random_uuid(), now(), now(), now(), now(), now(), 1, 1, 'succeeded', 'tick', 'fixed', 1, 1, 1,"
-        " 1, 1, 0, 0, 3, 'default', 'ping', '{}', 1 + i % 10000 from generate_series(1, 50000) as i"
-    )
-    began = time.monotonic()
-    found = facts(admin, *range(1, 10_001))
-    assert len(found) == 10_000
-    assert time.monotonic() - began < 60

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.errors import InvalidValue
 from wakeboard.testing import FakeRun, run_handler
 
 if TYPE_CHECKING:
@@ -58,10 +57,3 @@ async def test_a_test_sees_the_units_that_a_handler_consumed() -> None:
 
     assert (await run_handler(consumes)).consumed == 4
     assert (await run_handler(lambda run: run.consume(2), FakeRun())).consumed == 2
-
-
-@pytest.mark.anyio
-async def test_units_are_a_positive_number() -> None:
-    for units in (0, -1, 1_000_001):
-        outcome = await run_handler(lambda run, units=units: run.consume(units))
-        assert isinstance(outcome.error, InvalidValue)

@@ -90,18 +90,6 @@ def test_ticks_are_enqueued_and_leases_reaped_although_idle_connections_are_clos
     assert "a heartbeat failed" not in worker.log
 
 
-def test_a_worker_that_stays_logs_what_it_serves_and_each_run(store: Store) -> None:
-    with store.worker("--forever", log_format="console", log_level="info", queues="default,mail") as worker:
-        (run,) = store.enqueue("answers")
-        store.watcher.wait("select true from wakeboard.job_run_history")
-        worker.send(signal.SIGTERM)
-        assert worker.exit_code() == 0
-        log = worker.log
-    assert f"run {run} answers attempt 1: succeeded" in log
-    assert "ready: database test_" in log
-    assert "; pool default, queues default, mail, up to 100 runs at once; job types " in log
-
-
 def test_a_worker_that_stays_logs_a_bounded_number_of_runs(store: Store) -> None:
     runs = store.enqueue("answers", count=500)
     with store.worker("--forever", log_format="json", log_level="info") as worker:
