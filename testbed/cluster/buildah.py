@@ -22,6 +22,10 @@ driver = "overlay"
 graphroot = "{folder}/layers"
 runroot = "{running}"
 """
+READ_ONLY = """\
+[storage.options]
+additionalimagestores = ["{folder}/layers"]
+"""
 MOST_IMAGES = 300  # each build step is one; above this, all (2 GB) are removed and rebuilt
 LOG_TAIL = 40  # lines of a failed build
 
@@ -30,13 +34,15 @@ class Buildah:
     """Builds images into a storage in `folder`. If buildah fails, the process exits with its output.
 
     `running` is where buildah records what is mounted. The default is a folder that a reboot removes, like the mounts.
+    `other` is the folder of another storage, whose images are seen too, and not changed.
     """
 
-    def __init__(self, folder: Path, running: Path | None = None) -> None:
+    def __init__(self, folder: Path, running: Path | None = None, other: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         settings = folder / "storage.conf"
         running = running or Path(RUNNING.format(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:8]))
-        settings.write_text(STORAGE.format(folder=folder, running=running))
+        more = READ_ONLY.format(folder=other) if other and (other / "layers").is_dir() else ""
+        settings.write_text(STORAGE.format(folder=folder, running=running) + more)
         self._environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(settings)}
 
     def build(
@@ -68,6 +74,10 @@ class Buildah:
     def load(self, archive: Path) -> None:
         """The image in an OCI archive, under its name."""
         self._run("pull", f"oci-archive:{archive}")
+
+    def tag(self, reference: str, name: str) -> None:
+        """Gives an image another name."""
+        self._run("tag", reference, name)
 
     def open(self, reference: str) -> Path:
         """A folder with an image's files; changes there do not change the image."""

@@ -90,6 +90,21 @@ def find_image(name: str) -> Path:
     return archive
 
 
+def images_builder(folder: Path) -> Buildah:
+    """A storage in `folder` with all images, as a node would be given them. Raises ImageMissing with what to type.
+
+    Those that were built on this machine are read where they are, the others from their archives.
+    """
+    builder = Buildah(folder / "storage", running=folder / "running", other=_storage())
+    for image in IMAGES.values():
+        archive = find_image(image.name)
+        if builder.has(_built_name(archive)):
+            builder.tag(_built_name(archive), image.reference)
+        else:
+            builder.load(archive)
+    return builder
+
+
 def build_missing() -> dict[str, Path]:
     """Builds each image that is not there; the archives by name, for the code as it was when each was looked for.
 
@@ -102,7 +117,7 @@ def build_missing() -> dict[str, Path]:
         raise ImageMissing(_why_not(f"The test cluster's images cannot be built: this needs {missing}"))
     with file_lock(_folder() / "lock", "the test cluster's images"):
         began = time.monotonic()
-        builder = Buildah(_folder() / "storage")
+        builder = Buildah(_storage())
         builder.prune()
         archives = {image.name: _built(builder, image) for image in IMAGES.values()}
         report(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
@@ -126,6 +141,7 @@ def _built(builder: Buildah, image: Image) -> Path:
         report(f"Building the image {image.name}.")
         image.build(builder, project, context)
         builder.save(image.reference, Path(name) / "image.tar")
+        builder.tag(image.reference, _built_name(archive))
         (Path(name) / "image.tar").rename(archive)
     report(f"  {time.monotonic() - began:.0f} s, {archive.stat().st_size / 1e6:.0f} MB packed")
     for unused in sorted(_folder().glob(f"{image.name}-*.tar"), key=_last_use)[:-KEPT]:
@@ -209,6 +225,16 @@ def _copy(sources: tuple[str, ...], target: Path, project: Path = ROOT) -> None:
         copy = target / file.relative_to(project)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, copy)
+
+
+def _storage() -> Path:
+    """Where images are built. It has those of several checkouts."""
+    return _folder() / "storage"
+
+
+def _built_name(archive: Path) -> str:
+    """The name of the image in an archive, in the storage in which it was built."""
+    return f"localhost/{archive.stem}"
 
 
 def _folder() -> Path:

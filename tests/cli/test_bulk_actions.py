@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,15 +116,17 @@ def test_a_dry_run_of_many_runs_shows_counts_and_a_sample(cli: Cli, sample: Samp
     assert sample.value("select count(*) from wakeboard.job_runs") == 1500
 
 
-@pytest.mark.parametrize("state", ["queued", "running", "failed", "dead", "succeeded", "cancelled", "discarded"])
-@pytest.mark.parametrize("verb", ["retry", "cancel", "replay", "discard"])
-def test_a_dry_run_refuses_what_the_store_refuses(cli: Cli, sample: SampleStore, verb: str, state: str):
-    run = sample.run_with_status(state)
+STATES = ("queued", "running", "failed", "dead", "succeeded", "cancelled", "discarded")
 
-    predicted = cli(verb, str(run), "--dry-run").code
 
-    assert status(sample, run) == ("dead" if state == "discarded" else state)
-    assert cli(verb, str(run)).code == predicted
+def test_a_dry_run_refuses_what_the_store_refuses(cli: Cli, sample: SampleStore):
+    for verb, state in product(("retry", "cancel", "replay", "discard"), STATES):
+        run = sample.run_with_status(state)
+
+        predicted = cli(verb, str(run), "--dry-run").code
+
+        assert status(sample, run) == ("dead" if state == "discarded" else state), (verb, state)
+        assert cli(verb, str(run)).code == predicted, (verb, state)
 
 
 def test_runs_are_selected_either_by_name_or_by_filter(cli: Cli):

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from testbed.cluster.buildah import Buildah
-from testbed.cluster.images import IMAGES, ImageMissing, build_without_cache, find_image
+from testbed.cluster.images import IMAGES, ImageMissing, build_without_cache, find_image, images_builder
 from testbed.owned_folders import owned_folder
 from tests.chaos.processes import Watcher, wait_until
 from tests.cluster.mounted_image import MountedImage, pid1, second_process
@@ -27,6 +26,8 @@ from wakeboard.cli.support.new_project import project_files, write_project
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
+
+    from testbed.cluster.buildah import Buildah
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("images")]
 
@@ -74,16 +75,13 @@ print([spec.origin for spec in sources if not os.path.exists(spec.cached)])
 @pytest.fixture(scope="module")
 def builder() -> Iterator[Buildah]:
     """A storage of this module's own with all images in it, as a registry or a node would be given them."""
-    try:
-        archives = [find_image(name) for name in IMAGES]
-    except ImageMissing as missing:
-        if os.environ.get("CI"):
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
     with owned_folder(Path(tempfile.gettempdir())) as folder:  # pytest cannot remove its mounts after a killed run
-        builder = Buildah(folder / "storage", running=folder / "running")
-        for archive in archives:
-            builder.load(archive)
+        try:
+            builder = images_builder(folder)
+        except ImageMissing as missing:
+            if os.environ.get("CI"):
+                pytest.fail(str(missing))
+            pytest.skip(str(missing))
         yield builder
         builder.close()
 

@@ -1,4 +1,4 @@
-"""The chart's pool of the job type `job` on a real node: two pods, real containers, and the guide for CronJobs."""
+"""The chart's pool of the job type `job` on a real node: two pods, and real containers."""
 
 from __future__ import annotations
 
