@@ -40,6 +40,7 @@ SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "64MB",
     "max_wal_size": "256MB",  # the data may be in memory
+    "autovacuum_naptime": "1h",  # it would start a process for each of hundreds of databases
     # Before the timeout of a test: a thread that waits for a lock of the test ends, and with it the test's cleanup.
     "lock_timeout": "60s",
     # Far from UTC, with an offset of 45 minutes, so that SQL which depends on the session's zone fails in the tests.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.alerts.test_alert_rules import rule_of
-from tests.schedules.schedules import MISFIRE_GRACE, claim, connected, declared, make_due, put, rows
+from tests.schedules.schedules import MISFIRE_GRACE, claim, connected, declared, put, rows
 from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, evaluate_alerts, measure
 from wakeboard.alerts.queries.alerts import read_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
@@ -129,16 +129,6 @@ async def test_a_late_run_counts_however_many_other_runs_precede_it(store: Maint
     assert await value_of(store, **late) == hour
 
 
-async def test_a_tick_is_late_that_no_process_enqueues(store: MaintenanceStore):
-    await put(store, declared("a"))
-    await make_due(store)
-    assert await value_of(store, late="5m") == 0
-    await rows(store, "update job_definitions set next_run_at = now() - interval '10 minutes'")
-    measured = await measure(store, rule_of(late="5m", where={"schedule": "team/*"}))
-    assert measured.value == pytest.approx(600, abs=30)
-    assert measured.examples == ("team/a is not scheduled (1)",)
-
-
 async def test_a_schedule_without_success_is_silent_unless_it_may_be(store: MaintenanceStore):
     silence: dict[str, Any] = {"noSuccessFor": "26h", "where": {"schedule": "team/*"}}
     await put(store, declared("good"), declared("silent"), declared("off", suspend=True), declared("new"))
@@ -206,16 +196,6 @@ async def test_the_backlog_is_the_due_runs_that_wait(store: MaintenanceStore):
     assert await value_of(store, backlog=1, where={"queue": "a"}) == 1
 
 
-async def test_no_worker_matters_when_runs_are_due(store: MaintenanceStore):
-    await rows(store, "update installation set created_at = now() - interval '1 h'")
-    assert await value_of(store, noWorker="3m") == 0
-    await enqueue(store)
-    await set_due(store, "4 minutes")
-    assert await value_of(store, noWorker="3m") == pytest.approx(3600, abs=30)
-    await rows(store, "select register_worker(7, 'w', 'default', '', '', '{default}', 1, 60, '{ping}')")
-    assert await value_of(store, noWorker="3m") < 60
-
-
 async def test_a_run_is_slow_compared_with_the_durations_of_its_job_type(store: MaintenanceStore):
     await rows(
         store,
@@ -240,17 +220,6 @@ async def test_a_run_is_slow_compared_with_the_durations_of_its_job_type(store: 
 
 
 # -- alerts ------------------------------------------------------------------------------------------------------------
-
-
-async def test_a_rule_is_evaluated_once_in_its_interval(store: MaintenanceStore, database: str):
-    rules = [rule_of(dead=1), rule_of(name="slow", durationOver="3 x p95")]
-    async with connected(database) as second, connected(database) as third:
-        counts = await asyncio.gather(*(evaluate_alerts(each, rules) for each in (store, second, third)))
-        assert sum(counts) == 2
-        assert await evaluate_alerts(second, rules) == 0
-        await rows(store, "update alert_rules set evaluated_at = evaluated_at - interval '16 s'")
-        counts = await asyncio.gather(*(evaluate_alerts(each, rules) for each in (store, second, third)))
-        assert sum(counts) == 1  # the slow one has an interval of a minute
 
 
 async def test_two_evaluators_open_one_alert(store: MaintenanceStore, database: str):

@@ -63,16 +63,6 @@ async def test_a_bad_range_is_shown_again_with_a_sentence(
     assert store.rows("select * from backfills") == []
 
 
-async def test_more_than_a_thousand_runs_are_typed_to_confirm(client: Client, store: Store):
-    schedule = store.timed_schedule(cron="0 * * * *")
-    year: dict[str, Any] = {"first": "2025-01-01", "last": "2026-01-01"}
-    asked = await client.post(f"/schedules/{schedule}/backfill", **year)
-    assert (asked.status, "Type 8760 to confirm" in asked.words) == (422, True)
-    assert store.rows("select * from backfills") == []
-    done = await client.follow(f"/schedules/{schedule}/backfill", **year, confirmed="8760")
-    assert "Declared backfill 1: 8,760 runs." in done.words
-
-
 async def test_a_viewer_of_another_namespace_sees_no_backfill(database: str, store: Store, client: Client):
     schedule = store.timed_schedule()
     await client.follow(f"/schedules/{schedule}/backfill", first="2026-01-01", last="2026-02-01")

@@ -28,11 +28,6 @@ async def test_a_number_that_cannot_be_read_is_refused(client: Client, path: str
     assert (await client.get(path + "9" * 1900)).status == 404
 
 
-async def test_an_address_without_a_page_says_so(client: Client):
-    answer = await client.get("/nope")
-    assert (answer.status, "The board has no page at this address." in answer.words) == (404, True)
-
-
 @pytest.mark.parametrize(
     ("path", "leads_to"),
     [
@@ -142,10 +137,3 @@ async def status_of(scope: Scope) -> int:
 
     await Security(accept, BoardOptions(dsn=""))(scope, receive, send)
     return answered[0]["status"]
-
-
-async def test_a_limit_with_thousands_of_digits_is_refused(client: Client, store: Store):
-    answer = await client.post("/limits/set", key="openai", max_running="0" * 10 + "9" * 5000)
-
-    assert answer.status == 422
-    assert store.value("select count(*) from job_limits") == 0

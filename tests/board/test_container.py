@@ -71,12 +71,6 @@ def test_a_probe_fails_without_a_board_and_says_where_it_asked(capsys: pytest.Ca
     assert f"no board answers at 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_a_probe_takes_the_port_of_the_board_in_its_environment(board: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WAKEBOARD_BOARD_PORT", board.rpartition(":")[2])
-
-    assert main(["board", "--probe"]) == 0
-
-
 def test_a_board_may_start_without_its_database_and_shows_the_error():
     with board_process(NOWHERE, 0, "--skip-check") as (_, address):
         assert ask(address, "GET", "/healthz") == (200, "ok\n")
@@ -146,14 +140,6 @@ def test_the_chart_probes_with_the_command_that_is_cheap():
     template = Path("charts/wakeboard/templates/_board.tpl").read_text()
 
     assert f"exec: {{command: [wakeboard, {', '.join(BOARD_PROBE)}]}}" in template
-
-
-def test_the_probe_of_a_pod_fails_without_a_board(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        monkeypatch.setenv("WAKEBOARD_BOARD_PORT", str(taken.getsockname()[1]))
-
-    assert main(["board", "--probe"]) == 1
-    assert "no board answers at 127.0.0.1:" in capsys.readouterr().err
 
 
 def test_the_log_of_a_board_has_the_configured_format():

@@ -24,14 +24,6 @@ async def test_a_question_mark_lists_the_keys_and_escape_returns_the_focus(board
     assert await page.evaluate("document.activeElement.id") == "show-keys"
 
 
-async def test_g_and_a_letter_go_to_a_section(board: str, page: Page):
-    await page.goto(board + "/")
-    await page.keyboard.press("g")
-    await page.keyboard.press("r")
-
-    await page.wait_for_url("**/runs")
-
-
 async def test_the_theme_is_kept_and_follows_the_system_by_default(board: str, page: Page):
     await page.goto(board + "/")
     assert await page.evaluate("document.documentElement.dataset.theme") is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -41,11 +40,6 @@ def runs_page(board: str, **query: str) -> str:
     return body.decode()
 
 
-def test_an_empty_list_says_how_runs_appear(board: str):
-    assert "There are no runs yet." in runs_page(board)
-    assert "No run matches." in runs_page(board, q="type:nothing")
-
-
 def test_a_search_that_means_nothing_is_explained_and_the_list_stays(database: str, board: str):
     enqueue(database)
 
@@ -54,17 +48,6 @@ def test_a_search_that_means_nothing_is_explained_and_the_list_stays(database: s
     assert "there is no qualifier &#34;colour&#34;" in html
     assert 'value="type:send_mail colour:red"' in html
     assert "1 run, newest first" in html
-
-
-def test_links_to_the_next_page_keep_the_search(database: str, board: str):
-    enqueue(database, 51)
-
-    html = runs_page(board, q="type:send_mail", sort="oldest")
-
-    assert "after=id.0.50" in html
-    assert "/runs?q=type%3Asend_mail&amp;sort=oldest&amp;after=" in html
-    assert "1 run on this page, oldest first" in runs_page(board, q="type:send_mail", sort="oldest", after="id.0.50")
-    assert fetched(f"{board}/runs?after=nonsense")[0] == 400
 
 
 def test_runs_are_listed_by_due_time_and_by_duration(database: str, board: str):
@@ -117,16 +100,6 @@ def test_a_search_that_takes_too_long_keeps_the_box_and_claims_nothing():
     assert model.stopped
     assert model.problem.startswith("The search took too long and was stopped")
     assert [tab.count.more for tab in model.tabs] == [True] * 9
-
-
-def test_suggestions_are_whole_words(database: str, board: str):
-    enqueue(database)
-
-    def suggested(word: str) -> list[dict[str, str]]:
-        return json.loads(fetched(f"{board}/runs/suggestions?{urlencode({'word': word})}")[2])
-
-    assert suggested("status:de")[0] == {"text": "status:dead", "hint": ""}
-    assert [found["text"] for found in suggested("-type:se")] == ["-type:send_mail"]
 
 
 async def test_a_suggestion_is_chosen_by_keyboard_and_the_search_runs(database: str, board: str, page: Page):

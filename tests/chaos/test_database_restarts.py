@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -61,13 +60,12 @@ def test_a_forever_worker_waits_for_an_absent_database_at_its_start(server: Embe
             watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
 
 
-@pytest.mark.parametrize("pooled", [False, True])
 def test_a_worker_logs_the_start_and_the_end_of_an_outage_once(
-    server: EmbeddedPostgres, postgres_folder: Path, tmp_path: Path, pooled: bool
+    server: EmbeddedPostgres, postgres_folder: Path, tmp_path: Path
 ) -> None:
     """PgBouncer accepts connections in the outage, and lets their statements fail."""
     with (
-        running_pooler(server.dsn, postgres_folder, "transaction") if pooled else nullcontext(server.dsn) as dsn,
+        running_pooler(server.dsn, postgres_folder, "transaction") as dsn,
         Worker(dsn, tmp_path, "--forever", lease_seconds=10, poll_seconds=0.2) as worker,
     ):
         with Watcher(server.dsn) as watcher:

@@ -37,11 +37,6 @@ def test_open_alerts_are_listed_the_worst_first(cli: Cli, sample: SampleStore):
     assert other.endswith("- 3 runs are dead: send_mail: Timeout (3)")
 
 
-def test_the_ids_of_alerts_follow_each_other(sample: SampleStore):
-    first = [sample.add_alert([]) for _ in range(3)]  # opened once and renewed twice
-    assert [*first, sample.add_alert([], rule="worse")] == [1, 1, 1, 2]
-
-
 def test_an_alert_says_for_how_long_it_is_silenced_and_that_nobody_evaluates_it(cli: Cli, sample: SampleStore):
     sample.add_alert([])
     assert cli("alerts", "silence", "dead", "--for", "1h").out == "dead is silenced for 1h.\n"
@@ -53,14 +48,6 @@ def test_an_alert_says_for_how_long_it_is_silenced_and_that_nobody_evaluates_it(
     assert cli("alerts", "unsilence", "dead").out == "dead is no longer silenced.\n"
     assert "silenced" not in cli("alerts").out
     assert "the name of a rule that a process evaluates" in cli("alerts", "silence", "ded", "--for", "1h").err
-
-
-def test_resolved_alerts_are_listed_on_request(cli: Cli, sample: SampleStore):
-    sample.add_alert([])
-    sample.sql("update wakeboard.alerts set resolved_at = now(), resolution = 'recovered'")
-    assert cli("alerts", "--json").json == []
-    (row,) = cli("alerts", "--all", "--json").json
-    assert (row["rule"], row["value"], row["resolution"]) == ("dead", 3, "recovered")
 
 
 def test_a_file_with_rules_is_checked_without_a_database(bare_cli: Cli, tmp_path: Path):

@@ -87,26 +87,6 @@ def test_a_schedule_after_one_that_does_not_exist_is_named_before_and_after(cli:
     assert cli("apply", "schedules", "--prune").err == pruned
 
 
-def test_a_dry_run_shows_the_lines_that_differ(cli: Cli, folder: Path):
-    after = "spec: {jobType: ping, after: [{schedule: clean-up}], payload: {a: 1, b: 2}}"
-    report = folder / "weekly-report.yaml"
-    report.write_text(MANIFEST.format(name="weekly-report", schedule="@daily").partition("spec:")[0] + after)
-    cli("apply", "schedules")
-    report.write_text(report.read_text().replace("b: 2", "b: 3") + "\n")
-    write_schedule(folder, "clean-up", "*/6 * * * *")
-
-    shown = cli("apply", "schedules", "--dry-run")
-
-    assert shown.lines[:6] == [
-        "would be updated: billing/clean-up",
-        '  -schedule: "*/5 * * * *"',
-        '  +schedule: "*/6 * * * *"',
-        "would be updated: billing/weekly-report",
-        "  -  b: 2",
-        "  +  b: 3",
-    ]
-
-
 def test_a_dry_run_lists_changes_and_makes_none(cli: Cli, sample: SampleStore, folder: Path):
     cli("apply", "schedules")
     write_schedule(folder, "weekly-report", "0 9 * * MON")
@@ -153,12 +133,6 @@ def test_an_invalid_file_changes_nothing(cli: Cli, sample: SampleStore, folder: 
     assert 'has the minute "61"' in result.err
     assert result.err.endswith("Nothing was changed.\n")
     assert names(sample) == set()
-
-
-def test_the_source_can_be_named(cli: Cli, sample: SampleStore, folder: Path):
-    cli("apply", "schedules/clean-up.yaml", "--name", "ops")
-
-    assert sample.sql("select source, name from wakeboard.job_definitions") == [("file:ops", "clean-up")]
 
 
 @pytest.mark.parametrize("command", ["apply", "up"])

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 import anyio
-import pytest
 
 from tests.cli.sample_store import WORKER
 from wakeboard.health.queries.facts import read_due
@@ -83,11 +82,6 @@ def test_a_run_counts_the_runs_before_it(served: SampleStore, explain: Explain):
     assert explain(served.enqueue(limit_key="mail"))[1] == (
         "It waits behind 3 runs of higher priority of its queue and limit key."
     )
-
-
-def test_the_number_of_runs_before_it_is_bounded(served: SampleStore, explain: Explain):
-    served.sql("insert into wakeboard.job_runs (job_type, priority) select 'ping', 5 from generate_series(1, 1100)")
-    assert explain(served.enqueue())[1] == "It waits behind 1,000+ runs of higher priority of its queue."
 
 
 def test_a_run_does_not_wait_behind_runs_that_its_workers_cannot_claim(served: SampleStore, explain: Explain):
@@ -199,23 +193,6 @@ def test_a_late_tick_reports_missing_maintenance(sample: SampleStore, explain: E
     assert explain("report")[2] == "Maintenance was last done …."
 
 
-@pytest.mark.parametrize(
-    ("policy", "meanwhile"),
-    [
-        ("Forbid", " The concurrency policy Forbid skips its ticks meanwhile."),
-        ("Queue", " The concurrency policy Queue lets its next run wait meanwhile."),
-        ("Replace", " The concurrency policy Replace cancels what is unfinished at its next tick."),
-        ("Allow", ""),
-    ],
-)
-def test_a_schedule_names_the_run_in_its_way(served: SampleStore, explain: Explain, policy: str, meanwhile: str):
-    run = served.run_now(served.add_schedule("report", concurrency_policy=policy))
-    assert explain("report")[2:] == [
-        f"Its run {run} is unfinished.{meanwhile}",
-        f"`wakeboard explain {run}` explains the first one.",
-    ]
-
-
 def test_a_misspelled_job_type_is_answered_with_the_one_that_is_meant(
     sample: SampleStore, explain: Explain, cli: Cli, database: str
 ):
@@ -268,21 +245,6 @@ def test_a_schedule_may_be_called_like_a_uuid(served: SampleStore, explain: Expl
     run = served.enqueue()
     uuid = served.value("select uuid::text from wakeboard.job_runs where id = %s", run)
     assert explain(uuid[:8])[0] == explain(uuid)[0] == f"run {run} of ping is queued."
-
-
-@pytest.mark.parametrize(
-    ("what", "sentence"),
-    [
-        ("99", "there is no run 99; it may be older than the retention of the history."),
-        ("billing/wekly", "there is no schedule 'billing/wekly'; did you mean billing/weekly?"),
-        ("00000000", "'00000000' is not a run"),
-    ],
-)
-def test_what_does_not_exist_is_one_sentence(sample: SampleStore, cli: Cli, what: str, sentence: str):
-    sample.add_schedule("weekly")
-    result = cli("explain", what)
-    assert result.code != 0
-    assert sentence in result.err
 
 
 def test_json_has_each_fact_with_its_name_and_time(served: SampleStore, cli: Cli):

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from wakeboard import __version__
-
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
     from tests.postgres_servers import PostgresServer
@@ -29,12 +27,6 @@ def test_migrate_creates_the_schema_once(bare_cli: Cli, empty_database: str):
     assert first.out.startswith("applied types, installation, ")
     assert (again.json["applied"], again.json["functions_written"]) == ([], False)
     assert bare_cli("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
-
-
-def test_print_roles_prints_sql(bare_cli: Cli, monkeypatch: pytest.MonkeyPatch):
-    assert bare_cli("migrate", "--print-roles").err.startswith("wakeboard: no roles are set")
-    monkeypatch.setenv("WAKEBOARD_WORKER_ROLE", "wb_worker")
-    assert 'create role "wb_worker" login' in bare_cli("migrate", "--print-roles").out
 
 
 def test_migrate_waits_for_the_database_and_then_fails(bare_cli: Cli):
@@ -114,9 +106,3 @@ def test_effects_install_creates_the_effects_table_in_another_database_only(
         assert found.fetchone() == (True,)
     refused = bare_cli("effects", "install", database)
     assert (refused.code, "has wakeboard's own schema" in refused.err) == (1, True)
-
-
-def test_version_prints_versions(bare_cli: Cli):
-    assert bare_cli("version").out.startswith(f"wakeboard {__version__}, Python 3.")
-    assert bare_cli("version", "--json").json["wakeboard"] == __version__
-    assert bare_cli("--version").out == f"wakeboard {__version__}\n"

@@ -51,13 +51,6 @@ def test_a_pause_with_a_duration_ends_by_itself(cli: Cli, sample: SampleStore):
     assert cli("pause", "all", "--for", "400d").code == 2
 
 
-def test_an_unused_queue_is_paused_with_a_note(cli: Cli):
-    result = cli("pause", "queue", "psot")
-
-    assert result.code == 0
-    assert result.err == "wakeboard: note: no schedule, run or worker uses a queue 'psot' yet.\n"
-
-
 def test_pause_takes_one_kind_and_one_name(cli: Cli):
     for words in (["all", "x"], ["queue"], ["schedule"], ["planet", "x"]):
         assert cli("pause", *words).code == 2
@@ -69,12 +62,6 @@ def test_limit_default_restores_the_default(cli: Cli):
     assert cli("limit", "billing-api", "--default").out == "at most 1 run of billing-api at once.\n"
     assert cli("limit", "billing-api").lines[1].split() == ["billing-api", "1", "(default)", "-", "0", "0", "now"]
     assert cli("limit", "--default").code == 2
-
-
-def test_the_limit_key_of_a_schedule_cannot_be_listed_or_set(cli: Cli, sample: SampleStore):
-    sample.sql("insert into wakeboard.job_limits (key) values ('schedule:4')")
-    assert "schedule:4" not in cli("limit").out
-    assert 'limit_key is "schedule:4"' in cli("limit", "schedule:4", "--at-once", "5").err
 
 
 def test_limits_are_set_and_listed(cli: Cli, sample: SampleStore):
@@ -103,12 +90,3 @@ def test_a_rate_limit_is_set_listed_and_removed(cli: Cli):
     assert cli("limit").lines[1].split() == ["openai", "5", "60/minute,", "burst", "10", "0", "0", "now"]
     assert cli("limit", "openai", "--rate", "none").out == "at most 5 runs of openai at once.\n"
     assert cli("limit", "openai", "--default").out == "at most 1 run of openai at once.\n"
-
-
-def test_a_wrong_rate_changes_nothing_and_says_what_to_write(cli: Cli):
-    for words in (["--rate", "60"], ["--rate", "0/s"], ["--burst", "3"], ["--rate", "none", "--burst", "3"]):
-        answer = cli("limit", "openai", *words)
-        assert answer.code != 0
-        assert "write" in answer.err
-    assert cli("limit", "--rate", "1/s").code == 2
-    assert cli("limit").out == "no limit keys are in use.\n"

@@ -108,30 +108,3 @@ def test_an_unknown_or_invalid_run_is_one_sentence(cli: Cli):
         result = cli("run", word)
         assert result.code == 2
         assert result.err.startswith(f"wakeboard: {word!r} is not a run: write its id")
-
-
-def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sample: SampleStore):
-    sample.register_worker()
-    run = sample.enqueue(max_attempts=2)
-    sample.fail(run, delay_s=0.0)
-    sample.fail(run)
-    assert "retried this run" not in cli("run", str(run)).out
-    sample.sql("select wakeboard.retry(array[%s], actor => 'ada', source => 'cli')", run)
-
-    def timeline() -> list[str]:
-        lines = cli("run", str(run)).cells
-        return [line.split(maxsplit=2)[2] for line in lines[lines.index("timeline (UTC)") + 1 :] if line[:2] == "20"]
-
-    before = [
-        "created by an application",
-        "attempt 1 started on worker-a",
-        "attempt 1 failed: ValueError",
-        "attempt 2 started on worker-a",
-        "attempt 2 failed: ValueError",
-        "ada (cli) retried this run",
-    ]
-    assert timeline()[:6] == before
-    sample.fail(run, delay_s=0.0)
-    assert timeline()[6:8] == ["attempt 1 started on worker-a", "attempt 1 failed: ValueError"]
-    sample.succeed(run)
-    assert timeline() == [*before, *timeline()[6:8], "attempt 2 started on worker-a", "succeeded"]

@@ -123,15 +123,6 @@ def test_consecutive_skipped_ticks_are_one_row(cli: Cli, sample: SampleStore):
     )
 
 
-def test_an_empty_list_names_the_next_command(cli: Cli):
-    assert cli("schedules").out.startswith("there are no schedules yet. `wakeboard apply DIR`")
-    assert cli("runs").out.startswith("there are no runs yet. `wakeboard enqueue ping`")
-    assert cli("runs", "--type", "mail").out == "no run matches.\n"
-    assert cli("limit").out == "no limit keys are in use.\n"
-    assert cli("pause").out == "nothing is paused.\n"
-    assert cli("runs", "--json").json == []
-
-
 @pytest.mark.parametrize("times", [("-infinity", "infinity"), ("0001-01-01Z", "9999-12-31 23:59Z")])
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Midway"])
 def test_runs_with_times_that_no_clock_shows_are_listed(

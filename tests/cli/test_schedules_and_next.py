@@ -7,8 +7,6 @@ from datetime import datetime
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
@@ -41,16 +39,6 @@ def test_schedules_show_next_tick_last_run_and_live_runs(cli: Cli, sample: Sampl
         .strip()
         .splitlines()
     )
-
-
-def test_a_stalled_schedule_shows_its_error(cli: Cli, sample: SampleStore):
-    sample.add_schedule("weekly-report")
-    sample.sql("update wakeboard.job_definitions set schedule_error = 'no such zone'")
-
-    result = cli("schedules")
-
-    assert "stalled" in result.lines[1]
-    assert result.lines[2] == "billing/weekly-report is stalled: no such zone"
 
 
 def test_next_of_a_cron_expression_needs_no_database(bare_cli: Cli):
@@ -95,21 +83,6 @@ def test_next_of_a_schedule_uses_its_stored_rules(cli: Cli, sample: SampleStore)
     assert result == "billing/on-call has no cron expression: `wakeboard run-now billing/on-call` enqueues a run.\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["61 * * * *"], 'has the minute "61"'),
-        (["0 8 * * MON", "--zone", "Lisbon"], 'timeZone "Lisbon" is not a known time zone'),
-        (["0 0 31 2 *"], "would never run"),
-    ],
-)
-def test_an_invalid_cron_expression_is_refused(bare_cli: Cli, words: list[str], sentence: str):
-    result = bare_cli("next", *words)
-
-    assert result.code == 2
-    assert sentence in result.err
-
-
 def test_a_schedule_shows_what_is_wrong_its_runs_and_its_ticks(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report", payload={"segment": "active"})
     dead, done = sample.run_now(weekly), sample.run_now(weekly)
@@ -143,12 +116,3 @@ def test_queues_and_workers_are_listed(cli: Cli, sample: SampleStore):
         ["unused", "0", "0", "0", "-", "paused"],
     ]
     assert re.fullmatch(r"default 1 10 (now|\d+ s ago) 0 0.1.0 default, mail", cli("workers").cells[1])
-
-
-def test_a_list_of_schedules_says_that_it_is_cut(cli: Cli, sample: SampleStore):
-    for name in ("a", "b", "c"):
-        sample.add_schedule(name)
-
-    assert [line.split()[0] for line in cli("schedules", "--limit", "2").lines[1:]] == ["billing/a", "billing/b", "…"]
-    assert "…" not in cli("schedules", "--limit", "3").out
-    assert [row["name"] for row in cli("schedules", "-n", "1", "--json").json] == ["a"]

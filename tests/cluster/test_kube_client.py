@@ -9,7 +9,7 @@ import pytest
 
 from testbed.cluster.job_schedules import job_schedule, path
 from wakeboard.kube import client
-from wakeboard.kube.client import CONFLICT, FORBIDDEN, NOT_FOUND, ApiRefused
+from wakeboard.kube.client import CONFLICT, FORBIDDEN, ApiRefused
 from wakeboard_operator.kube_client import Cluster, login
 from wakeboard_operator.resources import Resource
 from wakeboard_operator.wake_cleanup import START_DEADLINE, not_started_in_time
@@ -58,21 +58,6 @@ async def test_a_status_is_written_for_the_version_that_it_was_computed_for(
     assert "dead" not in again.status
 
 
-async def test_a_recreated_resource_is_another_one(
-    control_plane: TestCluster, cluster: Cluster, namespace: str
-) -> None:
-    found = await created(control_plane, cluster, namespace)
-    control_plane.call("DELETE", path(namespace, "report"))
-    assert await cluster.read(found.key) is None
-    with pytest.raises(ApiRefused) as gone:
-        await cluster.patch_status(found, {"dead": 1})
-    assert gone.value.status == NOT_FOUND
-    await created(control_plane, cluster, namespace)
-    with pytest.raises(ApiRefused) as other:
-        await cluster.patch_status(found, {"dead": 1})
-    assert other.value.status == CONFLICT
-
-
 async def test_an_invalid_status_is_refused_with_the_reason(
     control_plane: TestCluster, cluster: Cluster, namespace: str
 ) -> None:
@@ -91,14 +76,6 @@ async def test_a_list_without_the_right_is_refused_with_the_reason(control_plane
         with pytest.raises(ApiRefused) as unwritten:
             await Cluster(api, [namespace], "k8s:test").patch_status(found, {})
         assert unwritten.value.status == FORBIDDEN
-
-
-async def test_an_event_names_its_resource(control_plane: TestCluster, cluster: Cluster, namespace: str) -> None:
-    found = await created(control_plane, cluster, namespace)
-    await cluster.post_event(found, "RunDead", "m" * 5000, datetime(2031, 2, 3, tzinfo=UTC), warning=True)
-    (event,) = control_plane.call("GET", f"/api/v1/namespaces/{namespace}/events")["items"]
-    assert (event["reason"], event["type"], event["involvedObject"]["uid"]) == ("RunDead", "Warning", found.uid)
-    assert len(event["message"]) == 1024
 
 
 async def test_the_source_of_a_whole_cluster_is_its_uid(control_plane: TestCluster, api: ApiClient) -> None:

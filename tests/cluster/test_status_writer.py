@@ -152,15 +152,6 @@ select 'ping', id, 'x', {run_at} from wakeboard.job_definitions
 NOTE = "insert into wakeboard.definition_changes (definition_id) select id from wakeboard.job_definitions"
 
 
-async def test_an_unchanged_status_is_not_written(leader: WriterHarness) -> None:
-    assert await leader.write() == 1
-    version = leader.seen()["metadata"]["resourceVersion"]
-    await leader.change(NOTE)
-    await leader.list()
-    assert await leader.write() == 0
-    assert leader.seen()["metadata"]["resourceVersion"] == version
-
-
 async def test_statuses_are_written_before_events(
     leader: WriterHarness, control_plane: TestCluster, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,19 +19,6 @@ async def enqueue(store: MaintenanceStore, count: int = 1) -> None:
     await rows(store, "select enqueue('ping') from generate_series(1, %s)", count)
 
 
-async def lapse(store: MaintenanceStore) -> None:
-    """Every lease that is held has ended a moment ago."""
-    await rows(store, "update job_runs set locked_until = now() - interval '1 ms' where locked_by <> 0")
-
-
-async def test_a_full_reap_continues_to_its_end(store: MaintenanceStore):
-    await enqueue(store, 12_000)  # some slices
-    await rows(store, "update job_runs set locked_by = 7, status = 'running' where id % 1000 = 0")
-    await lapse(store)
-    assert await reap(store, always=True) == ReapCounts(crashed=12)
-    assert set(await runs(store)) == {"queued"}
-
-
 async def test_only_what_did_not_begin_in_time_is_skipped(store: MaintenanceStore):
     await enqueue(store, 2500)
     await rows(store, "update job_runs set start_before = now() - interval '1 s'")

@@ -23,15 +23,6 @@ pytestmark = pytest.mark.anyio
 KEEP = Retention.from_settings(read_settings())
 
 
-async def test_a_new_installation_has_the_retention_of_the_default_settings(store: MaintenanceStore):
-    found = await rows(
-        store,
-        "select min_history_retention, min_key_retention, min_dead_retention, min_audit_retention, min_effect_retention"
-        " from installation",
-    )
-    assert found == [(KEEP.history, KEEP.keys, KEEP.dead, KEEP.audit, KEEP.effects)]
-
-
 async def test_the_operator_sets_how_long_audit_rows_are_kept(store: MaintenanceStore):
     await rows(store, "select pause('all')")
     await rows(store, "update audit_log set at = now() - interval '12 days'")

@@ -38,13 +38,6 @@ def test_an_installation_that_answers_is_left_alone_for_an_hour() -> None:
     assert others.probe_wait_s("x", A, 101.0 + RECHECK_S) == REPAIR_TIMEOUT_S
 
 
-def test_installations_are_asked_apart() -> None:
-    others = OtherInstallations()
-    others.probe_wait_s("x", A, 100.0)
-    others.record_repair("x", 101.0)
-    assert others.probe_wait_s("y", B, 102.0) == 0
-
-
 def test_an_object_has_few_events_after_a_burst() -> None:
     budget = EventBudget(0.0)
     assert sum(budget.spend(1.0) for _ in range(221)) == BURST

@@ -42,14 +42,6 @@ async def test_what_is_no_longer_declared_is_removed_on_request(store: Maintenan
     assert (await put(store, declared("a"), prune=True)).removed == []
 
 
-async def test_a_schedule_that_had_stopped_comes_back_with_a_cursor(store: MaintenanceStore):
-    await put(store, declared("a"))
-    await rows(store, "update job_definitions set schedule_error = 'whatever'")
-    await put(store, prune=True)
-    await put(store, declared("a"))
-    assert await definition(store, "a", "schedule_error is null, next_run_at > now()") == (True, True)
-
-
 async def test_unreadable_schedules_are_not_removed(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"))
     report = await sync(store, SOURCE, [], prune=True, misfire_grace=MISFIRE_GRACE, spared={("team", "a")})
@@ -91,14 +83,6 @@ async def test_a_removal_is_confirmed_for_exactly_one_list_and_once(store: Maint
     assert (len(report.removed), report.pending_removal) == (20, None)
     await put(store, *many())
     assert (await put(store, prune=True)).pending_removal
-
-
-async def test_a_confirmation_of_one_list_is_none_of_another(store: MaintenanceStore):
-    await put(store, *many())
-    await put(store, prune=True)
-    await AdminStore(store.conn).confirm_removal(SOURCE)
-    assert (await put(store, *many(2), prune=True)).pending_removal
-    assert await live(store) == 20
 
 
 async def test_a_confirmation_of_a_removal_that_is_no_longer_wanted_is_deleted(store: MaintenanceStore):

@@ -80,14 +80,6 @@ def test_an_action_says_who_did_it_when_why_and_from_where(
     assert admin.value("select at between now() - interval '1 min' and clock_timestamp() from audit_log")
 
 
-def test_a_run_of_a_schedule_names_it(admin: SqlClient) -> None:
-    schedule = admin.define()
-    run = admin.value(f"select id from run_now(%s, {BY})", schedule)
-    row = only_row(admin)
-    assert (row.action, row.run_id, row.definition_id, row.schedule) == ("run_now", run, schedule, "billing/report")
-    assert row.detail == {"answer": "queued", "other_payload": False, "replaced": 0}
-
-
 def test_a_pause_and_its_end_name_their_scope_and_schedule(admin: SqlClient) -> None:
     schedule = admin.define()
     admin.sql(f"select pause('schedule:{schedule}', {BY})")
@@ -105,13 +97,6 @@ def test_a_limit_is_written_with_its_value_before_and_after(admin: SqlClient) ->
         ("printer", {"before": None, "after": 3}),
         ("printer", {"before": 3, "after": None}),
     ]
-
-
-def test_a_confirmed_removal_names_the_source_and_the_count(admin: SqlClient) -> None:
-    admin.sql("select request_removal('file:shop', 'hash', 12)")
-    admin.sql("select confirm_removal('file:shop', 'moved', 'ada', 'cli')")
-    row = only_row(admin)
-    assert (row.action, row.scope, row.detail, row.source) == ("confirm_removal", "file:shop", {"count": 12}, "cli")
 
 
 def test_a_changed_retention_is_written_once(admin: SqlClient) -> None:

@@ -184,23 +184,6 @@ def test_an_edit_keeps_it_open_unless_it_removes_the_setting(admin: SqlClient, w
     assert tick(admin, definition) == "run"
 
 
-def test_a_lower_number_counts_the_runs_that_have_died(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin, 5)
-    dead_runs(admin, worker, definition, 3)
-    edit(admin, 3, 2)
-    assert tick(admin, definition) == "CircuitOpen"
-
-
-def test_a_removed_schedule_that_is_declared_again_starts_over(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    dead_runs(admin, worker, definition, 3)
-    assert tick(admin, definition) == "CircuitOpen"
-    admin.sql("update job_definitions set removed_at = now()")
-    edit(admin, 3, 2)
-    assert not circuit(admin, definition).is_open
-    assert tick(admin, definition) == "run"
-
-
 def test_two_maintainers_create_one_probe(
     admin: SqlClient, worker: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
@@ -240,13 +223,3 @@ def test_a_success_that_commits_late_is_taken_in_its_order(
     assert tick(admin, definition) == "CircuitOpen"
     other.sql("commit")
     assert tick(admin, definition) == "run"
-
-
-def test_the_alert_counts_open_circuits(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
-    measure = "select value, examples from measure_alert('circuitOpen', schedule_pattern => %s)"
-    assert admin.sql(measure, "billing/%")[0] == (0, [])
-    dead_runs(admin, worker, definition, 3)
-    admin.sql("select update_circuits()")
-    assert admin.sql(measure, "billing/%")[0] == (1, ["billing/report"])
-    assert admin.sql(measure, "shop/%")[0] == (0, [])

@@ -61,21 +61,6 @@ def test_a_declared_key_has_exactly_the_declared_limits(admin: SqlClient) -> Non
     assert admin.value("select max_running from job_limits where key = 'api'") == 1_000_000
 
 
-def test_a_key_that_is_no_longer_declared_gets_the_default(admin: SqlClient) -> None:
-    declare(admin, API, PRINTER)
-    assert declare(admin, PRINTER) == {"api": "removed"}
-    assert in_force(admin, "api") in {None, (None, None, None, None)}
-    assert in_force(admin, "printer") == (2, None, None, None)
-
-
-def test_an_administrators_limit_stays_when_its_declaration_goes(admin: SqlClient) -> None:
-    declare(admin, API)
-    admin.sql("select set_rate_limit('api', 5, 60, 1)")
-    assert declare(admin) == {"api": "kept"}
-    assert in_force(admin, "api") == (None, 5, 60, 1)
-    assert declare(admin) == {}
-
-
 def test_the_newest_declaration_of_several_sources_counts(admin: SqlClient) -> None:
     declare(admin, API, source="k8s:a")
     declare(admin, {**API, "rate_count": 5}, source="k8s:b")

@@ -70,10 +70,6 @@ def test_each_of_many_may_have_everything_of_its_own(application: psycopg.Connec
     assert set(store(admin, "max_attempts, timeout_s")) == {(2, 9)}
 
 
-def test_enqueue_many_accepts_an_empty_list(application: psycopg.Connection[Any]) -> None:
-    assert wakeboard.enqueue_many(application, []) == []
-
-
 def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     first = wakeboard.enqueue(application, "ping", {"n": 1}, idempotency_key="a")
     jobs = [Job("ping", {"n": 2}, idempotency_key="b"), Job("ping", {"n": 1}, idempotency_key="a"), Job("ping")]
@@ -82,17 +78,6 @@ def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connect
     assert [run.created for run in made] == [True, False, True, False]
     assert (made[1].id, made[3].id) == (first.id, made[0].id)
     assert admin.value("select count(*) from job_runs") == 3
-
-
-def test_runs_with_keys_are_returned_in_the_order_of_the_jobs(
-    application: psycopg.Connection[Any], admin: SqlClient
-) -> None:
-    keys = ["c", "a", None, "b"]
-    made = wakeboard.enqueue_many(application, [Job("ping", idempotency_key=key) for key in keys])
-    application.commit()
-    assert store(admin, "id, idempotency_key") == [(run.id, key) for run, key in zip(made, keys, strict=True)]
-    agrees = store(admin, "run.uuid = key.run_uuid", "left join job_keys as key on key.run_id = run.id")
-    assert agrees == [(True,), (True,), (None,), (True,)]
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
 
 NOBODY_WAITS = "set statement_timeout = '9s'"
-LOCKED = "refused: another transaction has locked the run; try again"
 
 
 @pytest.fixture
@@ -99,25 +98,6 @@ def test_a_run_inside_once_is_cancelled_and_replaced_at_once(
         assert other.sql("select answer from run_now(%s)", schedule)[0].answer == "queued"
         assert enqueue_due_ticks(other, schedule) == [schedule]
     assert worker.renew(lease) == {run: "cancel"}
-
-
-def test_bulk_actions_report_locked_runs_and_change_the_rest(
-    admin: SqlClient, other: SqlClient, holder: SqlClient
-) -> None:
-    locked, free = admin.enqueue(), admin.enqueue()
-    holder.sql("select from job_runs where id = %s for update", locked)
-    assert other.cancel(locked, free) == {locked: LOCKED, free: "cancelled"}
-    holder.sql("update job_runs set status = 'dead', dead_at = now() where id = %s", locked)
-    assert other.retry(locked) == {locked: LOCKED}
-    assert other.discard(locked) == {locked: LOCKED}
-
-
-def test_run_now_of_replace_names_the_locked_run(admin: SqlClient, holder: SqlClient) -> None:
-    schedule = definition(admin, "s")
-    (run,) = admin.column("select id from run_now(%s)", schedule)
-    holder.sql("select from job_runs for update")
-    answer = admin.value("select answer from run_now(%s)", schedule)
-    assert answer == f"refused: another transaction has locked run {run}; try again"
 
 
 @pytest.mark.parametrize(("action", "word"), [("retry-dead", "queued"), ("discard-dead", "discarded")])

@@ -144,12 +144,6 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert [migration.version for migration in migrations()] == list(range(1, NEWEST + 1))
 
 
-def test_migrating_twice_is_migrating_once(database: str) -> None:
-    before = read_catalog(database)
-    assert migrated(database) == Migrated((), functions_written=False, version=NEWEST)
-    assert read_catalog(database) == before
-
-
 def test_a_later_migration_adds_to_the_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), LATER))
     before = read_catalog(database)
@@ -269,11 +263,6 @@ def test_the_schema_of_an_unreleased_version_is_refused_and_kept(database: str) 
     do(database, "drop function wakeboard.schema_state()", OLD_SCHEMA_STATE)
     with pytest.raises(SchemaMismatch, match="unreleased version"):
         checked(database)
-
-
-def test_a_missing_schema_is_named_in_one_sentence(empty_database: str) -> None:
-    with pytest.raises(SchemaMismatch, match="has no wakeboard schema: run `wakeboard migrate`"):
-        checked(empty_database)
 
 
 def test_a_newer_schema_works_down_to_the_release_that_it_allows(database: str) -> None:

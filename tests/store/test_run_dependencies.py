@@ -79,22 +79,6 @@ def test_a_replay_reads_the_results_of_the_first_ones_parents(admin: SqlClient, 
         worker.sql("select complete(%s, %s, %s)", worker.worker_id, [run.id], [run.epoch])
 
 
-def test_a_locked_run_stops_no_other_run_that_waits(admin: SqlClient, worker: SqlClient, other: SqlClient):
-    """And idle workers do not look for it again and again."""
-    due = "select next_due('{default}', '{ping}', 60)"
-    pay = admin.enqueue()
-    ships = [admin.enqueue(after=[pay]) for _ in range(3)]
-    succeed(worker, pay)
-    with other.conn.transaction():
-        other.sql("select from job_runs where id = %s for update", ships[1])
-        assert pass_on(worker).started == 2
-        for age, answer in ((0, 0), (30, 1), (3600, None)):
-            admin.sql("update ended_runs set ended_at = now() - make_interval(secs => %s)", age)
-            assert admin.value(due) == answer or (age == 0 and admin.value(due) == 1)  # on a slow machine
-    assert pass_on(worker).started == 1
-    assert {one.id for one in lease(worker, *ships)} == set(ships)
-
-
 def test_a_locked_run_is_waited_for_two_seconds_at_most(admin: SqlClient, other: SqlClient):
     pay = admin.enqueue()
     admin.sql("set statement_timeout = '20s'")
@@ -135,16 +119,6 @@ def test_a_wrong_parent_is_refused(admin: SqlClient, parents: list[Any], message
 
 
 # -- results
-
-
-def test_a_parent_that_is_named_twice_has_two_results(admin: SqlClient, worker: SqlClient):
-    """`first, second = run.results()`, where an idempotency key made two enqueues one run."""
-    pay, pack = admin.enqueue(), admin.enqueue()
-    ship = admin.enqueue(after=[pay, pack, pay])
-    succeed(worker, pay, pack, result="1")
-    pass_on(worker)
-    (one,) = lease(worker, ship)
-    assert worker.value("select run_results(%s, %s, %s)", worker.worker_id, ship, one.epoch) == [1, 1, 1]
 
 
 def test_a_run_reads_the_results_of_its_parents_in_their_order(admin: SqlClient, worker: SqlClient):

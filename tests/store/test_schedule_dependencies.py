@@ -34,27 +34,6 @@ def test_two_callers_at_the_ends_of_two_parents_create_the_run(
     assert days(admin, transform) == ["Mon"]
 
 
-def test_a_locked_schedule_stops_no_other_schedule(admin: SqlClient, worker: SqlClient, other: SqlClient):
-    """Neither one that runs after the same parent, nor one of which the ends of parents are behind many others."""
-    extract, rates = admin.define("extract"), admin.define("rates")
-    locked, sibling, neighbour = admin.define("locked"), admin.define("sibling"), admin.define("neighbour")
-    for child, parent in ((locked, "extract"), (sibling, "extract"), (neighbour, "rates")):
-        after(admin, child, parent)
-    ticks = [f"2026-01-{day:02} 00:00+00" for day in range(1, 11)]
-    succeed(worker, *[tick(admin, extract, at) for at in ticks])
-    succeed(worker, tick(admin, rates))
-    with other.conn.transaction():
-        other.sql("select run_now(%s)", locked)
-        for _ in range(2):
-            admin.sql("select * from enqueue_dependents(3)")
-        assert days(admin, neighbour) == ["Mon"]
-        pass_on(worker)
-        assert (days(admin, neighbour), len(days(admin, sibling)), days(admin, locked)) == (["Mon"], 10, [])
-    pass_on(worker)
-    assert len(days(admin, locked)) == 11
-    assert admin.column("select run_id from ended_runs") == []
-
-
 def test_ticks_that_wait_for_a_locked_schedule_stop_no_other_ones(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,14 +13,6 @@ from wakeboard.views.queries.schedule_state import ScheduleState, schedule_state
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
-
-TICKING: dict[str, Any] = {
-    "schedule": "0 8 * * *",
-    "cron_fields": "-",
-    "next_run_at": "2030-01-01 08:00Z",
-    "uid": "u1",
-    "generation": 3,
-}
 
 
 def run_of(admin: SqlClient, definition: int) -> int:
@@ -36,15 +27,6 @@ def facts(client: SqlClient, *ids: int) -> list[ScheduleState]:
             return await schedule_states(conn, ids)
 
     return anyio.run(ask)
-
-
-def test_a_new_schedule_has_a_next_run_and_no_past(admin: SqlClient) -> None:
-    (found,) = facts(admin, admin.define(**TICKING))
-    assert (found.namespace, found.name, found.uid, found.generation) == ("billing", "report", "u1", 3)
-    assert found.next_run_at == datetime(2030, 1, 1, 8, tzinfo=UTC)
-    assert (found.queued, found.running, found.failed, found.dead) == (0, 0, 0, 0)
-    assert (found.last_run_id, found.last_success_at, found.last_failure_at, found.last_action) == (None,) * 4
-    assert not found.removed
 
 
 def test_live_runs_are_counted_by_status(admin: SqlClient, worker: SqlClient) -> None:
@@ -76,15 +58,6 @@ def test_last_run_last_success_and_last_failure_may_be_three(admin: SqlClient, w
         "HttpError",
         "503",
     )
-
-
-def test_a_run_that_was_too_late_to_start_says_so(admin: SqlClient) -> None:
-    definition = admin.define()
-    late = run_of(admin, definition)
-    admin.sql("update job_runs set start_before = now() - interval '1 second' where id = %s", late)
-    admin.sql("select skip_past_deadline()")
-    (found,) = facts(admin, definition)
-    assert (found.last_run_id, found.last_result, found.last_reason) == (late, "skipped", "TooLate")
 
 
 def test_an_unknown_job_type_gets_a_suggestion_for_a_month(admin: SqlClient) -> None:

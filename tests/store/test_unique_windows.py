@@ -115,11 +115,6 @@ def test_payloads_with_another_value_are_different(
         assert wakeboard.enqueue(application, "ping", payload, unique_for=60, unique_by=names).created
 
 
-def test_the_names_are_part_of_what_is_compared(application: Connection) -> None:
-    for names in (None, [], ["a"], ["b"], ["a", "b"]):
-        assert wakeboard.enqueue(application, "ping", {"a": 1, "b": 1}, unique_for=60, unique_by=names).created
-
-
 # -- replacing a run that waits ----------------------------------------------------------------------------------------
 
 
@@ -164,16 +159,6 @@ def test_a_failed_run_gets_the_newest_payload_and_its_attempts_begin_again(
 
 
 # -- many in one call --------------------------------------------------------------------------------------------------
-
-
-def test_many_are_answered_in_their_order_and_created_once(application: Connection, admin: SqlClient) -> None:
-    known = sync(application, 2)
-    jobs = [Job("ping", {"customer": customer}) for customer in (3, 2, 1, 3)]
-    made = wakeboard.enqueue_many(application, jobs, **HOUR)
-    assert [run.created for run in made] == [True, False, True, False]
-    assert (made[1].id, made[3].id) == (known.id, made[0].id)
-    assert admin.column("select (payload ->> 'customer')::integer from job_runs order by id") == [2, 3, 1]
-    assert admin.value("select bool_and(run_uuid = uuid) from job_unique_keys join job_runs on id = run_id")
 
 
 @pytest.mark.parametrize(("window", "kept"), [(HOUR, 1), (REPLACE, 3)], ids=["keep", "replace"])
@@ -234,22 +219,6 @@ def test_arguments_that_define_no_window_are_refused(
         wakeboard.enqueue(application, "ping", **named)
     with pytest.raises((InvalidValue, WakeboardError), match=sentence):
         wakeboard.enqueue_many(application, [Job("ping")], **named)
-
-
-def test_a_list_has_no_keys_that_a_window_could_compare(application: Connection) -> None:
-    with pytest.raises(WakeboardError, match=r'unique_by is "\{customer\}"; write no key: the payload is a list'):
-        wakeboard.enqueue(application, "ping", [7], **HOUR)
-    with pytest.raises(WakeboardError, match="the payload is a list"):
-        wakeboard.enqueue_many(application, [Job("ping", [7])], **HOUR)
-    assert wakeboard.enqueue(application, "ping", [7], unique_for=60).created
-
-
-def test_a_unique_window_and_an_idempotency_key_exclude_each_other(application: Connection) -> None:
-    sentence = "a run has unique_for or an idempotency key, not both; leave one of them out"
-    with pytest.raises(WakeboardError, match=sentence):
-        sync(application, 7, idempotency_key="a")
-    with pytest.raises(WakeboardError, match=sentence):
-        wakeboard.enqueue_many(application, [Job("ping"), Job("ping", idempotency_key="a")], unique_for=9)
 
 
 def test_an_async_application_may_use_windows(database: str) -> None:

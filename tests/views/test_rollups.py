@@ -21,7 +21,7 @@ from tests.views.rollup_history import (
     roll_up_all,
     stored,
 )
-from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.errors import WakeboardError
 from wakeboard.views.queries import rollups
 from wakeboard.views.queries.backlog import read_backlog
 from wakeboard.views.queries.failures import failures_since
@@ -250,16 +250,6 @@ async def test_a_partition_is_dropped_if_nothing_was_verified_for_a_week(store: 
     assert await store.drop_partitions(month) >= 3
 
 
-async def test_an_empty_database_has_empty_series(store: MaintenanceStore):
-    assert await roll_up_all(store) == 1
-    now = await database_now(store)
-    lengths = [len(series.points) for series in await every_series(store, now) if series.dimension == "all"]
-    assert lengths == [60, 72, 84, 90]
-    assert all(series.total == OutcomeCounts() for series in await every_series(store, now))
-    assert await read_top(store.conn, "week", now, "job_type", "volume") == []
-    assert await stored(store) == []
-
-
 @pytest.mark.every_postgres
 async def test_the_backlog_is_recorded_once_a_minute(store: MaintenanceStore, database: str):
     """Of four runs one is running, one waits for a slot, one waits and one is not due yet."""
@@ -351,15 +341,3 @@ async def test_no_call_scans_a_partition_or_the_steps(store: MaintenanceStore):
     async with store.conn.transaction():
         await roll_up_all(store)
         assert await rows(store, scans) == []
-
-
-async def test_names_that_have_no_series_are_refused(store: MaintenanceStore):
-    now = await database_now(store)
-    with pytest.raises(InvalidValue, match="read the day"):
-        await read_series(store.conn, "hour", now, "step", ["a b"])
-    with pytest.raises(InvalidValue, match="read the day"):
-        await read_top(store.conn, "hour", now, "schedule")
-    with pytest.raises(InvalidValue, match="by its id"):
-        await read_series(store.conn, "hour", now, "schedule", ["a", "b"])
-    with pytest.raises(InvalidValue, match="'month' is none of"):
-        await read_series(store.conn, "month", now)  # pyright: ignore[reportArgumentType]

@@ -307,20 +307,3 @@ async def test_a_receiver_that_failed_for_an_hour_gets_one_opening(store: Store,
         working = alerts_file(tmp_path, webhook={"url": receiver.url("/hook")})
         await asyncio.to_thread(store.wake, alerts_file=working)
     assert notifications(receiver) == ["open"]
-
-
-async def test_an_alert_resolved_before_its_opening_is_announced_as_resolved(
-    store: Store, receiver: Receiver, tmp_path: Path
-):
-    file = alerts_file(tmp_path, webhook={"url": receiver.url("/hook")})
-    async with connected(store.dsn) as database:
-        (run,) = store.enqueue("x")
-        await rows(database, "update job_runs set status = 'dead', dead_at = now()")
-        await evaluate(database, file)
-        await rows(database, "select discard(array[%s::bigint])", run)
-        await pass_hours(database, 1)
-        await evaluate(database, file)
-        await asyncio.to_thread(store.wake, alerts_file=file)  # may leave the end for later, while the opening runs
-        await pass_hours(database, 1)
-        await asyncio.to_thread(store.wake, alerts_file=file)
-    assert notifications(receiver) == ["resolved"]

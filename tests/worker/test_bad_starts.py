@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     [
         ({"handlers": "no.such.module"}, "no.such.module"),
         ({"lease_seconds": "soon"}, "WAKEBOARD_LEASE_SECONDS='soon'"),
-        ({"commands": "{"}, "WAKEBOARD_COMMANDS"),
     ],
 )
 def test_an_invalid_setting_is_reported_in_one_sentence(store: Store, settings: dict[str, str], sentence: str) -> None:

@@ -69,13 +69,6 @@ def test_what_a_handler_does_decides_the_outcome_of_its_run_alone(store: Store) 
     assert (store.run(last)["status"], store.run(neighbour)["status"]) == ("dead", "succeeded")
 
 
-def test_a_snoozed_run_keeps_the_progress_that_no_heartbeat_has_sent(store: Store) -> None:
-    (run,) = store.enqueue("raises", '{"what": "snooze"}')
-    store.wake()
-    seen = store.run(run)
-    assert (seen["status"], seen["progress"]) == ("queued", 0.25)
-
-
 def test_a_thousand_runs_of_both_kinds_are_isolated_and_all_succeed(store: Store) -> None:
     store.enqueue("isolated", count=500)
     store.enqueue("answers-plainly", count=500)
@@ -136,17 +129,6 @@ def test_a_requested_retry_is_stored_under_the_error_that_caused_it(cause: Excep
     for error in (implicit, explicit):
         stored = cast("Failure", failure(cast("Any", Attempt()), error))
         assert (stored.error_type, stored.error, stored.delay_s) == ("ConnectionError", text, 60.0)
-
-
-def test_a_requested_retry_without_a_cause_keeps_its_own_name() -> None:
-    class Busy(wakeboard.RetryAfter):
-        pass
-
-    unrelated = raised_while_handling(KeyError("x"), wakeboard.RetryAfter(60, "busy"))
-    unrelated.__suppress_context__ = True  # `from None`
-    for error, name in ((unrelated, "RetryAfter"), (raised_while_handling(KeyError("x"), Busy(60, "busy")), "Busy")):
-        stored = cast("Failure", failure(cast("Any", Attempt()), error))
-        assert (stored.error_type, stored.error) == (name, "busy")
 
 
 _NoName = type("_NoName", (type,), {"__name__": property(lambda _: 1 / 0)})

@@ -150,14 +150,6 @@ async def test_a_delay_that_is_no_finite_number_fails_the_attempt(outcome: Any, 
         assert found.result
 
 
-async def test_a_run_is_dead_after_its_last_attempt_fails() -> None:
-    def raises(run: wakeboard.Run) -> None:
-        raise wakeboard.RetryAfter(60)
-
-    run = FakeRun(max_attempts=2)
-    assert [(await run_handler(raises, run)).dead for _ in range(2)] == [False, True]
-
-
 @pytest.mark.parametrize("plain", [True, False])
 async def test_pytests_own_exceptions_are_not_taken_for_failures(plain: bool) -> None:
     def skips(run: wakeboard.Run) -> None:
@@ -185,17 +177,6 @@ async def test_a_plain_handler_has_to_check_whether_it_is_cancelled() -> None:
     fake = FakeRun()
     outcome = await run_handler(checks, fake)
     assert (outcome.status, outcome.result) == ("succeeded", [0, 1, 2])  # a success wins
-
-
-async def test_a_run_that_is_cancelled_before_it_starts_does_not_start() -> None:
-    async def never(run: wakeboard.Run) -> None:
-        raise AssertionError
-
-    run = FakeRun()
-    run.cancel()
-    outcome = await run_handler(never, run)
-    assert outcome.status == "cancelled"
-    assert isinstance(outcome.error, asyncio.CancelledError)
 
 
 async def test_cancelling_a_test_cancels_its_handler() -> None:
@@ -251,13 +232,6 @@ async def test_two_steps_of_one_name_in_one_attempt_are_refused(plain: bool) -> 
     assert "needs its own name" in str(outcome.error)
 
 
-async def test_a_step_result_that_is_not_json_is_a_type_error() -> None:
-    async def wrong(run: wakeboard.Run) -> object:
-        return await run.step("Collect", object)
-
-    assert isinstance((await run_handler(wrong)).error, TypeError)
-
-
 async def test_runs_share_the_effects_that_happen_once_for_ever() -> None:
     async def charges(run: wakeboard.Run) -> tuple[bool, bool, str]:
         async with run.effect("invoice:812", once="forever") as charge:
@@ -300,20 +274,6 @@ async def test_an_effect_whose_key_is_used_twice_is_refused_in_each_attempt(firs
             outcome = await run_handler(handler, run)
             assert isinstance(outcome.error, EffectRepeated)
             assert "put the item into it" in str(outcome.error)
-
-
-async def test_once_says_whether_a_commit_without_a_reply_was_done() -> None:
-    lost, other = Connection(), Connection()
-    found: list[bool] = []
-
-    def books(run: wakeboard.Run) -> None:
-        found.append(run.once(lost, "book"))
-        lost.broken = True
-        found.append(run.once(other, "book"))
-        run.once(other, "book")
-
-    assert isinstance((await run_handler(books)).error, EffectRepeated)
-    assert found == [True, False]
 
 
 async def test_an_effect_that_raised_may_be_tried_again_in_the_same_attempt() -> None:
