@@ -93,6 +93,21 @@ def test_the_pause_doubles_with_each_dead_probe_up_to_an_hour(admin: SqlClient, 
     assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
+def test_resume_closes_it_and_resets_the_count(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    assert admin.value("select resume(%s, 'fixed')", f"schedule:{definition}")
+    assert not admin.value("select resume(%s)", f"schedule:{definition}")
+    (row,) = admin.sql("select scope, schedule, reason, detail from audit_log where action = 'resume'")
+    assert row[:3] == (f"schedule:{definition}", "billing/report", "fixed")
+    assert list(row.detail) == ["circuit_opened_at"]
+    dead_runs(admin, worker, definition, 2)
+    assert tick(admin, definition) == "run"
+    end(worker, admin.value("select max(id) from job_runs"), dead=True)
+    assert tick(admin, definition) == "CircuitOpen"
+
+
 def test_of_several_late_ticks_the_newest_is_the_probe(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     dead_runs(admin, worker, definition, 3)
