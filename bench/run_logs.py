@@ -85,7 +85,7 @@ def measure_run_logs(server: BenchmarkServer, plan: Plan) -> Table:
 
 def _print_much(server: BenchmarkServer, mode: str) -> dict[str, float]:
     with server.database(of_a_definition=False) as database, worker_group() as workers:
-        (run_id,) = wakeboard.enqueue_many(database.conn, [wakeboard.Job("print_much", {"seconds": SECONDS})])
+        run_id = wakeboard.enqueue(database.conn, "print_much", {"seconds": SECONDS}).id
         workers.start(database.dsn, handlers=HANDLERS, run_logs=mode)
         workers.wait_until(lambda: _result(database, run_id))
         (cost,) = workers.stop()
@@ -93,13 +93,13 @@ def _print_much(server: BenchmarkServer, mode: str) -> dict[str, float]:
     return {"wall": result["seconds"], "work": result["worked"], "memory": cost.peak_mb}
 
 
-def _result(database: Database, run_id: object) -> Any:
+def _result(database: Database, run_id: int) -> Any:
     return database.ask("select result from wakeboard.job_run_history where id = %s", run_id)
 
 
 def _latency(database: Database) -> list[float]:
     """Seconds between a line's time and its arrival from `wakeboard logs -f`."""
-    (run_id,) = wakeboard.enqueue_many(database.conn, [wakeboard.Job("print_at_times", {"lines": IRREGULAR})])
+    run_id = wakeboard.enqueue(database.conn, "print_at_times", {"lines": IRREGULAR}).id
     with worker_group() as workers:
         workers.start(database.dsn, handlers=HANDLERS)
         program = "import wakeboard.cli; wakeboard.cli.main()"
@@ -117,7 +117,7 @@ def _latency(database: Database) -> list[float]:
 
 def _reads(database: Database) -> tuple[list[float], list[float]]:
     """The times of the page with the last lines, and of a search in all lines, in ms."""
-    (run_id,) = wakeboard.enqueue_many(database.conn, [wakeboard.Job("noop")])
+    run_id = wakeboard.enqueue(database.conn, "noop").id
     uuid = database.ask("select uuid from wakeboard.job_runs where id = %s", run_id)
     now = time.time()
     lines = [Line(number, now, 20, "shop", f"the order {number} is paid") for number in range(1, LONG + 1)]

@@ -91,13 +91,14 @@ class Batch(NamedTuple):
     lines: bytes
 
 
+_encoder: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+
+
 def packed(lines: Sequence[Line]) -> bytes:
     """The lines as they are stored."""
     first_at = lines[0].at
-    text = json.dumps(
-        [(number, round(1000 * (at - first_at)), level, source, text) for number, at, level, source, text in lines],
-        separators=(",", ":"),
-    ).encode()
+    rows = [(number, round(1000 * (at - first_at)), level, source, text) for number, at, level, source, text in lines]
+    text = _encoder.encode(rows).encode()
     return text if len(text) < COMPRESSED_FROM else zlib.compress(text, 1)
 
 

@@ -25,6 +25,7 @@ MAX_SHOWN: Final = 16_000  # characters of a log message, a stack or an error th
 MARGIN: Final = 4_096  # characters behind a cut that are searched, too: half a credential may not be recognised
 ENDING: Final = ".aaaaaaaa@"  # of any credential whose rule needs one: the dot of a JWT, the @ of a URL
 WORD_END: Final = r"[\s\"'&<>]"  # no token contains one of these
+_WORDS: Final = tuple(sorted({word for rule in MASK_RULES for word in rule.words}))
 AFTER: Final = 5  # characters behind a match that say whether it is prose
 
 
@@ -66,6 +67,8 @@ def _end(text: str, length: int) -> str:
 
 def _masked(text: str) -> str:
     lower = text.lower()
+    if not any(map(lower.__contains__, _WORDS)):  # of most texts: a fifth of the time of the loop
+        return text
     for rule in MASK_RULES:
         if any(word in lower for word in rule.words):
             flags = re.ASCII | (re.IGNORECASE if rule.ignore_case else 0)

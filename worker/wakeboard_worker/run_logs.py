@@ -315,8 +315,8 @@ class RunLogs:
     def _masked(self, kept: AttemptLog, lines: list[Line]) -> Iterator[Line]:
         if kept.secrets is None:
             kept.secrets = _secrets_of(kept.attempt, self._secrets_dir)
-        for line in lines:
-            yield line._replace(text=_mask(kept, kept.secrets, line.text), source=line.source[:200])
+        for number, at, level, source, text in lines:
+            yield Line(number, at, level, source[:200], _mask(kept, kept.secrets, text))
 
 
 def _mask(kept: AttemptLog, secrets: Secrets, text: str) -> str:
