@@ -73,7 +73,12 @@ def measure_run_logs(server: BenchmarkServer, plan: Plan) -> Table:
         ],
         thresholds=[
             at_least("logs of runs: drain without lines, times as fast", 0.99, ratios["noop"]),
-            at_least("logs of runs: drain with one line a run, times as fast", 0.85, ratios["print_a_line"]),
+            at_least(
+                "logs of runs: drain with one line a run, times as fast",
+                0.85,
+                ratios["print_a_line"],
+                "a row of a log takes longer than a run that does nothing, and shares its interpreter lock",
+            ),
             at_most(f"logs of runs: handler that prints {per_s:,} lines/s, times as long", 1.05, times["wall"]),
             at_most(f"logs of runs: {per_s:,} lines/s, more memory, MB", 20, times["memory"]),
             at_most("logs of runs: from written to visible, s", 1, latency),

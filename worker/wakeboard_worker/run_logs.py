@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 GATHER_S: Final = 0.4  # between the first line and the flush: a line is stored within a second
 LINE_COST: Final = 200  # bytes that a line takes besides its text
+ATTEMPT_COST: Final = 2_000  # bytes that an attempt with lines takes besides them
 MAX_GATHERED: Final = 4 << 20  # bytes of all lines that are not stored yet
 MAX_UNSENT: Final = 2 << 20  # bytes of batches that could not be stored
 BATCH_LINES, BATCH_SIZE = 1_000, 128 << 10
@@ -66,13 +67,13 @@ class AttemptLog:
         self.count = 0  # lines so far: the number of the last one
         self.room = room  # what the first quarter still has room for
         self.first: list[Line] = []
-        self.last: deque[Line] = deque()
+        self.last: deque[Line] | None = None  # a deque takes more memory than all the rest
         self.last_size = 0
         self.partial: dict[str, str] = {}  # by stream: a line whose end has not been written
-        self.seen: dict[str, str] = {}  # `partial` at the last flush
-        self.cut: set[str] = set()  # streams of which a part of a line is kept as a line
+        self.seen: dict[str, str] | None = None  # `partial` at the last flush
+        self.cut: frozenset[str] = frozenset()  # streams of which a part of a line is kept as a line
         self.sequence = 0
-        self.tail: deque[tuple[int, int]] = deque()  # the number and size of each stored batch behind the first quarter
+        self.tail: list[tuple[int, int]] = []  # the number and size of each stored batch behind the first quarter
         self.tail_size = 0
         self.secrets: Secrets | None = None
         self.in_key = False  # within a private key of several lines
@@ -92,11 +93,13 @@ class RunLogs:
         self._lock = threading.RLock()  # a destructor that logs may run within it
         self._gathered: dict[AttemptLog, None] = {}  # those that have lines
         self._size = 0  # of all lines that are not stored yet
+        self._was_half_full = False
         self._unsent: deque[tuple[Batch, int, int]] = deque()
         self._unsent_size = 0
         self._lost = 0  # lines that could not be stored
         self._conn: Any = None
         self._woken, self._stopped = threading.Event(), threading.Event()
+        self._half_full = threading.Event()
         self._thread = threading.Thread(target=self._run, name="run logs", daemon=True)
 
     # -- in the handlers' threads --------------------------------------------------------------------------------------
@@ -125,7 +128,7 @@ class RunLogs:
     def _add(self, kept: AttemptLog, level: int, source: str, text: str) -> None:
         kept.count += 1
         cost = len(text) + LINE_COST
-        if self._size + cost > MAX_GATHERED and not kept.last:
+        if self._size + cost + ATTEMPT_COST > MAX_GATHERED and not kept.last:
             return
         line = Line(kept.count, time.time(), min(max(level, 0), LONGEST_LEVEL), source, text)
         self._size += cost
@@ -133,6 +136,8 @@ class RunLogs:
             kept.room -= len(text) + 1
             kept.first.append(line)
         else:
+            if kept.last is None:
+                kept.last = deque()
             kept.last.append(line)
             kept.last_size += cost
             while kept.last and (kept.last_size > self._max * 3 // 4 or self._size > MAX_GATHERED):
@@ -144,7 +149,11 @@ class RunLogs:
     def _note(self, kept: AttemptLog) -> None:
         if kept not in self._gathered:
             self._gathered[kept] = None
+            self._size += ATTEMPT_COST
             self._woken.set()
+        if self._size > MAX_GATHERED // 2 and not self._was_half_full:
+            self._was_half_full = True  # until the next flush: it wakes the thread once
+            self._half_full.set()
 
     def write(self, attempt: Attempt, source: str, text: str) -> None:
         """Keep the lines of a text that was written to a stream. An unfinished line waits for its end, or the flush."""
@@ -157,7 +166,7 @@ class RunLogs:
             if lines:
                 lines[0] = begun + lines[0]
                 if kept is not None and source in kept.cut:
-                    kept.cut.discard(source)
+                    kept.cut -= {source}
                     lines = lines if lines[0] else lines[1:]
                 for line in lines:
                     self.add(attempt, logging.INFO, source, line.rstrip("\r"))
@@ -194,6 +203,7 @@ class RunLogs:
         """Store what is left, for STOP_S at most, and end the thread."""
         self._stopped.set()
         self._woken.set()
+        self._half_full.set()
         self._thread.join(STOP_S)
         if lost := self._lost + _count(self._unsent):
             log.warning("%s of the logs of runs could not be stored", counted(lost, "line"))
@@ -202,8 +212,9 @@ class RunLogs:
         ends = False
         while not ends:
             self._woken.wait()
-            self._stopped.wait(GATHER_S)
+            self._half_full.wait(GATHER_S)
             self._woken.clear()
+            self._half_full.clear()
             ends = self._stopped.is_set()  # lines that gather during a flush need another one
             try:
                 self._flush()
@@ -220,12 +231,14 @@ class RunLogs:
         """Store what has gathered, in statements of MAX_SENT batches. Raises WakeboardError."""
         with self._lock:
             gathered = list(self._gathered)
+        taken = 0
         for kept in gathered:
             if self._unsent_size > MAX_UNSENT:
                 break
             if kept.only_failed and not kept.attempt.has_outcome and not self._stopped.is_set():
                 continue
             first, last = self._take(kept)
+            taken += len(first) + len(last)
             if not kept.only_failed or kept.attempt.failed or kept.attempt.lost:
                 self._pack(kept, first, is_tail=False)
                 self._pack(kept, last, is_tail=True)
@@ -235,21 +248,27 @@ class RunLogs:
         with self._lock:
             if self._gathered:
                 self._woken.set()
+            if taken:  # otherwise it stays half full, of attempts that run, and is looked at after a pause
+                self._was_half_full = self._size > MAX_GATHERED // 2
+                if self._was_half_full:
+                    self._half_full.set()
 
     def _take(self, kept: AttemptLog) -> tuple[list[Line], list[Line]]:
         """Take what has gathered: lines of the first quarter, and those behind it."""
         with self._lock:
             ended = kept.attempt.has_outcome or self._stopped.is_set()
             for source, text in list(kept.partial.items()):
-                if ended or kept.seen.get(source) == text:  # a prompt, or dots: it gets no end for now
+                if ended or (kept.seen or {}).get(source) == text:  # a prompt, or dots: it gets no end for now
                     self._add(kept, logging.INFO, source, text)
-                    kept.cut.add(source)
+                    kept.cut |= {source}
                     del kept.partial[source]
-            kept.seen = dict(kept.partial)
-            first, last = kept.first, list(kept.last)
+            kept.seen = dict(kept.partial) if kept.partial else None
+            first, last = kept.first, list(kept.last or ())
             self._size -= sum(len(line.text) + LINE_COST for line in (*first, *last))
-            kept.first, kept.last, kept.last_size = [], deque(), 0
-            self._gathered.pop(kept, None)
+            kept.first, kept.last, kept.last_size = [], None, 0
+            if kept in self._gathered:
+                del self._gathered[kept]
+                self._size -= ATTEMPT_COST
             if kept.partial:
                 self._note(kept)
             return first, last
@@ -265,7 +284,7 @@ class RunLogs:
                 kept.tail.append((kept.sequence, size))
                 kept.tail_size += size
                 while kept.tail_size > self._max * 3 // 4 and len(kept.tail) > 1:
-                    last_dropped, size = kept.tail.popleft()
+                    last_dropped, size = kept.tail.pop(0)
                     first_dropped = first_dropped or last_dropped
                     kept.tail_size -= size
             batch = Batch(

@@ -1,8 +1,9 @@
 -- for: worker
 -- Stores batches of log lines of attempts, element i of each array is one batch (see the table job_run_logs). An attempt is named by the
 -- uuid of its run and its lease epoch, neither of which ever comes twice. So the log of a run that is lost in a failover appears at no
--- other run, and the last lines of an attempt can be stored when its lease has ended. A batch that is stored already is left as it is. From
--- `dropped_from` to `dropped_to` are the numbers of batches of that attempt to delete, because its log is longer than its bound; 0: none.
+-- other run, and the last lines of an attempt can be stored when its lease has ended. A batch that is sent again, because a reply was lost,
+-- is stored twice: readers take one of each number. From `dropped_from` to `dropped_to` are the numbers of batches of that attempt to
+-- delete, because its log is longer than its bound; 0: none.
 -- Returns how many batches it stored. Raises 23514 if the partition of this day is missing: call create_partitions.
 
 create or replace function wakeboard.store_logs(
@@ -22,9 +23,7 @@ begin
   insert into job_run_logs (run_uuid, lease_epoch, attempt, sequence, first_line, last_line, level, first_at, lines)
   select batch.*
     from unnest(run_uuids, epochs, attempts, sequences, first_lines, last_lines, levels, first_ats, lines)
-         as batch (run_uuid, epoch, attempt, sequence, first_line, last_line, level, first_at, lines)
-   where not exists (select from job_run_logs as log
-                      where log.run_uuid = batch.run_uuid and log.lease_epoch = batch.epoch and log.sequence = batch.sequence);
+         as batch (run_uuid, epoch, attempt, sequence, first_line, last_line, level, first_at, lines);
   get diagnostics stored = row_count;
   return stored;
 exception
