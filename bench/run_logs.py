@@ -56,8 +56,8 @@ def measure_run_logs(server: BenchmarkServer, plan: Plan) -> Table:
         title="Logs of runs",
         note=f"Compared with WAKEBOARD_RUN_LOGS=off, in turn: drains of {plan.handled:,} runs in one process"
         f" ({plan.repetitions} times), and a handler in a thread that works and prints {per_s:,} lines in each of"
-        f" {SECONDS} seconds ({plan.few_repetitions} times). Its work is what it does between its pauses; the thread"
-        " that masks and stores lines needs the same interpreter lock. Latency: from `print` until"
+        f" {SECONDS} seconds ({plan.few_repetitions} times). The thread that masks and stores"
+        " lines needs the same interpreter lock. Latency: from `print` until"
         " `wakeboard logs -f --json` has written the line. The log that is read has"
         f" {LONG:,} lines; the search finds none.",
         head=("figure", "value"),
@@ -65,7 +65,7 @@ def measure_run_logs(server: BenchmarkServer, plan: Plan) -> Table:
             ["drain without lines: times as fast", spread(ratios["noop"])],
             ["drain, one line a run: times as fast", spread(ratios["print_a_line"])],
             [f"{per_s:,} lines/s: the handler takes, times as long", spread(times["wall"])],
-            [f"{per_s:,} lines/s: its work takes, times as long", spread(times["work"])],
+            [f"{per_s:,} lines/s: its thread takes, times as much CPU", spread(times["work"])],
             [f"{per_s:,} lines/s: more memory of the worker, MB", spread(times["memory"])],
             ["from written to visible, s", spread(latency)],
             ["page of the log, ms", spread(screen)],

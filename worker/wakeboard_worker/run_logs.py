@@ -45,6 +45,8 @@ MAX_GATHERED: Final = 4 << 20  # bytes of all lines that are not stored yet
 MAX_UNSENT: Final = 2 << 20  # bytes of batches that could not be stored
 BATCH_LINES, BATCH_SIZE = 1_000, 128 << 10
 MAX_SENT: Final = 512  # batches of one statement
+SLICE_S = 0.001  # of the interpreter, which handlers need too; then the thread pauses for as long
+SLICE_LINES: Final = 16  # after which it looks whether its slice is over
 REPLY_S: Final = 5.0
 RETRY_S: Final = 2.0
 STOP_S: Final = 2.0  # how long the end of the worker waits for the last flush
@@ -57,12 +59,11 @@ class AttemptLog:
     """The lines of one attempt that are not stored yet, and which batches of it are stored."""
 
     __slots__ = (
-        *("attempt", "count", "cut", "first", "in_key", "last", "last_size", "only_failed", "partial", "room"),
+        *("count", "cut", "first", "in_key", "last", "last_size", "only_failed", "partial", "room"),
         *("secrets", "seen", "sequence", "tail", "tail_size"),
     )
 
-    def __init__(self, attempt: Attempt, room: int, *, only_failed: bool) -> None:
-        self.attempt = attempt
+    def __init__(self, room: int, *, only_failed: bool) -> None:
         self.only_failed = only_failed  # it is kept only if the attempt fails
         self.count = 0  # lines so far: the number of the last one
         self.room = room  # what the first quarter still has room for
@@ -91,9 +92,11 @@ class RunLogs:
         self._secrets_dir = settings.secrets_dir
         self.level = LEVELS[settings.run_log_level]
         self._lock = threading.RLock()  # a destructor that logs may run within it
-        self._gathered: dict[AttemptLog, None] = {}  # those that have lines
+        # The logs that have lines. No log refers to its attempt: both would stay in memory until a garbage collection.
+        self._gathered: dict[AttemptLog, Attempt] = {}
         self._size = 0  # of all lines that are not stored yet
         self._was_half_full = False
+        self._slice_began = 0.0  # time.thread_time()
         self._unsent: deque[tuple[Batch, int, int]] = deque()
         self._unsent_size = 0
         self._lost = 0  # lines that could not be stored
@@ -113,7 +116,7 @@ class RunLogs:
         if kept is None:
             mode = self._kept.get(attempt.job_type)
             only_failed = self._only_failed if mode is None else mode == "failed"
-            attempt.kept_log = kept = AttemptLog(attempt, self._max // 4, only_failed=only_failed)
+            attempt.kept_log = kept = AttemptLog(self._max // 4, only_failed=only_failed)
         return kept
 
     def add(self, attempt: Attempt, level: int, source: str, text: str) -> None:
@@ -123,9 +126,11 @@ class RunLogs:
         if len(text) > MAX_LINE + MARGIN:
             text = f"{text[: MAX_LINE + MARGIN]} …({len(text) - MAX_LINE - MARGIN} left out)"
         with self._lock:
-            self._add(self._log_of(attempt), level, source, text)
+            self._add(self._log_of(attempt), attempt, level, source, text)
 
-    def _add(self, kept: AttemptLog, level: int, source: str, text: str) -> None:
+    def _add(  # one parameter for each part of a line
+        self, kept: AttemptLog, attempt: Attempt, level: int, source: str, text: str
+    ) -> None:
         kept.count += 1
         cost = len(text) + LINE_COST
         if self._size + cost + ATTEMPT_COST > MAX_GATHERED and not kept.last:
@@ -144,11 +149,11 @@ class RunLogs:
                 cost = len(kept.last.popleft().text) + LINE_COST
                 kept.last_size -= cost
                 self._size -= cost
-        self._note(kept)
+        self._note(kept, attempt)
 
-    def _note(self, kept: AttemptLog) -> None:
+    def _note(self, kept: AttemptLog, attempt: Attempt) -> None:
         if kept not in self._gathered:
-            self._gathered[kept] = None
+            self._gathered[kept] = attempt
             self._size += ATTEMPT_COST
             self._woken.set()
         if self._size > MAX_GATHERED // 2 and not self._was_half_full:
@@ -177,7 +182,7 @@ class RunLogs:
             if rest:
                 kept = self._log_of(attempt)
                 kept.partial[source] = rest
-                self._note(kept)
+                self._note(kept, attempt)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a log record that was logged in the context of an attempt."""
@@ -230,18 +235,19 @@ class RunLogs:
     def _flush(self) -> None:
         """Store what has gathered, in statements of MAX_SENT batches. Raises WakeboardError."""
         with self._lock:
-            gathered = list(self._gathered)
+            gathered = list(self._gathered.items())
         taken = 0
-        for kept in gathered:
+        for kept, attempt in gathered:
             if self._unsent_size > MAX_UNSENT:
                 break
-            if kept.only_failed and not kept.attempt.has_outcome and not self._stopped.is_set():
+            if kept.only_failed and not attempt.has_outcome and not self._stopped.is_set():
                 continue
-            first, last = self._take(kept)
+            first, last = self._take(kept, attempt)
             taken += len(first) + len(last)
-            if not kept.only_failed or kept.attempt.failed or kept.attempt.lost:
-                self._pack(kept, first, is_tail=False)
-                self._pack(kept, last, is_tail=True)
+            self._give_way()
+            if not kept.only_failed or attempt.failed or attempt.lost:
+                self._pack(kept, attempt, first, is_tail=False)
+                self._pack(kept, attempt, last, is_tail=True)
             if len(self._unsent) >= MAX_SENT:
                 self._send()
         self._send()
@@ -253,13 +259,20 @@ class RunLogs:
                 if self._was_half_full:
                     self._half_full.set()
 
-    def _take(self, kept: AttemptLog) -> tuple[list[Line], list[Line]]:
+    def _give_way(self) -> None:
+        """Pause after a slice of CPU time, so that handlers need not wait for the interpreter. Not at the end."""
+        if time.thread_time() - self._slice_began > SLICE_S:
+            if not self._stopped.is_set():
+                time.sleep(SLICE_S)
+            self._slice_began = time.thread_time()
+
+    def _take(self, kept: AttemptLog, attempt: Attempt) -> tuple[list[Line], list[Line]]:
         """Take what has gathered: lines of the first quarter, and those behind it."""
         with self._lock:
-            ended = kept.attempt.has_outcome or self._stopped.is_set()
+            ended = attempt.has_outcome or self._stopped.is_set()
             for source, text in list(kept.partial.items()):
                 if ended or (kept.seen or {}).get(source) == text:  # a prompt, or dots: it gets no end for now
-                    self._add(kept, logging.INFO, source, text)
+                    self._add(kept, attempt, logging.INFO, source, text)
                     kept.cut |= {source}
                     del kept.partial[source]
             kept.seen = dict(kept.partial) if kept.partial else None
@@ -270,12 +283,11 @@ class RunLogs:
                 del self._gathered[kept]
                 self._size -= ATTEMPT_COST
             if kept.partial:
-                self._note(kept)
+                self._note(kept, attempt)
             return first, last
 
-    def _pack(self, kept: AttemptLog, lines: list[Line], *, is_tail: bool) -> None:
-        attempt = kept.attempt
-        for part in _parts(self._masked(kept, lines)):
+    def _pack(self, kept: AttemptLog, attempt: Attempt, lines: list[Line], *, is_tail: bool) -> None:
+        for part in _parts(self._masked(kept, attempt, lines)):
             data = packed(part)
             kept.sequence += 1
             first_dropped = last_dropped = 0
@@ -331,10 +343,12 @@ class RunLogs:
 
     # -- masks ---------------------------------------------------------------------------------------------------------
 
-    def _masked(self, kept: AttemptLog, lines: list[Line]) -> Iterator[Line]:
+    def _masked(self, kept: AttemptLog, attempt: Attempt, lines: list[Line]) -> Iterator[Line]:
         if kept.secrets is None:
-            kept.secrets = _secrets_of(kept.attempt, self._secrets_dir)
+            kept.secrets = _secrets_of(attempt, self._secrets_dir)
         for number, at, level, source, text in lines:
+            if number % SLICE_LINES == 0:
+                self._give_way()
             yield Line(number, at, level, source[:200], _mask(kept, kept.secrets, text))
 
 
