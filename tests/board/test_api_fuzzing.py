@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.api.endpoints import Endpoint, Parameter
 
-EXAMPLES = 15  # of each endpoint
+EXAMPLES = 10  # of each endpoint
 REFUSED = {400, 403, 404, 409, 413, 414, 415, 422}
 DESCRIBED = document(ENDPOINTS, "")
 WORDS = some.sampled_from(

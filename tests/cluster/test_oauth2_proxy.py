@@ -6,19 +6,24 @@ import re
 import socket
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from testbed.board_server import serving
 from testbed.login_proxy import oauth2_proxy
 from testbed.login_proxy.openid_provider import OpenIdProvider
 from testbed.processes import ROOT
 from tests.board.action_store import Store
+from tests.board.test_watch import Identity
 from tests.cluster.test_board_access import account, reviews_of
+from wakeboard import run_token
 from wakeboard.board import BoardOptions
 from wakeboard.board.access import ProxyAccess
+from wakeboard.board.access.run_tokens import RunTokenAccess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -30,6 +35,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("crds")]
 
 ANNA = "анна@example.com"  # sent as UTF-8
 SECRET = "correct horse battery staple"
+RUN_TOKENS = "s" * 32
+APPLICATION = "https://app.example.com"
 FORGED = (
     {"X-Forwarded-User": "root", "X-Forwarded-Groups": "system:masters"},
     {"X_Forwarded_User": "root", "x_forwarded_groups": "system:masters"},
@@ -70,7 +77,10 @@ def behind_oauth2_proxy(dsn: str, access: ProxyAccess, group: str, folder: Path)
         probe.bind(("127.0.0.1", 0))
         listen = f"127.0.0.1:{probe.getsockname()[1]}"
     site = Site("", f"http://{listen}", "")
-    options = BoardOptions(dsn=dsn, access=access, origin=site.proxy)
+    (folder / "run-tokens").write_text(RUN_TOKENS)
+    options = BoardOptions(
+        dsn=dsn, access=access, origin=site.proxy, run_tokens=RunTokenAccess(folder / "run-tokens", [APPLICATION])
+    )
     with OpenIdProvider(ANNA, [group]).serving() as site.provider, serving(options) as site.board:
         replaced = {
             "0.0.0.0:4180": listen,
@@ -135,6 +145,16 @@ async def test_a_user_of_oauth2_proxy_sees_and_does_what_the_groups_may(
         for forged in FORGED:
             assert (await ask("GET", f"{site.proxy}/", **forged))[1].startswith(f"{site.provider}/authorize")
             assert (await ask("GET", f"{site.board}/", **forged))[0] in REFUSED
+        row = Identity(run, store.value("select uuid from job_runs where id = %s", run))
+        token = run_token(row, RUN_TOKENS, expires=datetime.now(UTC) + timedelta(hours=1))
+        async with browser.get(f"{site.proxy}/api/v1/watch/{token}", headers={"Origin": APPLICATION}) as watched:
+            assert (await watched.json())["status"] == "dead"
+            assert watched.headers["access-control-allow-origin"] == APPLICATION
+        for around in ("../runs", "%2e%2e/runs", "..%2fruns", f"{token}/../../runs", "x"):
+            for forged in ({}, *FORGED):
+                url = URL(f"{site.proxy}/api/v1/watch/{around}", encoded=True)
+                async with browser.get(url, headers=forged, allow_redirects=False) as answer:
+                    assert answer.status >= 300, around
         async with browser.get(f"{site.proxy}/runs/{run}") as page:  # the browser follows the login and comes back
             assert (str(page.url), page.status) == (f"{site.proxy}/runs/{run}", 200)
             assert ANNA in await page.text()
