@@ -2,8 +2,8 @@
 
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
 without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, a part that the tree of the
-architecture lacks, a worker of clients/ that is no longer small, a wide line of SQL, and a file of another project that
-was changed. A long file is a warning.
+architecture lacks, a version that no generator writes, a worker of clients/ that is no longer small, a wide line of
+SQL, and a file of another project that was changed. A long file is a warning.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", 
 VENDORED = ROOT / "wakeboard/board/static/vendor"
 ARCHITECTURE = "docs/architecture.md"
 IN_TREE = re.compile(r"(?:wakeboard/(?:store/)?)?(?!__init__)(\w+(?:/|\.py))")
+IMAGE_WITH_VERSION = r"wakeboard/(?:operator|worker|worker-build|board|jobs):\d+\.\d"
+NOT_STAMPED = re.compile(r"tests/|CHANGELOG\.md|.*\.(png|svg)")
 DECISION_FILE = re.compile(r"(\d{4})-[a-z0-9-]+\.md")
 
 
@@ -132,6 +134,16 @@ def long_files(names: list[str]) -> list[str]:
     return [f"warning: {name} has {length} lines" for name, length in lengths.items() if length > LONG_FILE]
 
 
+def other_versions(names: list[str]) -> list[str]:
+    """A file that names an image with its version gets the version from tools/stamp_version.py, unless it is a test."""
+    named = [name for name in names if name not in GENERATED and not NOT_STAMPED.match(name)]
+    return [
+        f"{name} names an image with a version; add it to FILES in tools/stamp_version.py"
+        for name in named
+        if re.search(IMAGE_WITH_VERSION, (ROOT / name).read_text(encoding="utf-8", errors="replace"))
+    ]
+
+
 def wide_sql(names: list[str]) -> list[str]:
     """Lines of SQL files that are too wide to read beside another file."""
     return [
@@ -164,7 +176,7 @@ def main() -> int:
     names = tracked_files()
     banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
     errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
-    errors += [*missing_in_tree(names), *long_clients(), *wide_sql(names), *vendored_files()]
+    errors += [*missing_in_tree(names), *long_clients(), *wide_sql(names), *vendored_files(), *other_versions(names)]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):
             errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)

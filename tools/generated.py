@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.stamp_version import FILES
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # SQL functions of which only the lists of options are generated.
@@ -38,6 +40,7 @@ GENERATED: dict[str, list[str]] = {
     "schemas/json/wakeboard-limits.json": ["tools.generate_json_schemas", "limits"],
     "wakeboard/schedules/sql/check_schedule.sql": ["tools.generate_schedule_check"],
     **{path: ["tools.generate_schedule_columns", path] for path in HAVE_OPTIONS_OF_SCHEDULES},
+    **{path: ["tools.stamp_version", path] for path in FILES},
     "docs/alerts.md": ["tools.generate_alerts_page"],
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/job-schedule.md": ["tools.generate_reference"],
