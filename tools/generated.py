@@ -48,6 +48,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/sql-functions.md": ["tools.generate_sql_functions"],
     "docs/troubleshooting.md": ["tools.generate_health_table"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
+    "docs/versions.md": ["tools.generate_versions_page"],
     "docs/workers-in-any-language.md": ["tools.generate_worker_page"],
     "wakeboard/store/REVISION": ["tools.generate_functions_revision"],
     "sbom/board.cdx.json": ["tools.generate_sbom", "board"],

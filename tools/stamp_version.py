@@ -18,6 +18,7 @@ _BEFORE: Final = (
     r"wakeboard/(?:operator|worker|worker-build|board|jobs):",  # an image
     r"(?m:^(?:appVersion|version): )",  # the chart
     r'"name": "[^"]*wakeboard[^"]*",\s+"version": "',  # the npm package
+    r'(?m:^__version__ = ")',
     r"@host::text, '",  # what the workers of clients/ register
     r'hostname\(\), "',
     r"\nVersion ",  # README.md
@@ -39,6 +40,7 @@ FILES: Final = (
     "docs/worker-image.md",
     "examples/image/packaged/Dockerfile",
     "examples/image/simple/Dockerfile",
+    "wakeboard/__init__.py",
 )
 
 
