@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.dependencies.rules.graph import missing_parent
 from wakeboard.health.findings import Finding
-from wakeboard.plan.rules.changes import YEAR, renames
+from wakeboard.plan.rules.changes import YEAR
 from wakeboard.plan.rules.state import parents_of
 from wakeboard.text.clear_secrets import clear_secrets
 from wakeboard.text.humanize import counted
@@ -62,7 +62,7 @@ def _read(compared: Comparison) -> str:
 
 def _after(compared: Comparison) -> Iterator[Finding]:
     after, before = compared.after, compared.before
-    moved = {was: key for key, was in _renamed(compared).items()}
+    moved = {was: key for key, was in compared.renamed.items()}
     for key, schedule in sorted(after.schedules.items()):
         if schedule.spec.suspend:
             continue
@@ -116,13 +116,8 @@ def _chains(compared: Comparison) -> str:
     return f"{counted(chained, 'schedule')} after others, none of which waits for ever."
 
 
-def _renamed(compared: Comparison) -> Mapping[tuple[str, str], tuple[str, str]]:
-    old, new = compared.before.schedules.keys(), compared.after.schedules.keys()
-    return renames(compared.before, compared.after, set(old - new), set(new - old))
-
-
 def _names(compared: Comparison) -> Iterator[Finding]:
-    for key, was in sorted(_renamed(compared).items()):
+    for key, was in sorted(compared.renamed.items()):
         message = (
             f"{'/'.join(was)} goes and {'/'.join(key)} comes with the same content: it is taken for a new schedule."
         )

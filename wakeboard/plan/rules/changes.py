@@ -6,13 +6,10 @@ gained. So `gained - lost` is the difference of the number of ticks.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from wakeboard.plan.rules.state import NEVER
-from wakeboard.schedules.rules.job_schedule import spec_hash
 from wakeboard.ticks.clock_change_notes import clock_change_effects
 from wakeboard.ticks.ticks import moment_of
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.plan.rules.comparison import Comparison
-    from wakeboard.plan.rules.state import Key, ScheduleTicks, State, StateTicks
+    from wakeboard.plan.rules.state import Key, ScheduleTicks, StateTicks
     from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec
 
 YEAR: Final = 366 * 86_400  # seconds
@@ -68,13 +65,10 @@ class ScheduleChange(TickChange):
 def schedule_changes(compared: Comparison) -> Iterator[ScheduleChange]:
     """The schedules that differ, by name. Those whose declaration cannot be used as written are not compared."""
     before, after, old, new, begin = compared.before, compared.after, compared.old, compared.new, compared.begin
-    unknown = _unknown(before, after)
-    gone = {key for key in before.schedules.keys() - after.schedules.keys() if key not in unknown}
-    come = {key for key in after.schedules.keys() - before.schedules.keys() if key not in unknown}
-    renamed = renames(before, after, gone, come)
-    pairs: list[tuple[Key | None, Key | None]] = [(key, None) for key in gone - set(renamed.values())]
-    pairs += [(renamed.get(key), key) for key in come]
-    pairs += [(key, key) for key in before.schedules.keys() & after.schedules.keys() if key not in unknown]
+    renamed = compared.renamed
+    pairs: list[tuple[Key | None, Key | None]] = [(key, None) for key in compared.gone - set(renamed.values())]
+    pairs += [(renamed.get(key), key) for key in compared.come]
+    pairs += [(key, key) for key in before.schedules.keys() & after.schedules.keys() - compared.unknown]
     for was, key in sorted(pairs, key=lambda pair: pair[1] or pair[0] or ("", "")):
         change = _change(before.schedules.get(was) if was else None, after.schedules.get(key) if key else None)
         if change is None:
@@ -82,40 +76,6 @@ def schedule_changes(compared: Comparison) -> Iterator[ScheduleChange]:
         ticks = _tick_change(old.of(was) if was else NEVER, new.of(key) if key else NEVER, begin)
         if change.change != "follows" or ticks["first_lost"] or ticks["first_gained"]:
             yield replace(change, **ticks, clock_changes=_clock_changes(change, new, key, begin))
-
-
-def renames(before: State, after: State, gone: set[Key], come: set[Key]) -> dict[Key, Key]:
-    """By new name the old name of each schedule that goes and comes with the same spec under another name."""
-    if not gone or not come:
-        return {}
-    by_content: dict[str, list[Key]] = defaultdict(list)
-    for key in sorted(gone):
-        by_content[spec_hash(before.schedules[key].spec)].append(key)
-    found: dict[Key, Key] = {}
-    for key in sorted(come):
-        candidates = by_content.get(spec_hash(after.schedules[key].spec), [])
-        if candidates:
-            names = ["/".join(each) for each in candidates]
-            nearest = get_close_matches("/".join(key), names, n=1, cutoff=0) or names
-            found[key] = candidates.pop(names.index(nearest[0]))
-    return found
-
-
-def _unknown(before: State, after: State) -> set[Key]:
-    """The schedules whose declaration, or that of one that they run after, cannot be read in one of the states."""
-    children: dict[Key, list[Key]] = defaultdict(list)
-    for state in (before, after):
-        for (namespace, name), schedule in state.schedules.items():
-            for entry in schedule.spec.after or ():
-                children[namespace, entry.schedule].append((namespace, name))
-    found: set[Key] = set()
-    waiting = [*before.invalid, *after.invalid]
-    while waiting:
-        key = waiting.pop()
-        if key not in found:
-            found.add(key)
-            waiting += children.get(key, ())
-    return found
 
 
 def _change(was: JobSchedule | None, now: JobSchedule | None) -> ScheduleChange | None:
