@@ -138,22 +138,6 @@ def test_clock_changes_are_announced_with_what_they_do(database: str, board: str
     assert "3 schedules Schedule" in hit.text
 
 
-def test_pile_ups_are_listed_with_links_to_their_schedules(database: str, board: str):
-    with schedules_in(database) as schedules:
-        for number in range(40):
-            schedules.add(f"midnight-{number:02}", "0 0 * * *")
-        schedules.add("alone", "7 9 * * *")
-
-    page = get(board, "/calendar?zone=UTC&day=2027-06-01")
-    (link,) = page.all(r'<a href="([^"#]*)#ticks-of-cell">40 at 00:00</a>')
-    cell = get(board, link)
-
-    assert "1 pile-up: 40 at 00:00" in page.text
-    assert "40 schedules Schedule" in cell.text
-    assert len(set(re.findall("midnight-[0-9]+", cell.html))) == 40
-    assert "alone" not in cell.html
-
-
 def test_a_full_cell_is_listed_page_by_page(database: str, board: str):
     with schedules_in(database) as schedules:
         ids = [schedules.add(f"job-{number % 90}", "0 0 * * *", source=f"file:{number}") for number in range(230)]

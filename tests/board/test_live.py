@@ -99,15 +99,6 @@ def test_updates_take_a_bounded_part_of_the_time(cost_s: float, least: int, most
     assert least <= updates <= most
 
 
-def test_a_new_page_gives_the_others_no_more_updates():
-    """What it costs to open pages does not delay updates, but it does not allow more of them either."""
-    budget = UpdateBudget(0, 0)
-    assert budget.wait_s(1, 0.8) > 5
-    budget.forgive(20.8)
-    assert budget.wait_s(2, 20.8) > 5
-    assert budget.wait_s(60, 20.8) == 0
-
-
 @pytest.mark.parametrize("steps", range(6))
 async def test_a_change_feed_ends_although_a_notification_arrives_at_that_moment(
     monkeypatch: pytest.MonkeyPatch, steps: int

@@ -178,25 +178,6 @@ async def test_a_run_of_a_container_shows_its_pod_and_log_command(worker: SqlCli
     assert "<dt>Ended</dt>" not in page
 
 
-async def test_earlier_and_later_runs_are_those_of_the_same_schedule(worker: SqlClient):
-    definition = worker.define("report")
-    other = worker.define("other")
-    runs = [worker.value("select id from run_now(%s)", definition) for _ in range(4)]
-    worker.value("select id from run_now(%s)", other)
-    for run_id in runs[:2]:
-        worker.sql("update job_runs set run_at = now() - interval '1 s' where id = %s", run_id)
-    leases = {lease.id: lease for lease in worker.claim()}
-    worker.complete(leases[runs[0]])
-    worker.complete(leases[runs[1]])
-
-    middle = await history_of(worker, runs[1])
-    assert [run.id for run in middle.earlier] == [runs[0]]
-    assert [run.id for run in middle.later] == runs[2:]
-    last = await history_of(worker, runs[3])
-    assert [run.id for run in last.earlier] == runs[:3]
-    assert last.later == []
-
-
 # -- what happens next
 
 

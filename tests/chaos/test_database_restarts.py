@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-RUNS = 600
+RUNS = 300
 OUTAGE_S = 3.0  # a worker's connections retry a dozen times in it
 WAITING = "from pg_stat_activity where starts_with(application_name, 'wakeboard claims') and wait_event_type = 'Lock'"
 

@@ -81,17 +81,6 @@ def test_audit_of_a_run_or_a_schedule_lists_only_its_actions(cli: Cli, sample: S
     assert "there is no schedule 'nothing'" in cli("audit", "nothing").err
 
 
-def test_a_run_shows_the_actions_on_it_in_its_timeline(cli: Cli, sample: SampleStore):
-    run = sample.enqueue()
-    sample.succeed(run)
-    cli("replay", str(run), "--reason", "lost mail")
-
-    old, new = cli("run", str(run)).out, cli("run", str(run + 1)).out
-
-    assert f"{system_user()} (cli) replayed this run as run {run + 1}: lost mail" in old
-    assert f"{system_user()} (cli) replayed run {run} as this run: lost mail" in new
-
-
 @pytest.mark.parametrize("given", ["json", "file"])
 def test_replay_and_run_now_take_another_payload(cli: Cli, sample: SampleStore, tmp_path: Path, given: str):
     sample.add_schedule("weekly-report", payload={"n": 1})

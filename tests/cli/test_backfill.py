@@ -91,18 +91,6 @@ def test_a_backfill_is_paused_resumed_and_cancelled(cli: Cli, sample: SampleStor
     assert "create-backfill backfill 1 of billing/close-day 31 runs" in cli("audit", "--limit", "99").cells[-1]
 
 
-def test_watch_ends_with_the_backfill(cli: Cli, sample: SampleStore):
-    close_day(sample)
-    cli("backfill", "close-day", "--from", "2026-01-01", "--to", "2026-01-02")
-    sample.sql("select wakeboard.claim_limited(77, 60, '{default}', '{report}', '{backfill:1}', 1)")
-    sample.sql("select wakeboard.complete(77, '{1}', array[lease_epoch]) from wakeboard.job_runs where id = 1")
-    assert (cli("backfill", "1", "--watch").code, cli("backfill", "1", "--watch").out) == (0, "1 of 1 done.\n")
-    cli("backfill", "close-day", "--from", "2026-01-02", "--to", "2026-01-04")
-    cli("backfill", "2", "--cancel")
-    result = cli("backfill", "2", "--watch")
-    assert (result.code, result.out) == (1, "0 of 2 done, cancelled.\n")
-
-
 def test_more_than_a_thousand_runs_need_yes_without_a_terminal(cli: Cli, sample: SampleStore):
     close_day(sample, "*/10 * * * *")
     result = cli("backfill", "close-day", *JANUARY)

@@ -231,22 +231,6 @@ def test_the_first_status_is_a_transition() -> None:
     assert difference(None, status(facts())) == "transition"
 
 
-def test_each_transition_is_one_event() -> None:
-    new = status(facts())
-    assert [each.reason for each in events_between(None, new)] == ["Synced"]
-    assert events_between(new, new) == []
-    ran = status(facts(**WENT_WELL), before=new)
-    assert events_between(new, ran) == []
-    dead = status(facts(**WENT_WELL, **WENT_WRONG, dead=1), before=ran)
-    (event,) = events_between(ran, dead)
-    assert (event.reason, event.warning) == ("RunDead", True)
-    assert "HttpError: 503 Service Unavailable" in event.message
-    well = status(facts(**WENT_WELL), before=dead)
-    assert [each.reason for each in events_between(dead, well)] == ["Recovered"]
-    stalled = status(facts(generation=2, **WENT_WELL), WRONG, before=well)
-    assert [(each.reason, each.warning) for each in events_between(well, stalled)] == [("InvalidSpec", True)]
-
-
 def test_whatever_an_error_says_the_document_stays_small() -> None:
     huge = {**WENT_WRONG, "last_failure_type": "E" * 5000, "last_failure_message": "m" * 5_000_000, "failed": 1}
     assert len(status(facts(**huge)).model_dump_json()) < 20_000
@@ -280,16 +264,6 @@ def test_a_job_type_that_no_worker_knows_is_asked_for_again() -> None:
     (event,) = events_between(status(facts()), status(facts(queue_known_at=NOW, type_meant="pong")))
     assert event.warning
     assert event.message == "No worker of queue default has known job type ping yet. Did you mean pong?"
-
-
-def test_a_skipped_tick_is_named_with_its_reason_and_the_last_success() -> None:
-    late = {"last_result": "skipped", "last_reason": "TooLate", "last_scheduled_for": NOW}
-    made = status(facts(**{**WENT_WELL, **late}))
-    message = next(each.message for each in made.conditions or [] if each.type == "Healthy")
-    assert message == (
-        "The tick of 2026-11-21 08:00:30 UTC was skipped: it was too late to start."
-        " The last success was at 2026-11-21 07:00:00 UTC."
-    )
 
 
 SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql://app:hunter2@db/shop\n\x1b[31mred"}

@@ -229,17 +229,6 @@ async def test_many_are_created_and_removed_or_none(store: MaintenanceStore):
     assert await wakeboard.list_schedules(store.conn, "customers/*") == []
 
 
-async def test_pages_of_a_list_continue_after_a_name(store: MaintenanceStore):
-    await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(f"team/{n}", "ping") for n in "cab"])
-    first = await wakeboard.list_schedules(store.conn, "team/*", count=2)
-    rest = await wakeboard.list_schedules(store.conn, "team/*", after=first[-1].name, count=2)
-    assert [each.name for each in [*first, *rest]] == ["team/a", "team/b", "team/c"]
-    plan = await rows(store, "explain select * from application_schedules('team/*', '', 2)")
-    assert plan
-    with pytest.raises(InvalidValue, match='pattern is "team/A"; write namespace/name, or the beginning of it with'):
-        await wakeboard.list_schedules(store.conn, "team/A")
-
-
 async def test_paused_schedules_have_no_ticks_until_they_are_resumed(store: MaintenanceStore):
     await add(store)
     await make_ticks(store)

@@ -121,17 +121,6 @@ async def test_a_last_tick_ahead_of_the_clock_stops_no_other_schedule(store: Mai
         assert await definition(store, "a", "next_run_at = last_tick_at + interval '1 minute'")
 
 
-async def test_a_repaired_definition_continues_where_it_stopped(store: MaintenanceStore):
-    await put(store, declared("a"))
-    tick = await make_due(store)
-    await rows(store, "update job_definitions set cron_fields = '99 from the future'")
-    await make_ticks(store)
-    assert (await put(store, declared("a"))).updated == ["team/a"]
-    assert await definition(store, "a", "schedule_error") is None
-    assert await make_ticks(store) == (1, 1, 0, 0)
-    assert await runs(store, columns="scheduled_for") == [tick]
-
-
 async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(store: MaintenanceStore, database: str):
     await put(store, declared("a", concurrencyPolicy="Replace"), declared("b"))
     await make_due(store)

@@ -18,7 +18,6 @@ from wakeboard.store.schema_files import sql_functions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.every_postgres
 
 WORKER: Final = 71
 SOURCE: Final = "file:t"

@@ -70,7 +70,6 @@ OPERATIONS: Final[dict[str, Callable[[SqlClient, Lease], Any]]] = {
     "renew": lambda client, lease: as_worker(LEASED_BY, client).renew(lease),
     "complete": lambda client, lease: as_worker(LEASED_BY, client).complete(lease),
     "fail": lambda client, lease: as_worker(LEASED_BY, client).fail(lease),
-    "discard (handler)": lambda client, lease: as_worker(LEASED_BY, client).fail(lease, outcome="discarded"),
     "release": lambda client, lease: as_worker(LEASED_BY, client).release(lease),
     "once": lambda client, lease: as_worker(LEASED_BY, client).once(lease, "charge"),
     "effect": lambda client, lease: as_worker(LEASED_BY, client).effect(lease, "mail"),
@@ -83,7 +82,7 @@ OPERATIONS: Final[dict[str, Callable[[SqlClient, Lease], Any]]] = {
 }
 NEVER_WAIT: Final = {
     *("claim", "claim_limited", "claim_quarantined", "renew", "reap", "skip_past_deadline"),
-    *("fail", "discard (handler)", "release"),
+    *("fail", "release"),
 }
 SKIP: Final = {*NEVER_WAIT, "effect", "step"}  # these wait for the same key in another transaction, not for the run
 SHARE: Final = {"once", "effect", "step"}  # they share the run's lock with each other and with those below

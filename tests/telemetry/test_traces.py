@@ -74,14 +74,6 @@ def test_the_context_of_the_sql_function_is_continued(system: System, collector:
     assert (span.trace, span.parent, span.links) == (REQUEST, TRACEPARENT[36:52], [TRACEPARENT[36:52]])
 
 
-def test_a_context_that_is_not_sampled_sends_no_spans(system: System, collector: Collector) -> None:
-    system.enqueue("ping", f", traceparent => '{TRACEPARENT[:-1]}0'")
-    system.enqueue("ship-plainly")
-    system.wake()
-    collector.wait_for_span("process ship-plainly")
-    assert not collector.named("process ping")
-
-
 def test_a_run_without_a_context_begins_a_trace_that_its_attempts_share(system: System, collector: Collector) -> None:
     system.enqueue("fails-once")
     system.wake()
@@ -114,23 +106,6 @@ def test_a_tick_starts_a_trace_of_its_own(system: System, collector: Collector) 
     span = collector.wait_for_span("process ping")
     assert collector.tree(span.trace) == ["enqueue ping", "  process ping"]
     assert span.attributes["wakeboard.schedule"] == "shop/due"
-
-
-def test_a_run_that_a_handler_enqueues_belongs_to_its_trace(system: System, collector: Collector) -> None:
-    system.enqueue("enqueues")
-    system.wake()
-    span = collector.wait_for_span("process ship-plainly")
-    assert collector.tree(span.trace)[:4] == [
-        *("enqueue enqueues", "  process enqueues", "    enqueue ship-plainly", "      process ship-plainly")
-    ]
-
-
-def test_a_snooze_is_no_failure(system: System, collector: Collector) -> None:
-    system.enqueue("snoozes-once")
-    system.wake()
-    collector.wait_for_span("process snoozes-once", **{"wakeboard.outcome": "succeeded"})
-    snoozed = collector.wait_for_span("process snoozes-once", **{"wakeboard.outcome": "snoozed"})
-    assert not snoozed.failed
 
 
 @pytest.mark.anyio

@@ -54,17 +54,3 @@ async def fails_once(run: wakeboard.Run) -> None:
     """Its error contains a credential."""
     if run.attempt == 1:
         raise ConnectionError("cannot connect to postgresql://app:hunter2@db/shop")
-
-
-@wakeboard.handler("snoozes-once")
-async def snoozes_once(run: wakeboard.Run) -> None:
-    """Wants to run a second time."""
-    if await run.step("First", lambda: run.epoch) == run.epoch:
-        raise wakeboard.Snooze(0)
-
-
-@wakeboard.handler("enqueues")
-async def enqueues(run: wakeboard.Run) -> None:
-    """Enqueues another run from its own span."""
-    async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        await wakeboard.enqueue(conn, "ship-plainly")
