@@ -12,7 +12,7 @@ from bench.tables import Table, at_most, percentile, spread
 from bench.workers import worker_group
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bench.database import BenchmarkServer, Database
     from bench.plan import Plan
@@ -22,6 +22,10 @@ PER_SECOND: Final = 50  # runs
 AHEAD_S: Final = 2.0  # how long before they are due runs are enqueued, where they are known ahead
 SETTLE_S: Final = 1.5  # the server counts transactions a second late
 IDLE_S: Final = 5.0
+
+
+def _enqueue(database: Database, payload: dict[str, float], run_at: datetime | None) -> None:
+    wakeboard.enqueue(database.conn, "noop", payload, run_at=run_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +128,19 @@ def _lateness(server: BenchmarkServer, variant: Variant, feed_s: float) -> Laten
         )
 
 
-def feed(database: Database, runs: int, per_second: float, ahead_s: float = 0.0) -> None:
+def feed(
+    database: Database,
+    runs: int,
+    per_second: float,
+    ahead_s: float = 0.0,
+    enqueue: Callable[[Database, dict[str, float], datetime | None], object] = _enqueue,
+) -> None:
     """Enqueues at a steady pace, in an open loop: a slow call delays none of the next moments."""
     began = time.time()
     for number in range(runs):
         time.sleep(max(0.0, began + number / per_second - time.time()))
         due = time.time() + ahead_s
-        run_at = datetime.fromtimestamp(due, UTC) if ahead_s else None
-        wakeboard.enqueue(database.conn, "noop", {"due": due}, run_at=run_at)
+        enqueue(database, {"due": due}, datetime.fromtimestamp(due, UTC) if ahead_s else None)
 
 
 def wait_for_all(workers: WorkerGroup, runs: int) -> None:

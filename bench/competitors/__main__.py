@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from bench.competitors.catalogue import COMPETITORS, named
 from bench.competitors.comparison import Comparison, Failed
 from bench.competitors.installation import installed, lock_npm
+from bench.competitors.ordinary_rates import measure_ordinary_rates
 from bench.competitors.plan import QUICK, Plan
 from bench.competitors.results import (
     Case,
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
     from bench.competitors.catalogue import Competitor
     from bench.competitors.installation import Installation
     from bench.database import BenchmarkServer
+    from bench.tables import Table
 
 COMMAND: Final = "make bench-competitors"
+ORDINARY: Final = f"{COMMAND} BENCH_ARGS=--ordinary"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -61,6 +64,10 @@ def main(words: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     with running_server() as server:
         about = description(server.version())
+        if options.ordinary:
+            found = measure_ordinary_rates(Comparison(server, installation, plan.enqueue_within_s), plan, chosen)
+            _report_ordinary(found, about, time.monotonic() - began, is_whole=not options.quick and not options.only)
+            return 0
         results = _measured(server, installation, plan, chosen)
     text = _report(results, plan, installation, about, time.monotonic() - began)
     print(text)
@@ -75,6 +82,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     known = [competitor.name for competitor in COMPETITORS]
     parser.add_argument("only", nargs="*", metavar="QUEUE", help=f"of {', '.join(known)}; default all")
     parser.add_argument("--quick", action="store_true", help="few and small, as a smoke test")
+    parser.add_argument("--ordinary", action="store_true", help="what a job costs at 1, 50 and 1,000 a second")
     parser.add_argument("--rounds", type=int, metavar="N", help="how often each case is measured")
     parser.add_argument("--lock", action="store_true", help="only rewrite npm/package-lock.json")
     options = parser.parse_args(words)
@@ -135,6 +143,19 @@ def _report(results: Results, plan: Plan, installation: Installation, about: str
         f" {spread(results.busy_elsewhere())}; at the end: {conditions()}.\n"
     )
     return "\n".join([_introduction(plan, about), *tables, "".join(remarks), closing])
+
+
+def _report_ordinary(table: Table, about: str, took_s: float, *, is_whole: bool) -> None:
+    parts = [
+        f"## At ordinary rates, beside others\n\n{about}\n",
+        *([thresholds_table(table.thresholds).markdown()] if table.thresholds else []),
+        table.markdown(),
+        f"Took {took_s:.0f} s; at its end: {conditions()}.\n",
+    ]
+    text = "\n".join(parts)
+    print(text)
+    if is_whole:
+        write_section(ORDINARY, text)
 
 
 def _introduction(plan: Plan, about: str) -> str:

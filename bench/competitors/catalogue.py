@@ -34,6 +34,7 @@ class Competitor:
     keeps: str  # what is left of a job that succeeded
     fence: str  # what stops a worker that lost a job from finishing it all the same
     queries: QueueQueries = field(default_factory=QueueQueries)
+    enqueue_one: str = ""  # enqueues a job with the payload %s; only such queues are measured at ordinary rates
 
     def command(self, installation: Installation, verb: str, *words: str) -> list[str]:
         """What does `verb` for this queue."""
@@ -59,6 +60,7 @@ COMPETITORS: Final = (
         " recorded; heartbeat, job types filtered, JSON log; bulk: `enqueue_many` of 10,000",
         keeps="a row in partitioned history, 30 days",
         fence="worker and lease epoch",
+        enqueue_one="select wakeboard.enqueue('noop', %s::jsonb)",
     ),
     *(
         Competitor(
@@ -88,6 +90,7 @@ COMPETITORS: Final = (
             succeeded="select last_value - (select count(*) from graphile_worker._private_jobs)"
             " from graphile_worker.jobs_id_seq1",
         ),
+        enqueue_one="select graphile_worker.add_job('noop', %s::json)",
     ),
     Competitor(
         name="pg-boss",
@@ -152,7 +155,7 @@ COMPETITORS: Final = (
         program="bare_loop.py",
         packages=("asyncpg", "uvloop"),
         settings="no queue: an asyncpg loop whose one statement finishes a batch of 1000 and claims the next; no lease,"
-        " no retries, no heartbeat, no log; bulk: `INSERT` of 10,000",
+        " no retries, no heartbeat, no log; it listens for new jobs; bulk: `INSERT` of 10,000",
         keeps="the row where it was",
         fence="process id",
         queries=QueueQueries(
@@ -160,6 +163,7 @@ COMPETITORS: Final = (
             left="select exists (select from jobs where state <> 'done')",
             succeeded="select count(*) from jobs where state = 'done'",
         ),
+        enqueue_one="with made as (insert into jobs (payload) values (%s::jsonb)) select pg_notify('jobs', '')",
     ),
 )
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import psycopg
 
 from bench.competitors.catalogue import OUR_NAME, OUR_WORKERS
 from bench.drains import Drain, watch_drain
+from bench.lateness import feed
+from bench.ordinary import cost_at
 from bench.workers import NotDone, worker_environment, worker_group
 from testbed.clients import typescript_worker
 from testbed.processes import ROOT, inherited_environment
@@ -17,7 +21,8 @@ from testbed.processes import ROOT, inherited_environment
 if TYPE_CHECKING:
     from bench.competitors.catalogue import Competitor
     from bench.competitors.installation import Installation
-    from bench.database import BenchmarkServer
+    from bench.database import BenchmarkServer, Database
+    from bench.ordinary import Cost
 
 LEAVE_WITHIN_S: Final = 5.0
 LONGEST_WHY: Final = 300  # characters
@@ -54,6 +59,24 @@ class Comparison:
                 return watch_drain(
                     self._server, database, workers, start, competitor.queries, within_s, stop_within_s=LEAVE_WITHIN_S
                 )
+        except (NotDone, EnqueueFailed, psycopg.Error) as failed:
+            return Failed(_in_one_line(str(failed)))
+
+    def cost_at(self, competitor: Competitor, rate: int, seconds: float) -> Cost | Failed:
+        """What a job costs at an ordinary rate, in one worker."""
+
+        def enqueue(database: Database, payload: dict[str, float], _: object) -> None:
+            database.ask(competitor.enqueue_one, json.dumps(payload))
+
+        try:
+            with (
+                self._server.copy_of(_template(competitor, 0), lambda dsn: self._prepare(competitor, dsn)) as database,
+                worker_group() as workers,
+            ):
+                environment = self._environment(competitor, database.dsn)
+                worker = workers.start_command(competitor.command(self._installation, "work"), environment)
+                feed_jobs = partial(feed, database, enqueue=enqueue)
+                return cost_at(self._server, database, workers, worker, feed_jobs, rate, seconds)
         except (NotDone, EnqueueFailed, psycopg.Error) as failed:
             return Failed(_in_one_line(str(failed)))
 

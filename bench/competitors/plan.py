@@ -20,6 +20,8 @@ class Plan:
     slow_rounds: int = 2  # of slow queues
     jobs: tuple[int, ...] = (50_000, 300_000)
     processes: tuple[int, ...] = (1, 2, 4)
+    ordinary_rounds: int = 3
+    ordinary_s: float = 20.0  # of each ordinary rate
     enqueue_rounds: int = 2
     enqueue_within_s: float = 120.0
     slow_rate: float = 25_000.0  # jobs per second with one process
@@ -40,7 +42,9 @@ class Plan:
         return not shorter or _reaches(results, competitor, Case(max(shorter), 1), self.too_slow_rate)
 
 
-QUICK = Plan(rounds=1, jobs=(5_000, 20_000), processes=(1, 2), enqueue_rounds=1, least_s=4.0)
+QUICK = Plan(
+    rounds=1, jobs=(5_000, 20_000), processes=(1, 2), ordinary_rounds=1, ordinary_s=5.0, enqueue_rounds=1, least_s=4.0
+)
 
 
 def _reaches(results: Results, competitor: Competitor, case: Case, rate: float) -> bool:

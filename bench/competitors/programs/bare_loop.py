@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 AT_ONCE = 1000
-PAUSE_S = 0.05
+PAUSE_S = 1.0  # without a notification
 
 TABLES = """
 create table jobs (
@@ -53,19 +54,23 @@ async def enqueue(jobs: int) -> None:
 async def work() -> None:
     stop = asked_to_stop()
     connection = await asyncpg.connect(DSN)
+    news = asyncio.Event()
+    await connection.add_listener("jobs", lambda *_: news.set())
     done: list[int] = []
     while not stop.is_set() or done:
+        news.clear()
         claimed = await connection.fetch(FINISH_AND_CLAIM, done, os.getpid(), 0 if stop.is_set() else AT_ONCE)
         done = handled(claimed)
         if not claimed and not stop.is_set():
-            await asyncio.sleep(PAUSE_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), PAUSE_S)
     await connection.close()
 
 
 def handled(claimed: Iterable[asyncpg.Record]) -> list[int]:
     done: list[int] = []
     for row in claimed:
-        began()
+        began(row["payload"])
         done.append(row["id"])
     return done
 

@@ -16,7 +16,7 @@ const preset = {
     logger: silent
   }
 }
-const taskList = { noop: () => began() }
+const taskList = { noop: payload => began(payload) }
 
 async function enqueue (jobs) {
   const utils = await makeWorkerUtils({ connectionString: DSN, logger: silent })

@@ -1,5 +1,5 @@
 // What the programs of Node queues share; the verbs are those of python_side.py.
-import { writeFileSync } from 'node:fs'
+import { appendFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 
 export const DSN = process.env.BENCH_DSN
@@ -9,7 +9,11 @@ const BATCH = 10_000 // jobs of one bulk call
 let unreported = process.env.BENCH_FIRST
 
 // The job's only action.
-export function began () {
+export function began (payload) {
+  if (payload?.due) {
+    const late = performance.timeOrigin + performance.now() - payload.due * 1000
+    appendFileSync(`${process.env.BENCH_LATENESS}.${process.pid}`, `${late.toFixed(3)}\n`)
+  }
   if (unreported) {
     writeFileSync(`${unreported}.${process.pid}`, String(Date.now() / 1000))
     unreported = undefined

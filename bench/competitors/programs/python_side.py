@@ -4,12 +4,14 @@
     PROGRAM enqueue JOBS   enqueues so many no-op jobs in bulk; the last line printed is the seconds it took
     PROGRAM work           works until SIGTERM
 
-The job does nothing, but the first one that a process runs writes the Unix time to the file $BENCH_FIRST.<pid>.
+The job does nothing, but the first one that a process runs writes the Unix time to the file $BENCH_FIRST.<pid>, and
+one with a payload {"due": <Unix time>} appends how late it is, in ms, to $BENCH_LATENESS.<pid>.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -29,8 +31,11 @@ BATCH = 10_000  # jobs of one bulk call
 _unreported = [Path(f"{os.environ['BENCH_FIRST']}.{os.getpid()}")] if "BENCH_FIRST" in os.environ else []
 
 
-def began() -> None:
-    """Reports the first job that this process runs."""
+def began(payload: str = "{}") -> None:
+    """Reports the first job that this process runs, and how late a job is that says when it was due."""
+    if payload != "{}":
+        with Path(f"{os.environ['BENCH_LATENESS']}.{os.getpid()}").open("a", encoding="ascii") as file:
+            file.write(f"{(time.time() - json.loads(payload)['due']) * 1000:.3f}\n")
     if _unreported:
         _unreported.pop().write_text(str(time.time()), encoding="ascii")
 
