@@ -9,8 +9,10 @@ it can drop exactly one.
 from __future__ import annotations
 
 import asyncio
+import re
 import struct
 import threading
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 ENCRYPTION_REQUESTS: Final = {80877103, 80877104}  # SSLRequest, GSSENCRequest
 CHUNK: Final = 1 << 16
+FUNCTION: Final = re.compile(rb"wakeboard\.(\w+)")
 HEADER: Final = 5  # bytes of a message: its type, and the length of the rest with these four bytes
 
 
@@ -66,9 +69,15 @@ class ProxiedConnection:
     """One connection. `name` is its application_name. A blocked connection drops everything and stays open."""
 
     def __init__(
-        self, name: str, intercepts: set[Intercept], client: asyncio.StreamWriter, server: asyncio.StreamWriter
+        self,
+        name: str,
+        intercepts: set[Intercept],
+        statements: Counter[str],
+        client: asyncio.StreamWriter,
+        server: asyncio.StreamWriter,
     ) -> None:
         self.name = name
+        self._statements = statements
         self.blocked = False
         self.replies_pass = asyncio.Event()
         self.replies_pass.set()
@@ -86,6 +95,7 @@ class ProxiedConnection:
         requests = _RequestParser()
         while chunk := await reader.read(CHUNK):
             executed = requests.executed_in(chunk)
+            self._statements.update(map(_function_of, executed))
             found = next((each for each in list(self._intercepts) if each.matches(self.name, executed)), None)
             if found is not None and self._breaks(found, chunk):
                 return
@@ -123,6 +133,12 @@ class ProxiedConnection:
             if not self.blocked:
                 self._client.write(chunk)
                 await self._client.drain()
+
+
+def _function_of(statement: bytes) -> str:
+    """The function of the schema that a statement calls, or else the statement's first word."""
+    found = FUNCTION.search(statement)
+    return (found[1] if found else statement.strip().partition(b" ")[0][:20]).decode(errors="replace")
 
 
 class _RequestParser:
@@ -178,10 +194,14 @@ class _ReplyParser:
 
 
 class TcpProxy:
-    """Listens on loopback from `start` to `stop`, in its own thread. `target` is a socket's path or a port."""
+    """Listens on loopback from `start` to `stop`, in its own thread. `target` is a socket's path or a port.
+
+    `statements` counts what has been executed, by the function that is called.
+    """
 
     def __init__(self, target: str | int) -> None:
         self._target = target
+        self.statements = Counter[str]()
         self._connections: set[ProxiedConnection] = set()
         self._intercepts: set[Intercept] = set()
         self._blocked: set[str] = set()
@@ -261,7 +281,9 @@ class TcpProxy:
             startup = await self._startup_message(reader, writer)
             server_reader, server_writer = await self._connect()
             server_writer.write(startup)
-            connection = ProxiedConnection(_application_name(startup), self._intercepts, writer, server_writer)
+            connection = ProxiedConnection(
+                _application_name(startup), self._intercepts, self.statements, writer, server_writer
+            )
             connection.blocked = any(connection.name.endswith(suffix) for suffix in self._blocked)
             self._connections.add(connection)
             try:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ from wakeboard.conformance.harness import expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from wakeboard.conformance.harness import Harness
 
@@ -21,6 +22,10 @@ HINDRANCE: Final = 60_000  # due runs of another job type: more than one fetch r
 BACKLOG: Final = 400
 SHORT: Final = {"seconds": 0.1}
 BACKLOG_S: Final = 60.0  # in which a busy machine executes half of the backlog
+ALONE: Final = 10  # runs, each enqueued when the one before has ended
+STATEMENTS_A_RUN: Final = 4  # fetch, report, and fetch again at its end, or in two transactions
+STATEMENTS_A_SECOND: Final = 2  # of a worker that has nothing to do, and polls once a second
+IDLE_S: Final = 3.0
 SOON_S: Final = 2 + SLACK_S  # a worker may continue behind its last run for two seconds
 
 CLAIMS: Final[list[Scenario]] = []
@@ -120,3 +125,30 @@ def refused_registration(harness: Harness) -> None:
         b"select last_value >= 2 from wakeboard.refusals",
     )
     harness.succeeded(harness.one("echo", {"n": 2}))
+
+
+@scenario(
+    "a run that comes alone costs four statements at most, and an idle worker sends two a second",
+    "workers that wait keep the database busy, all day",
+)
+def statements(harness: Harness) -> None:
+    harness.start_and_wait(poll_seconds=1, lease_seconds=60)
+    harness.succeeded(harness.one("echo"))
+    time.sleep(1.5)  # what a worker does once, at its start, is over
+    _expect_statements(harness, lambda: time.sleep(IDLE_S), 0)
+
+    def alone() -> None:
+        for number in range(ALONE):
+            harness.succeeded(harness.one("echo", {"n": number}))
+
+    _expect_statements(harness, alone, ALONE)
+
+
+def _expect_statements(harness: Harness, act: Callable[[], None], runs: int) -> None:
+    """Raises Violated if the worker sends more statements during `act` than that takes. Two may be late."""
+    before, began = harness.proxy.statements.copy(), time.monotonic()
+    act()
+    seconds, sent = time.monotonic() - began, harness.proxy.statements - before
+    allowed = 2 + STATEMENTS_A_RUN * runs + STATEMENTS_A_SECOND * math.ceil(seconds)
+    found = ", ".join(f"{name} {count}" for name, count in sent.most_common())
+    expect(sent.total() <= allowed, f"in {seconds:.1f} s it sent {sent.total()} statements for {runs} runs: {found}")
