@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,3 +54,15 @@ def test_a_worker_exits_when_only_foreign_runs_are_left(store: Store) -> None:
     store.enqueue("answers", "{}", 10)
     store.wake()
     assert store.watcher.ask("select count(*) = 10 from wakeboard.job_run_history where status = 'succeeded'")
+
+
+def test_no_executor_starts_a_run_beside_a_quarantined_one(store: Store) -> None:
+    beside = "select bool_and(status = 'succeeded') from wakeboard.all_runs where id = any (%s)"
+    first = "select min(started_at) from wakeboard.job_run_history where id = any (%s)"
+    with store.worker("--forever", poll_seconds=0.05):
+        for job_type in ("measures", "measures-plainly"):
+            (alone,) = store.enqueue(job_type, '{"seconds": 0.4}', crash_count=2)
+            store.watcher.wait("select status = 'running' from wakeboard.all_runs where id = %s", alone)
+            others = store.enqueue("answers", count=3) + store.enqueue("answers-plainly", count=3)
+            store.watcher.wait(beside, [alone, *others])
+            assert store.watcher.ask(first, others) >= store.watcher.ask(first, [alone]) + timedelta(seconds=0.4)
