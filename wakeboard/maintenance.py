@@ -22,7 +22,7 @@ from wakeboard.errors import Locked
 from wakeboard.schedules.scheduler import NO_TICKS, schedule_slice
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection
 
     from wakeboard.alerts.rules.alert_rules import AlertSpec
     from wakeboard.engine.maintenance_api import EnqueuedDependents, EnqueuedTicks, MaintenanceStore
@@ -41,6 +41,8 @@ ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules
 CIRCUITS_INTERVAL_S: Final = 5.0
 EXPECTATIONS_INTERVAL_S: Final = 5.0
 LIMITS_INTERVAL_S: Final = 5.0
+UNNEEDED_S: Final = 300.0  # after which a task runs that has no work, as the store has just said
+SEEN_BY_STORE: Final = {"scheduler", "dependencies", "reaper", "circuits", "expectations", "pauses", "backfills"}
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
 MAX_RETRY_S: Final = 60.0  # after a failure
 
@@ -67,6 +69,11 @@ class _Task:
     run: Callable[[MaintenanceStore, MaintenancePass], Awaitable[object]]
     due_at: float = float("-inf")
     at_once: bool = True  # False: not in the first pass
+
+    def due(self, now: float, needed: Collection[str] | None) -> bool:
+        """Whether a pass at `now` runs it."""
+        spared = needed is not None and self.name in SEEN_BY_STORE.difference(needed)
+        return self.due_at + (UNNEEDED_S if spared else 0.0) <= now
 
 
 class MaintenanceLoop:
@@ -115,22 +122,33 @@ class MaintenanceLoop:
             *([_Task("limits", LIMITS_INTERVAL_S, self._declare_limits)] if limits is not None else []),
         )
 
-    def due_tasks(self, now: float) -> list[str]:
+    def due_tasks(self, now: float, needed: Collection[str] | None = None) -> list[str]:
         """The names of the tasks that a pass at `now` would run, in order.
 
         The first pass ends no pauses, and runs neither backfills nor rollups nor alerts.
         """
-        return [task.name for task in self._tasks if task.due_at <= now and task.at_once]
+        return [task.name for task in self._tasks if task.due(now, needed) and task.at_once]
 
-    async def run_due(self, store: MaintenanceStore, now: float, *, only_dependencies: bool = False) -> MaintenancePass:
-        """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`."""
+    async def run_due(
+        self,
+        store: MaintenanceStore,
+        now: float,
+        *,
+        only_dependencies: bool = False,
+        needed: Collection[str] | None = None,
+    ) -> MaintenancePass:
+        """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`.
+
+        `needed`: of the tasks whose work the store sees, only these have any, as it has just said (`fetch_runs`). The
+        others are spared for some minutes. None: it has not said anything.
+        """
         done = MaintenancePass()
         for task in self._tasks:
             if only_dependencies and task.name != "dependencies":
                 continue
             if not task.at_once:
                 task.at_once = True
-            elif task.due_at <= now:
+            elif task.due(now, needed):
                 task.due_at = now + await self._run(task, store, done)
         return done
 

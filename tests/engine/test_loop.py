@@ -8,7 +8,13 @@ import pytest
 
 from tests.schedules.schedules import MISFIRE_GRACE, connected, declared, make_due, put, rows, runs
 from wakeboard.engine.retention import MAX_BATCHES, Retention
-from wakeboard.maintenance import BACKFILLS_INTERVAL_S, PARTITIONS_INTERVAL_S, REAP_INTERVAL_S, MaintenanceLoop
+from wakeboard.maintenance import (
+    BACKFILLS_INTERVAL_S,
+    PARTITIONS_INTERVAL_S,
+    REAP_INTERVAL_S,
+    UNNEEDED_S,
+    MaintenanceLoop,
+)
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
@@ -29,6 +35,33 @@ EVERYTHING = [
     "rollups",
     "retention",
 ]
+
+WORK = {
+    "scheduler": ("update job_definitions set next_run_at = now()",),
+    "dependencies": (
+        "insert into ended_runs (run_id, scheduled_for, outcome) values (1, now(), 'ended')",
+        "insert into schedule_ticks (definition_id, scheduled_for, waits_for) values (1, now(), 'run')",
+        "insert into schedule_ticks (definition_id, scheduled_for, waits_for) values (1, now(), 'check')",
+    ),
+    "reaper": (
+        "update installation set reap_completed_at = now() - interval '61 s'",
+        "update installation set reap_completed_at = reap_started_at - interval '1 s'",
+        "update installation set reap_started_at = now() + interval '1 hour'",
+        "update workers set last_seen = now() - interval '61 s'",
+        "update workers set last_seen = now() + interval '1 hour'",
+        "update job_runs set start_before = now() - interval '1 s'",
+    ),
+    "circuits": ("update job_definitions set suspend_after_dead = 3",),
+    "expectations": (
+        "update job_definitions set success_due_at = now()",
+        "update job_definitions set success_missed_at = now()",
+    ),
+    "pauses": ("insert into pauses (scope, until) values ('all', now())",),
+    "backfills": (
+        """insert into backfills (definition_id, schedule, range_begin, range_end, again, at_once, total, actor, source)
+           values (1, 'team/a', 'epoch', now(), false, 1, 1, 'me', 'sql')""",
+    ),
+}
 
 
 def maintenance() -> MaintenanceLoop:
@@ -62,6 +95,26 @@ async def test_the_first_pass_does_what_is_urgent(store: MaintenanceStore):
         "backfills",
     ]
     assert ours.due_tasks(1000.0 + PARTITIONS_INTERVAL_S) == EVERYTHING
+
+
+async def test_work_of_each_task_that_is_spared_is_announced(store: MaintenanceStore):
+    ours = maintenance()
+    for _ in range(3):
+        await ours.run_due(store, 1000.0)
+    assert set(WORK) == set(ours.due_tasks(1030.0)) - set(ours.due_tasks(1030.0, []))
+    assert set(WORK) <= set(ours.due_tasks(1010.0 + UNNEEDED_S, []))
+    await put(store, declared("a"))
+    await rows(store, "select enqueue('ping')")
+    await rows(
+        store, "insert into workers (worker_id, name, pool, queues, capacity, lease_s) values (1, '', '', '{}', 1, 60)"
+    )
+    await rows(store, "update installation set reap_started_at = now(), reap_completed_at = now()")
+    assert await rows(store, "select maintenance_due()") == [([],)]
+    for task, statement in ((task, each) for task, statements in WORK.items() for each in statements):
+        await rows(store, "begin")
+        await rows(store, statement)
+        assert await rows(store, "select maintenance_due()") == [([task],)], statement
+        await rows(store, "rollback")
 
 
 async def test_a_pass_enqueues_ticks_reaps_leases_and_reports_both(store: MaintenanceStore):

@@ -142,11 +142,13 @@ class Answer(NamedTuple):
 
     `state`: for the next fetch. `again`: fetch as soon as a slot is free. Otherwise fetch when notified, in `due_s`
     seconds (None: nothing is announced), in `retry_s` seconds (None: no run waits for a slot of its limit), and if
-    `waits`, when one of the worker's runs has ended. The first `limited` runs have a limit key.
+    `waits`, when one of the worker's runs has ended. The first `limited` runs have a limit key. `maintain`: the
+    maintenance tasks that may have work (None: unknown).
     """
 
     state: str
     limited: int = 0
+    maintain: Sequence[str] | None = None
     again: bool = False
     waits: bool = False
     due_s: float | None = None

@@ -93,13 +93,20 @@ class _Turn:
         """Whether something waits for the end of a run of this worker."""
         return any(answer.waits for answer in self.answers)
 
+    def maintenance(self) -> Sequence[str] | None:
+        """The maintenance tasks that may have work, as the newest answer says that knows; None: unknown."""
+        return next((each.maintain for each in reversed(self.answers) if each.maintain is not None), None)
+
     def soonest(self, name: Literal["due_s", "retry_s"]) -> float | None:
         """The least of the answers' seconds; None: no answer has any."""
         return min((at for answer in self.answers if (at := getattr(answer, name)) is not None), default=None)
 
 
 class Fetcher:
-    """The claim loop of a worker. It calls `maintain` before each claim; the callee decides what is due."""
+    """The claim loop of a worker. It calls `maintain` before each claim; the callee decides what is due.
+
+    Its arguments: whether a tick or a run is due now, and the tasks that may have work (None: unknown).
+    """
 
     def __init__(
         self,
@@ -110,7 +117,7 @@ class Fetcher:
         heartbeat: Heartbeat,
         settings: Settings,
         stay_s: float,
-        maintain: Callable[[Any, bool], Awaitable[None]],
+        maintain: Callable[[Any, bool, Sequence[str] | None], Awaitable[None]],
     ) -> None:
         self._in_flight, self._coroutines, self._threads = in_flight, coroutines, threads
         self._connection, self._heartbeat = connection, heartbeat
@@ -120,6 +127,7 @@ class Fetcher:
         self._max_reply_s = settings.lease_seconds * (1 - VALID_SHARE)
         self._started_at = time.monotonic()
         self._maintain_at = math.inf  # time.monotonic(): a tick or a run is due then
+        self._needed: Sequence[str] | None = None  # maintenance tasks
         self._unregistered_before = 0  # the heartbeat's count at the last registration
         self._registered_at = self._started_at
         self._register_every_s = min(REGISTER_EVERY_S, settings.lease_seconds)
@@ -164,12 +172,14 @@ class Fetcher:
         # Even while every slot is busy, because due ticks and expired leases must not wait for a free slot.
         if at_once := time.monotonic() >= self._maintain_at:
             self._maintain_at = math.inf
-        await self._log_failures_of(self._maintain(store.conn, at_once), store, "maintenance")
+        task = self._maintain(store.conn, at_once, self._needed)
+        await self._log_failures_of(task, store, "maintenance")
         alone, turn = in_flight.empty, _Turn()  # before any query: a run that ends meanwhile may queue its run again
         if self._heartbeat.leases_valid():
             await self._fetch_all(store, turn, alone=alone)
         self._reads_everything &= not turn.claimed
-        if turn.again:
+        needed_before, self._needed = self._needed, turn.maintenance()
+        if turn.again or (self._needed and needed_before == []):
             return True
         if not turn.answers:
             await self._wait(self._settings.poll_seconds)

@@ -281,6 +281,7 @@ class _WorkerTasks:
         self._failures = FailureLog(log, what="the maintenance task")
         self._exhausted = False  # why the worker claims no more runs
         self._maintain_at = 0.0
+        self._maintenance_spared = False  # in the last pass, because nothing was to be done
         self._runs_ended = False  # other runs may have waited for them
         self._fetcher = Fetcher(
             in_flight,
@@ -437,9 +438,10 @@ class _WorkerTasks:
                 log.debug("not listening: %s", error)
             await asyncio.sleep(LISTEN_AGAIN_S)
 
-    async def _maintain(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
+    async def _maintain(self, conn: Any, at_once: bool, needed: Sequence[str] | None) -> None:  # noqa: FBT001
         """Run the maintenance tasks that are due (ticks, expired leases, retention), once a second or `at_once`.
 
+        `needed`: those that may have work, as the last fetch has said; None: unknown.
         When runs have ended that others may have waited for, only these others are looked for. Raises
         DatabaseUnavailable if the connection was lost.
         """
@@ -447,14 +449,17 @@ class _WorkerTasks:
 
         now = time.monotonic()
         ended, self._runs_ended = self._runs_ended, False
-        all_due = now >= self._maintain_at or at_once
+        spares = needed == [] and not (at_once or ended)
+        all_due = now >= self._maintain_at or at_once or (self._maintenance_spared and not spares)
         if not (all_due or ended):
             return
         if all_due:
-            self._maintain_at = now + MAINTAIN_EVERY_S
+            self._maintain_at, self._maintenance_spared = now + MAINTAIN_EVERY_S, spares
             if (spans := self._in_flight.context.spans) is not None:
                 await spans.observe(conn, self._worker, self._in_flight.counts)
-        done = await self._maintenance.run_due(MaintenanceStore(conn), now, only_dependencies=not all_due)
+        done = await self._maintenance.run_due(
+            MaintenanceStore(conn), now, only_dependencies=not all_due, needed=None if at_once or ended else needed
+        )
         self._runs_ended |= may_have_more(done.dependents)
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")

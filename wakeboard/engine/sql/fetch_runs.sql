@@ -18,6 +18,7 @@
 --   retry_s: in how many seconds, because due runs wait for a slot of their limit. Null: none do.
 --   waits: also when one of the worker's runs has ended, because something waits for that.
 --   limited: how many of the rows, which are the first ones, have a limit key. Start these first: they occupy slots of their limits.
+--   maintain: the names of the maintenance tasks that may have work, for a worker that does them. Null: not known.
 -- `within_s`: how far ahead due_s looks. `all_types`: the job types that due_s considers, and of quarantined runs (null: `job_types`).
 --
 -- `alone`: whether the worker runs nothing. Only then it may get a quarantined run, one that was running when two workers died, which has
@@ -155,14 +156,14 @@ begin
     else
       answer := jsonb_build_object(
         'waits', blocked or not alone and quarantined_since(queues, all_types, max_timeout_s) is not null,
-        'due_s', next_due(queues, all_types, within_s, max_timeout_s),
+        'due_s', next_due(queues, all_types, within_s, max_timeout_s), 'maintain', maintenance_due(),
         'retry_s', case when blocked then extract(epoch from s.limited_at - began) end);
     end if;
   exception when lock_not_available then                   -- of a table: the runs are claimed all the same
     answer := '{"waits": true, "due_s": 1}';
   end;
   return query select * from unnest(runs);
-  last.payload := '{"again": false, "waits": false, "due_s": null, "retry_s": null}' || answer
+  last.payload := '{"again": false, "waits": false, "due_s": null, "retry_s": null, "maintain": null}' || answer
                   || jsonb_build_object('limited', limited, 'state', s::text);
   return next last;
 end
