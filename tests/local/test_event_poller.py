@@ -65,7 +65,7 @@ async def test_a_long_run_is_announced_once(
     poller: EventPoller, lines: list[str], db: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await poller.poll()
-    db.execute("select enqueue('greet'); select claim(1, 60, '{default}', '{3}', '{-infinity}', '{0}', '{greet}', 1)")
+    db.execute("select enqueue('greet'); select fetch_runs(1, 60, '{default}', '{greet}', 1)")
     await poller.poll()
     assert lines == []
     monkeypatch.setattr(event_poller, "LONG_RUN", timedelta(0))

@@ -142,8 +142,8 @@ async def claim(store: MaintenanceStore, *, worker: int = 7, limited: bool = Fal
         (run, epoch)
         for run, epoch in await rows(
             store,
-            "select id, lease_epoch from claim(%s, 60, array_fill('default'::text, '{5}'), '{5,4,3,2,1}',"
-            " array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), '{ping}', 100)",
+            "select id, lease_epoch from fetch_runs(%s, 60, '{default}', '{ping}', 100, limited_count => 0)"
+            " where id is not null",
             worker,
         )
     ]

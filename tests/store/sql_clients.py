@@ -97,9 +97,11 @@ class SqlClient:
         pairs = [(queue, priority) for priority in PRIORITIES for queue in queues]
         return self._leases(
             "select id, lease_epoch"
-            "  from claim(%s, %s, %s, %s::smallint[], %s::timestamptz[], %s::bigint[], %s, %s, %s, %s)",
-            *(self.worker_id, lease_s, [queue for queue, _ in pairs], [priority for _, priority in pairs]),
+            "  from lock_due_runs(%s, %s::smallint[], %s::timestamptz[], %s::bigint[], %s, %s, %s, %s) as due"
+            " cross join lateral lease_runs(%s, %s, due.ids, due.definitions)",
+            *([queue for queue, _ in pairs], [priority for _, priority in pairs]),
             *([behind[0]] * len(pairs), [behind[1]] * len(pairs), list(types), count, scan_limit, max_timeout_s),
+            *(self.worker_id, lease_s),
         )
 
     def claim_oldest(  # as claim

@@ -335,7 +335,6 @@ REFUSED: Final = (
     ("request_removal('file:t', 'abc', -1)", "count is -1; write a whole number from 0 to 1000000"),
     ("acquire_leadership('file:t', repeat('x', 1000000), '0.1.0', 15)", "holder is"),
     ("acquire_leadership('file:t', 'a', '0.1.0', 301)", "write a number of seconds from 1 to 300"),
-    ("claim(0, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)", "worker is 0; write the id of a worker"),
     ("register_worker(9, 'w', 'p', 'h', '1', '{q}', 1, 2147483647, '{ping}')", "lease_s is"),
     ("register_worker(9, 'w', 'p', 'h', '1', '{q}', -1, 60, '{ping}')", "capacity is"),
     ("register_worker(9, 'w', 'p', 'h', '1', '{q}', 1, 60, array_fill('t'::text, '{1001}'))", "up to 1000 job types"),
@@ -452,7 +451,7 @@ def conn(database: str) -> Iterator[psycopg.Connection[Any]]:
         for statement in (
             "select wakeboard.enqueue('ping'), wakeboard.enqueue('ping')",
             f"select wakeboard.register_worker({WORKER}, 'w', 'p', 'h', '1', '{{default}}', 10, 60, '{{ping}}')",
-            f"select wakeboard.claim({WORKER}, 60, '{{default}}', '{{3}}', '{{-infinity}}', '{{0}}', '{{ping}}', 2)",
+            f"select wakeboard.fetch_runs({WORKER}, 60, '{{default}}', '{{ping}}', 2)",
             f"select wakeboard.complete({WORKER}, '{{2}}', array[lease_epoch]) from wakeboard.job_runs where id = 2",
             "select wakeboard.enqueue('ping', limit_key => 'printer'), wakeboard.enqueue('ping')",
             f"select wakeboard.acquire_leadership('{SOURCE}', 'operator-1', '0.1.0', 300)",

@@ -84,7 +84,7 @@ def test_a_run_that_failed_during_a_claim_waits_for_its_retry(
     try:
         for table in ("job_runs", "definition_changes", "pauses"):
             admin.sql(f"alter table {table} owner to {plain}")
-        claim = admin.value("select oid::regprocedure::text from pg_proc where proname = 'claim'")
+        claim = admin.value("select oid::regprocedure::text from pg_proc where proname = 'lock_due_runs'")
         admin.sql(f"alter function {claim} owner to {plain}")
         gate, quick = open_client(0), open_client(72)
         with gate.conn.transaction():

@@ -71,7 +71,7 @@ def test_all_parts_of_the_schema_are_declared(database: str) -> None:
 @pytest.mark.parametrize(
     ("mistake", "named"),
     [
-        ("drop function wakeboard.claim", "function claim is missing"),
+        ("drop function wakeboard.lease_runs", "function lease_runs is missing"),
         ("drop function wakeboard.create_partitions", "function create_partitions is missing"),
         ("drop function wakeboard.schema_state", "function schema_state is missing"),
         ("alter function wakeboard.renew rename to renew_2", "function renew is missing"),
@@ -147,5 +147,5 @@ def test_a_right_revoked_by_mistake_is_named_and_granted_again(
 
 
 def test_the_functions_of_another_release_are_not_compared(database: str) -> None:
-    do(database, "update wakeboard.installation set functions_hash = 'another'", "drop function wakeboard.claim")
+    do(database, "update wakeboard.installation set functions_hash = 'another'", "drop function wakeboard.lease_runs")
     assert differences(database) is None

@@ -25,7 +25,7 @@ def test_no_function_reads_another_clock(admin: SqlClient) -> None:
     sources = admin.sql("select proname, prosrc from pg_proc where pronamespace = 'wakeboard'::regnamespace")
     assert any("statement_timestamp" in source for _, source in sources)
     asking = {name for name, source in sources if OTHER_CLOCKS.search(re.sub(r"--.*", "", source))}
-    assert asking == {"claim_by_age", "claim_in_order", "roll_up", "schema_state"}
+    assert asking == {"claim_by_age", "claim_in_order", "fetch_runs", "roll_up", "schema_state"}
 
 
 def test_no_column_defaults_to_the_start_of_the_transaction(admin: SqlClient) -> None:
@@ -83,16 +83,22 @@ def _history_columns(function: str) -> list[str]:
 
 def test_every_claim_has_the_same_rule_for_what_is_claimable() -> None:
     found = {name: text.count(CLAIMABLE) for name, text in FUNCTIONS.items() if "start_before is null" in text}
-    assert found == {"advance_scan.sql": 1, "claim.sql": 1, "claim_limited.sql": 1, "claim_oldest.sql": 0}
+    assert found == {"advance_scan.sql": 1, "lock_due_runs.sql": 1, "claim_limited.sql": 1, "claim_oldest.sql": 0}
     rechecked = CLAIMABLE.replace("max_timeout_s and", "max_timeout_s and {} and").format(
         "run_at <= statement_timestamp() and crash_count < 2 and dead_at is null and limit_key is null"
     )
-    assert {name for name, text in FUNCTIONS.items() if rechecked in text} == {"claim.sql", "claim_oldest.sql"}
+    assert {name for name, text in FUNCTIONS.items() if rechecked in text} == {"lock_due_runs.sql", "claim_oldest.sql"}
 
 
 def test_paused_means_the_same_in_every_query() -> None:
-    others = {"pause.sql", "resume.sql", "end_pauses.sql", "0002_installation.sql", "due_definitions.sql"}
-    others |= {"maintenance_due.sql"}
+    others = {
+        "pause.sql",
+        "resume.sql",
+        "end_pauses.sql",
+        "0002_installation.sql",
+        "due_definitions.sql",
+        "maintenance_due.sql",
+    }
     for name, text in EVERYWHERE.items():
         uses = len(re.findall(r"\bfrom pauses\b(?! as pause\b| where scope \^@)", text))
         assert uses == len(list(PAUSED.finditer(text))) or name in others, name
@@ -159,7 +165,7 @@ def test_every_claim_returns_the_columns_of_claimed_run() -> None:
     assert [column.split()[0] for column in found[1].split(", ")] == list(ClaimedRow._fields)
     returned = ", ".join(ClaimedRow._fields)
     claims = {name for name, text in FUNCTIONS.items() if returned in re.sub(r"::\w+|\bclaimed\.", "", text)}
-    assert claims == {"claim.sql", "claim_limited.sql", "claim_oldest.sql", "claim_quarantined.sql"}
+    assert claims == {"lease_runs.sql", "claim_limited.sql", "claim_oldest.sql", "claim_quarantined.sql"}
 
 
 def test_the_head_of_an_internal_function_names_its_callers() -> None:

@@ -48,8 +48,8 @@ RUNS: Final = ("enqueue", "enqueue_after", "claim", "complete", "pass_on")
 
 # The function, a condition, its replacement, and the operations that can show the difference (none: all).
 WRONG: Final = (
-    ("claim", "lease_epoch = lease_epoch + (select lease_step()),", "", ()),
-    ("claim", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
+    ("lease_runs", "lease_epoch = lease_epoch + (select lease_step()),", "", ()),
+    ("lock_due_runs", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
     ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
     ("complete", "= any (free) and locked_by = worker\n", "= any (free)\n", ()),

@@ -44,7 +44,7 @@ EMPTY = """
 truncate wakeboard.job_runs, wakeboard.job_run_history, wakeboard.job_attempts, wakeboard.workers
   restart identity cascade
 """
-CLAIM = "select id from wakeboard.claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{job}', 10)"
+CLAIM = "select id from wakeboard.fetch_runs(7, 60, '{default}', '{job}', 10) where id is not null"
 FUNCTIONS = {
     "claim": CLAIM,
     "complete": COMPLETE,

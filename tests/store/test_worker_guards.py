@@ -81,11 +81,11 @@ def test_an_invalid_retention_is_refused(admin: SqlClient, values: str) -> None:
 
 def test_no_lease_holds_for_more_than_an_hour(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(timeout_s=86_400)
-    queues = "'{default}', '{3}', '{-infinity}', '{0}', '{ping}', 10"
-    for longer in (f"claim({worker.worker_id}, 3601, {queues})", "renew(71, 3601, '{1}', '{1}', '{1}', '{null}')"):
+    work = "'{default}', '{ping}', 10"
+    for longer in (f"fetch_runs({worker.worker_id}, 3601, {work})", "renew(71, 3601, '{1}', '{1}', '{1}', '{null}')"):
         with pytest.raises(psycopg.Error, match="lease_s is 3601; write a number of seconds from 1 to 3600"):
             worker.sql(f"select * from {longer}")
-    ((epoch,),) = worker.sql(f"select lease_epoch from claim({worker.worker_id}, 3600, {queues})")
+    ((epoch,), _) = worker.sql(f"select lease_epoch from fetch_runs({worker.worker_id}, 3600, {work})")
     within = "select locked_until <= now() + interval '1 hour' from job_runs where id = %s"
     assert admin.value(within, run)
     worker.sql("select renew(%s, 3600, %s, %s, '{1}', '{null}')", worker.worker_id, [run], [epoch])

@@ -1,5 +1,6 @@
 -- internal (called by fetch_runs)
--- Leases up to `count` due runs without a limit key: a twentieth of those of a backlog by age, the others by priority. See `fetch_runs`.
+-- Takes up to `count` due runs without a limit key: a twentieth of those of a backlog by age, the others by priority. See `fetch_runs`.
+-- `runs` are leased; a full batch `ids`, of the schedules `definitions`, is only locked: `lease_runs` then returns its rows uncopied.
 -- `again`: there may be more, because the scan has neither found a run nor reached its end.
 --
 -- A claim by priority continues behind the last row that the previous one considered, so it skips dead index entries and runs in flight.
@@ -9,7 +10,7 @@
 
 create or replace function wakeboard.claim_in_order(
   worker bigint, lease_s integer, job_types text[], count integer, max_timeout_s integer,
-  inout s wakeboard.fetch_state, out runs wakeboard.claimed_run[], out again boolean)
+  inout s wakeboard.fetch_state, out runs wakeboard.claimed_run[], out ids bigint[], out definitions bigint[], out again boolean)
 language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
@@ -17,25 +18,30 @@ declare
   began timestamptz := clock_timestamp();
   n constant integer := cardinality(s.queues);
   wanted constant integer := count;
-  by_age claimed_run[] := '{}';
+  due record;                          -- of lock_due_runs
+  by_age integer := 0;                 -- runs
+  claimed integer;                     -- by priority
   places integer[];                    -- the places in the order in which they are served
   queues text[];                       -- of these
   priorities smallint[];
   reads integer := 2000;               -- due rows of a place that a claim reads
   full_batch boolean;
-  reached integer := 0;                -- the last of the places in `places` that has a claimed run
+  reached integer := 0;                -- the last of the places in `places` that has a locked run
+  last integer;                        -- of the locked runs of a place
   unfinished integer[];                -- those before it
   took_s double precision;
   run record;
   place integer;
 begin
   again := false;
+  runs := '{}';
   if began >= s.oldest_at and s.owed + count * 0.05 >= 1 then
     select * into run
       from claim_by_age(worker, lease_s, job_types, least(count, floor(s.owed + count * 0.05)::integer), max_timeout_s, s);
     s := run.s;
-    by_age := run.runs;
-    count := count - cardinality(by_age);
+    runs := run.runs;
+    by_age := cardinality(runs);
+    count := count - by_age;
     began := clock_timestamp();
   end if;
   if began >= s.next_scan_at and not s.from_start then
@@ -56,11 +62,17 @@ begin
    cross join (select q, (q + s.turn) % n as turn from generate_series(1, n) as q) as queue;
 
   loop
-    runs := array(select claimed from claim(worker, lease_s, queues, priorities, array(select s.after_run_at[p] from unnest(places) as p),
-                                            array(select s.after_id[p] from unnest(places) as p), job_types, count, reads, max_timeout_s)
-                                   as claimed);
-    full_batch := cardinality(runs) >= count;
+    select * into due
+      from lock_due_runs(queues, priorities, array(select s.after_run_at[p] from unnest(places) as p),
+                         array(select s.after_id[p] from unnest(places) as p), job_types, count, reads, max_timeout_s);
+    ids := coalesce(due.ids, '{}');
+    claimed := cardinality(ids);
+    full_batch := claimed >= count;
     exit when full_batch or reads is null;
+    if claimed > 0 then                -- at once: `advance_scan` stops at a run that is not leased
+      runs := runs || array(select leased from lease_runs(worker, lease_s, ids, due.definitions) as leased);
+      ids := '{}';
+    end if;
     again := false;
     for run in select * from advance_scan(queues, priorities, array(select s.after_run_at[p] from unnest(places) as p),
                                           array(select s.after_id[p] from unnest(places) as p), job_types, 2000, max_timeout_s) loop
@@ -69,22 +81,20 @@ begin
       s.after_id[place] := run.id;
       again := true;
     end loop;
-    exit when not again or cardinality(runs) > 0 or clock_timestamp() - began > interval '5 ms';
+    exit when not again or claimed > 0 or clock_timestamp() - began > interval '5 ms';
   end loop;
 
   -- Continue behind a full batch. The places before its last one have no run that can be claimed within the limit of the scan. If they have
   -- more rows behind it, the next claim continues there; otherwise a backlog of a lower priority would hide those rows for ever.
   s.unlimited := false;
   if full_batch and count > 0 then
-    for run in select last.queue, last.priority, last.run_at,
-                      (select max(each.id) from unnest(runs) as each
-                        where each.run_at = last.run_at and each.priority = last.priority and each.queue = last.queue) as id
-                 from (select queue, priority, max(run_at) as run_at from unnest(runs) as each
-                        group by queue, priority) as last loop  -- cheaper than sorting the runs by text
-      place := (5 - run.priority) * n + array_position(s.queues, run.queue);
-      s.after_run_at[place] := run.run_at;
-      s.after_id[place] := run.id;
-      reached := greatest(reached, array_position(places, place));
+    last := claimed;
+    reached := due.places[last];
+    while last > 0 loop                -- they are in the order of the places
+      place := places[due.places[last]];
+      s.after_run_at[place] := due.run_ats[last];
+      s.after_id[place] := ids[last];
+      last := array_position(due.places, due.places[last]) - 1;
     end loop;
     unfinished := array(select at from generate_series(1, reached - 1) as at where not s.finished[places[at]] order by at);
     if unfinished <> '{}' then
@@ -108,7 +118,7 @@ begin
   if s.from_start then
     s.scan_s := s.scan_s + took_s;
   end if;
-  if not again or cardinality(runs) > 0 then
+  if not again or claimed > 0 then
     if s.from_start then
       s.from_start := false;
       s.next_scan_at := clock_timestamp() + make_interval(secs => greatest(2, 20 * s.scan_s));
@@ -118,9 +128,9 @@ begin
     end if;
   end if;
   s.turn := (s.turn + 1) % n;
-  runs := by_age || runs;
-  if cardinality(runs) >= wanted then  -- there was a backlog
-    s.owed := least(s.owed + wanted * 0.05 - cardinality(by_age), greatest(1, wanted));
+  definitions := due.definitions;
+  if by_age + claimed >= wanted then   -- there was a backlog
+    s.owed := least(s.owed + wanted * 0.05 - by_age, greatest(1, wanted));
   end if;
 end
 $$;

@@ -1,7 +1,7 @@
 -- internal (called by claim_by_age)
 -- Leases up to `count` due runs of one queue, without a limit key: those that have been due for longest, whatever their priority. See
--- `claim` for leases and rows. `after_run_at[p]`, `after_id[p]`: the scan position of priority p. The five priorities are read in one order
--- of run_at, at most `scan_limit` rows. If none of these can be claimed, `advance_scan` returns the next position.
+-- `fetch_runs` for leases and rows. `after_run_at[p]`, `after_id[p]`: the scan position of priority p. The five priorities are read in one
+-- order of run_at, at most `scan_limit` rows. If none of these can be claimed, `advance_scan` returns the next position.
 -- Workers make a share of their claims this way, so that a steady load of higher priorities starves no lower one.
 
 create or replace function wakeboard.claim_oldest(

@@ -40,6 +40,8 @@ declare
   places constant integer[] := array[5 * cardinality(queues)];
   s fetch_state;
   runs claimed_run[] := '{}';
+  ids bigint[] := '{}';                -- further ones, which are locked
+  definitions bigint[];                -- of these
   more claimed_run[];
   part record;
   keys text[];
@@ -92,11 +94,13 @@ begin
     for turn in 1..2 loop
       more := '{}';
       is_limited := (turn = 1) = s.limited_first;
-      continue when cardinality(runs) >= count;
+      continue when cardinality(runs) + cardinality(ids) >= count;
       if not is_limited then
         select * into part from claim_in_order(worker, lease_s, job_types, count - cardinality(runs), max_timeout_s, s);
         s := part.s;
         more := part.runs;
+        ids := part.ids;
+        definitions := part.definitions;
         again := again or part.again;
       elsif began < s.limited_at then
         blocked := true;
@@ -104,8 +108,8 @@ begin
         keys := array(select due_limit_keys(queues, s.after_key));
         if keys <> '{}' then
           begin
-            more := array(select run from claim_limited(worker, lease_s, queues, job_types, keys,
-                                                        least(limited_count, count - cardinality(runs)), max_timeout_s) as run);
+            more := array(select run from claim_limited(worker, lease_s, queues, job_types, keys, least(
+                                            limited_count, count - cardinality(runs) - cardinality(ids)), max_timeout_s) as run);
           exception when lock_not_available then           -- of a table: the other runs are claimed all the same
             null;
           end;
@@ -138,20 +142,20 @@ begin
         runs := runs || more;
       end if;
     end loop;
-    if cardinality(runs) > 0 then
+    if cardinality(runs) + cardinality(ids) > 0 then
       s.limited_first := not s.limited_first;
     end if;
   end if;
 
   begin
-    if cardinality(runs) = 0 and alone and not again then
+    if cardinality(runs) + cardinality(ids) = 0 and alone and not again then
       runs := array(select run from claim_quarantined(worker, lease_s, queues, all_types, max_timeout_s) as run);
       s.alone_since := case when cardinality(runs) > 0 then began end;
       s.yields_since := case when cardinality(runs) > 0 then s.yields_since end;
     end if;
     if s.alone_since is not null or s.yields_since is not null then
       answer := '{"waits": true}';
-    elsif again or cardinality(runs) >= count then
+    elsif again or cardinality(runs) + cardinality(ids) >= count then
       answer := '{"again": true}';
     else
       answer := jsonb_build_object(
@@ -163,6 +167,9 @@ begin
     answer := '{"waits": true, "due_s": 1}';
   end;
   return query select * from unnest(runs);
+  if ids <> '{}' then
+    return query select * from lease_runs(worker, lease_s, ids, definitions);
+  end if;
   last.payload := '{"again": false, "waits": false, "due_s": null, "retry_s": null, "maintain": null}' || answer
                   || jsonb_build_object('limited', limited, 'state', s::text);
   return next last;

@@ -1,6 +1,6 @@
 -- internal (called by fetch_runs)
--- Leases up to `count` due runs of the limit keys `keys`, and never more of a key than its limit and its rate limit allow. See `claim` for
--- leases and rows.
+-- Leases up to `count` due runs of the limit keys `keys`, and never more of a key than its limit and its rate limit allow. See
+-- `fetch_runs` for leases and rows.
 -- A run of a schedule whose concurrencyPolicy is not Allow has the limit key of its schedule. If the schedule also has a limitKey, the run
 -- carries it as shared_limit_key, and needs a free slot of both keys and a unit of the limitKey's rate limit. The keys are served in random
 -- order. With a probability of 1 in 20, the free slots of a key go to the runs that have been due for longest, whatever their priority.
