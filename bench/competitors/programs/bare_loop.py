@@ -63,7 +63,8 @@ async def work() -> None:
         done = handled(claimed)
         if not claimed and not stop.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(news.wait(), PAUSE_S)
+                async with asyncio.timeout(PAUSE_S):
+                    await news.wait()
     await connection.close()
 
 
