@@ -173,6 +173,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(bare_cli: Cli, repository: Re
         *(f"schedules/{name}.yaml" for name in ("away", "large", "loop")),
     ] * 2
     assert not changes(bare_cli(*PLAN, "--json")), "both follow the link to two.yml"
+    assert not changes(bare_cli("plan", "main:elsewhere/two.yml", "elsewhere/two.yml", "--json")), "a single file"
     for words, expected in (
         (("mian:schedules", "schedules"), "'mian' is no revision of this repository; did you mean main?"),
         (("--", "--all:x", "schedules"), "'--all' is no revision of this repository"),
@@ -189,4 +190,4 @@ def test_what_cannot_be_read_is_said_in_a_sentence(bare_cli: Cli, repository: Re
 
 def test_outside_of_a_repository_a_revision_is_refused(bare_cli: Cli):
     result = bare_cli("plan", "main:x", "main:x")
-    assert (result.code, "the current folder is in no Git repository" in result.err) == (1, True)
+    assert (result.code, "reads no repository in the current folder (not a git repository" in result.err) == (1, True)

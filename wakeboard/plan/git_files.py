@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from wakeboard.declared.bounded_file import MAX_FILE_BYTES, Unreadable, decode
 from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.text.sanitize import one_line
 from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
@@ -68,10 +69,12 @@ def files_of_revision(text: str, suffixes: tuple[str, ...]) -> Iterator[tuple[Pa
 
 def _tree_of(revision: str) -> str:
     """The root folder of a revision, as an object id, so that a revision that moves meanwhile changes nothing."""
-    if _git("rev-parse", "--git-dir") is None:
+    found = _run("rev-parse", "--git-dir")
+    if found.returncode:
+        why = one_line(os.fsdecode(found.stderr)).removeprefix("fatal: ")[:200]  # none, or one of another user
         raise WakeboardError(
-            f"the current folder is in no Git repository, so there is no revision {revision!r}. Go to the repository,"
-            " or write the path of a folder."
+            f"Git reads no repository in the current folder ({why}), so there is no revision {revision!r}. Go to the"
+            " repository, or write the path of a folder."
         )
     tree = None if revision.startswith("-") else _git("rev-parse", "--verify", "--quiet", f"{revision}^{{tree}}")
     if tree is not None:
@@ -99,7 +102,7 @@ def _entries(tree: str, inside: str, found: str, suffixes: tuple[str, ...]) -> l
     is_file = _git("cat-file", "-t", found) == "blob"
     listed = _git("ls-tree", "-r", "-z", "-l", "--full-tree", tree, *(["--", inside] if inside else []))
     entries: list[_Entry] = []
-    for line in (listed or "").split("\0"):
+    for line in filter(None, (listed or "").split("\0")):
         head, _, path = line.partition("\t")
         parts = path.removeprefix(inside).strip("/").split("/")
         if is_file or (path.endswith(suffixes) and not any(part.startswith(".") for part in parts)):
@@ -135,9 +138,15 @@ def _answer(line: bytes) -> tuple[str, int]:
 
 
 def _git(*words: str) -> str | None:
-    """The output of a Git command; None: it failed. Raises WakeboardError if there is no Git."""
+    """The output of a Git command; None: it failed."""
+    ran = _run(*words)
+    return os.fsdecode(ran.stdout).rstrip("\n") if ran.returncode == 0 else None
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """Runs a Git command. Raises WakeboardError if there is no Git."""
     try:
-        ran = subprocess.run(
+        return subprocess.run(
             ["git", *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -149,4 +158,3 @@ def _git(*words: str) -> str | None:
         raise WakeboardError("Git is not installed, and reads revisions; install it, or write folders.") from None
     except subprocess.TimeoutExpired:
         raise WakeboardError(f"git {words[0]} did not end within {_TIMEOUT_S:.0f} s; try again.") from None
-    return os.fsdecode(ran.stdout).rstrip("\n") if ran.returncode == 0 else None
