@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_STREAMS: Final = 200  # that a process follows at once
 BYTES_PER_S: Final = 262_144  # of a container that runs
-READ_WITHIN_S: Final = 10.0  # what is left of all logs when the Job has ended
+READ_WITHIN_S: Final = 5.0  # what is left of all logs when the Job has ended
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
 
 
