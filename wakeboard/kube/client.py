@@ -201,11 +201,11 @@ class ApiClient:
     @asynccontextmanager
     async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
         """The events of a watch. Raises as `request`, also during the iteration."""
-        async with self.stream(path, query, SILENT_STREAM_S) as content:
+        async with self.follow(path, query, SILENT_STREAM_S) as content:
             yield _documents(content)
 
     @asynccontextmanager
-    async def stream(
+    async def follow(
         self, path: str, query: Mapping[str, str], silent_s: float | None = None
     ) -> AsyncGenerator[aiohttp.StreamReader]:
         """A body that comes bit by bit. `silent_s`: after which a connection is dead; None: any time.

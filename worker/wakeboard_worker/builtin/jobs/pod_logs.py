@@ -86,7 +86,7 @@ class PodLogs:
         try:
             while True:
                 try:
-                    async with self._cluster.api.stream(path, query) as content:
+                    async with self._cluster.api.follow(path, query) as content:
                         async for chunk in content.iter_any():
                             problem, read_at = "", time.monotonic()
                             self._run.log_output(decoder.decode(chunk), container)
