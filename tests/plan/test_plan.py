@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import zlib
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tests.plan.conftest import FROM
 from wakeboard.plan.markdown import LONGEST
@@ -186,6 +189,17 @@ def test_what_cannot_be_read_is_said_in_a_sentence(bare_cli: Cli, repository: Re
     ):
         result = bare_cli("plan", *words)
         assert (result.code, expected in result.err) == (2, True), (words, result.err)
+
+
+@pytest.mark.timeout(30)
+def test_a_clone_without_a_files_content_does_not_hang(bare_cli: Cli, repository: Repository):
+    repository.write("one", schedule="0 3 * * *")
+    repository.commit()
+    for blob in (repository.folder / ".git" / "objects").glob("*/*"):
+        if b"jobType" in zlib.decompress(blob.read_bytes()):
+            blob.unlink()
+
+    assert "lacks the content of the file" in str(problems(bare_cli(*PLAN, "--json")))
 
 
 def test_outside_of_a_repository_a_revision_is_refused(bare_cli: Cli):

@@ -101,13 +101,15 @@ def _entries(tree: str, inside: str, found: str, suffixes: tuple[str, ...]) -> l
     """The files of a folder in order, neither hidden ones nor those in hidden folders; or the one file."""
     is_file = _git("cat-file", "-t", found) == "blob"
     listed = _git("ls-tree", "-r", "-z", "-l", "--full-tree", tree, *(["--", inside] if inside else []))
+    if listed is None:
+        raise WakeboardError("Git cannot list the files of the revision; fetch what this clone lacks, then try again.")
     entries: list[_Entry] = []
-    for line in filter(None, (listed or "").split("\0")):
+    for line in filter(None, listed.split("\0")):
         head, _, path = line.partition("\t")
         parts = path.removeprefix(inside).strip("/").split("/")
         if is_file or (path.endswith(suffixes) and not any(part.startswith(".") for part in parts)):
             mode, kind, object_id, size = head.split()
-            entries += [_Entry(path, mode, object_id, int(size))] if kind == "blob" else []
+            entries += [_Entry(path, mode, object_id, int(size) if size.isdigit() else 0)] if kind == "blob" else []
     return sorted(entries, key=lambda entry: entry.path.split("/"))
 
 
@@ -120,6 +122,8 @@ def _text(questions: IO[bytes], answers: IO[bytes], tree: str, entry: _Entry) ->
     questions.write(os.fsencode(name) + b"\n")
     questions.flush()
     kind, size = _answer(answers.readline())
+    if kind == "missing":
+        raise Unreadable(1, "this clone lacks the content of the file; fetch it (`git fetch --refetch`)")
     content = answers.read(min(size, MAX_FILE_BYTES + 1))
     rest = size - len(content) + 1
     while rest > 0 and (skipped := answers.read(min(rest, 1 << 20))):
@@ -133,7 +137,7 @@ def _answer(line: bytes) -> tuple[str, int]:
     """The kind and the size of what follows: `ID blob SIZE`, `dangling SIZE`, or `NAME missing` with nothing."""
     words = line.decode(errors="replace").split()
     if not words or words[-1] == "missing":
-        return "missing", -1
+        return "missing", 0
     return words[-2], int(words[-1])
 
 
