@@ -45,6 +45,7 @@ REGISTER_RETRY_S = 10.0  # after a registration that failed
 BETWEEN_FETCHES_S = 0.003  # after one that emptied the queue, so that the next finds several runs where many come
 BACK_OFF = 10  # times the duration of a fetch that found nothing, while another executor has work …
 MAX_BACK_OFF_S = 0.1  # … but not longer, so that new runs are found soon
+NEEDED_KNOWN_S = 2.0  # how long what a fetch has said about maintenance holds while the next ones find runs
 COALESCE_S = 0.01  # how long to wait for more free slots, so that one claim fills several
 
 
@@ -127,7 +128,8 @@ class Fetcher:
         self._max_reply_s = settings.lease_seconds * (1 - VALID_SHARE)
         self._started_at = time.monotonic()
         self._maintain_at = math.inf  # time.monotonic(): a tick or a run is due then
-        self._needed: Sequence[str] | None = None  # maintenance tasks
+        self._needed: Sequence[str] | None = None  # maintenance tasks, as a fetch has said that found no run
+        self._needed_until = 0.0  # time.monotonic(): then it is not known any more
         self._unregistered_before = 0  # the heartbeat's count at the last registration
         self._registered_at = self._started_at
         self._register_every_s = min(REGISTER_EVERY_S, settings.lease_seconds)
@@ -178,8 +180,7 @@ class Fetcher:
         if self._heartbeat.leases_valid():
             await self._fetch_all(store, turn, alone=alone)
         self._reads_everything &= not turn.claimed
-        needed_before, self._needed = self._needed, turn.maintenance()
-        if turn.again or (self._needed and needed_before == []):
+        if turn.again or self._note_needed(turn.maintenance()):
             return True
         if not turn.answers:
             await self._wait(self._settings.poll_seconds)
@@ -187,6 +188,15 @@ class Fetcher:
         if turn.claimed and self._may_wait_for_news(turn):
             await asyncio.sleep(BETWEEN_FETCHES_S)
         return await self._idle(turn, alone=alone and not turn.claimed)
+
+    def _note_needed(self, needed: Sequence[str] | None) -> bool:
+        """Note which maintenance tasks may have work. Returns whether there are some now, and were none before."""
+        before, now = self._needed, time.monotonic()
+        if needed is not None:
+            self._needed, self._needed_until = needed, now + NEEDED_KNOWN_S
+        elif now > self._needed_until:
+            self._needed = None
+        return bool(self._needed) and before == []
 
     def _may_wait_for_news(self, turn: _Turn) -> bool:
         """Whether the ends of this worker's runs let no other run start: the next one is announced, or due later."""

@@ -160,7 +160,8 @@ begin
     else
       answer := jsonb_build_object(
         'waits', blocked or not alone and quarantined_since(queues, all_types, max_timeout_s) is not null,
-        'due_s', next_due(queues, all_types, within_s, max_timeout_s), 'maintain', maintenance_due(),
+        'due_s', next_due(queues, all_types, within_s, max_timeout_s),
+        'maintain', case when cardinality(runs) + cardinality(ids) = 0 then maintenance_due() end,
         'retry_s', case when blocked then extract(epoch from s.limited_at - began) end);
     end if;
   exception when lock_not_available then                   -- of a table: the runs are claimed all the same
