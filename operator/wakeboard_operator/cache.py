@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from wakeboard_operator.problems import FOREIGN
-from wakeboard_operator.resources import number_of
 from wakeboard_operator.status_models import JobScheduleStatus
 
 if TYPE_CHECKING:
@@ -121,5 +120,7 @@ def _text(found: Resource) -> bytes:
 
 
 def _older(one: Resource, other: Resource) -> bool:
-    """Whether `one` has the lower resourceVersion."""
-    return 0 < number_of(one.resource_version) < number_of(other.resource_version)
+    """Whether `one` has the lower resourceVersion. In all releases of Kubernetes they compare as numbers."""
+    if not (one.resource_version.isdecimal() and other.resource_version.isdecimal()):
+        return False
+    return int(one.resource_version) < int(other.resource_version)

@@ -21,7 +21,7 @@ from wakeboard.kube.watch import Watch
 from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.text.redact import redact
 from wakeboard.text.sanitize import one_line
-from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, number_of, resource
+from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
 from wakeboard_operator.wake_cleanup import WORKERS
 
 if TYPE_CHECKING:
@@ -41,11 +41,15 @@ TOKEN: Final = SERVICE_ACCOUNT / "token"
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All JobSchedules. By the path of each list: its resourceVersion, and the newest one of its resources."""
+    """All JobSchedules at one resourceVersion."""
 
     resources: Sequence[Resource]
-    versions: Mapping[str, str]
-    newest: Mapping[str, int]
+    resource_version: str
+
+
+def in_cluster() -> bool:
+    """Whether this process runs in a pod with a service account."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.is_file()
 
 
 async def _filter(items: Iterable[_Item], predicate: Callable[[_Item], Awaitable[bool]]) -> set[_Item]:
@@ -64,9 +68,8 @@ async def _filter(items: Iterable[_Item], predicate: Callable[[_Item], Awaitable
 @asynccontextmanager
 async def login(kubeconfig: Path | None = None) -> AsyncGenerator[ApiClient]:
     """Logs in with the service account, or else with the kubeconfig. Raises WakeboardError."""
-    in_cluster = "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.is_file()
     try:
-        api = _of_this_pod() if in_cluster and kubeconfig is None else await _of_kubeconfig(kubeconfig)
+        api = _of_this_pod() if in_cluster() and kubeconfig is None else await _of_kubeconfig(kubeconfig)
     except OSError as error:
         raise WakeboardError(f"cannot log in to a cluster: {error}") from error
     try:
@@ -121,14 +124,12 @@ class Cluster:
     async def listed(self) -> Listing:
         """Lists all JobSchedules in pages, each watched namespace at one resourceVersion. Raises ApiError."""
         found: list[Resource] = []
-        versions, newest = dict[str, str](), dict[str, int]()
+        version = ""
         for path in self._paths():
-            known = len(found)
             async for page in self._api.pages(path):
                 found += [resource(item) for item in page["items"]]
-                versions[path] = page["metadata"]["resourceVersion"]
-            newest[path] = max((number_of(each.resource_version) for each in found[known:]), default=0)
-        return Listing(found, versions, newest)
+                version = page["metadata"]["resourceVersion"]
+        return Listing(found, version)
 
     async def read(self, key: Key) -> Resource | None:
         """Reads one JobSchedule. Returns None if it does not exist. Raises ApiError."""
@@ -191,10 +192,6 @@ class Cluster:
         """Lists the Jobs of wakeboard's workers in a namespace, as JSON objects. Raises ApiError."""
         pages = self._api.pages(f"/apis/batch/v1/namespaces/{namespace}/jobs", {"labelSelector": WORKERS})
         return [job async for page in pages for job in page["items"]]
-
-    def watch_job_schedules(self, listener: Listener) -> list[Watch]:
-        """The watches of JobSchedules, one for each path that `listed` lists."""
-        return [Watch(self._api, path, {}, listener, "changes wait for the next list: ") for path in self._paths()]
 
     def watch_worker_pods(self, namespace: str, listener: Listener) -> Watch:
         """A watch of the pods of wakeboard's workers in a namespace."""

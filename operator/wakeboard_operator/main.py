@@ -30,6 +30,7 @@ def main() -> None:
             logging.getLogger("wakeboard.operator").warning("%s", sentence)
         if telemetry.is_configured(os.environ):
             tracing.start(os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}")
+        logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor logs its problems
 
         async def run() -> None:
             stop = asyncio.Event()
@@ -47,4 +48,6 @@ def main() -> None:
         write_error("wakeboard operator", str(error))
     finally:
         tracing.flush()
-    sys.exit(code)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)  # the watch thread may still be in a request

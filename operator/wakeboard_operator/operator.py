@@ -46,8 +46,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
         leadership = Leadership(
             settings.dsn.get_secret_value(), source, settings.leader_lease_seconds, settings.release
         )
-        changes = PendingChanges()
-        supervisor = WatchSupervisor(cluster.watch_job_schedules(changes), changes)
+        supervisor = WatchSupervisor(settings.namespaces, PendingChanges(asyncio.get_running_loop()))
         metrics = Metrics()
         health = Health(leadership, supervisor, metrics, settings.reconcile_seconds)
         try:

@@ -89,12 +89,13 @@ class ReconcileLoop:
                 log.warning("%s", problem)
             replica.leadership.problem = problem
             replica.metrics.api_up.set(0)
+            replica.supervisor.list_failed()
             if error.status == NOT_FOUND:
                 reconciler.missing.clear()
             return False
         with span("reconcile", {"wakeboard.schedules": len(listing.resources)}):
             report = await reconciler.resync(store, listing, listed_at)
-        replica.supervisor.expect(listing)
+        replica.supervisor.expect(listing.resources)  # starts the watch, so that it does not slow down the first sync
         if report.pending_removal:
             log.warning("%s", report.pending_removal)
         replica.leadership.problem = replica.supervisor.problem

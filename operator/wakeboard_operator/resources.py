@@ -65,8 +65,3 @@ def resource(raw: Mapping[str, Any]) -> Resource:
         origin=origin_of(labels, annotations),
         labels=shown_labels(labels),
     )
-
-
-def number_of(version: str) -> int:
-    """The resourceVersion as a number. Kubernetes guarantees since 1.35 that they compare as numbers, as before."""
-    return int(version) if version.isdecimal() else 0

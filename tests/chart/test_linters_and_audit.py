@@ -41,7 +41,7 @@ VULNERABLE: dict[str, Any] = {
     "vulns": [{"id": "CVE-1", "fix_versions": ["3.1"], "aliases": []}],
 }
 FINE: dict[str, Any] = {"name": "rich", "version": "15.0", "vulns": []}
-UNKNOWN = {"name": "kubernetes", "skip_reason": "Dependency not found"}
+UNKNOWN = {"name": "kopf", "skip_reason": "Dependency not found"}
 
 
 def test_an_advisory_is_named_with_its_fix_and_fails_the_audit():

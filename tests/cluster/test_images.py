@@ -45,12 +45,12 @@ MOST_MB = {
     EXAMPLE: 260,
     POSTGRES: 280,
 }  # unpacked, as measured and a tenth
-OF_OPERATORS = {"kubernetes", "wakeboard_operator"}
+OF_OPERATORS = {"kopf", "kubernetes", "wakeboard_operator"}
 PARTS = [  # an image, packages that it has, and packages that it lacks
     (WORKER, {"wakeboard_worker"}, {*OF_OPERATORS, "prometheus_client"}),
     (JOBS, {"wakeboard_worker"}, {*OF_OPERATORS, "prometheus_client"}),
     (EXAMPLE, {"wakeboard_worker"}, {*OF_OPERATORS, "prometheus_client"}),
-    (OPERATOR, {"wakeboard_operator", "prometheus_client"}, {"wakeboard_worker"}),
+    (OPERATOR, {"wakeboard_operator", "kopf"}, {"wakeboard_worker"}),
     (BOARD, {"starlette", "uvicorn"}, {*OF_OPERATORS, "wakeboard_worker"}),
 ]
 UNCHECKED = b"\x01\x00\x00\x00"  # flags of bytecode that is not compared with its source, PEP 552

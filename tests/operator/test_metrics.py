@@ -46,7 +46,7 @@ async def leadership(database: str) -> AsyncGenerator[Leadership]:
 
 def exported_values(metrics: Metrics, leadership: Leadership) -> dict[str, float]:
     """Every sample by name and labels."""
-    supervisor = WatchSupervisor([], PendingChanges())
+    supervisor = WatchSupervisor([], PendingChanges(asyncio.get_running_loop()))
     page = metrics.text(leadership, supervisor).decode()
     return {
         sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
@@ -188,7 +188,7 @@ async def test_durations_and_lateness_are_histograms_with_bounded_labels(leaders
             " started_at = now() - interval '24 s', finished_at = now() - interval '4 s'"
         )
         metrics.record_finished(await finished_since(conn, datetime.now(UTC) - timedelta(minutes=1)))
-    page = metrics.text(leadership, WatchSupervisor([], PendingChanges())).decode()
+    page = metrics.text(leadership, WatchSupervisor([], PendingChanges(asyncio.get_running_loop()))).decode()
     found = {
         (sample.name.removeprefix("wakeboard_run_"), *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(page)

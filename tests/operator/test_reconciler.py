@@ -48,7 +48,7 @@ class ReconcilerHarness:
         """A complete list, at the time when the one before wanted it."""
         self.now += self.reconciler.resync_in_s or 1.0
         listed_at: datetime = await self.store.now()
-        return await self.reconciler.resync(self.store, Listing(resources, {}, {}), listed_at, self.now)
+        return await self.reconciler.resync(self.store, Listing(resources, "1"), listed_at, self.now)
 
     async def change(self, *resources: Resource) -> bool:
         return await self.reconciler.apply_changes(self.store, {each.key: each for each in resources})
@@ -132,7 +132,7 @@ async def test_a_failed_sync_is_reported_in_the_status(harness: ReconcilerHarnes
     with psycopg.connect(database, autocommit=True) as other:
         other.execute("update wakeboard.leadership set expires_at = 'epoch'")
     with pytest.raises(LeadershipLost):
-        await harness.reconciler.resync(harness.store, Listing([named("a")], {}, {}), NOW)
+        await harness.reconciler.resync(harness.store, Listing([named("a")], "1"), NOW)
     assert harness.reconciler.pending_keys == {("billing", "a")}
 
 
