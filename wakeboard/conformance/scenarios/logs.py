@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.conformance.harness import expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
 from wakeboard.logs.rules import LEVELS, OUTCOME, Line, unpacked
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from wakeboard.conformance.harness import Harness
@@ -72,7 +73,7 @@ def logs(harness: Harness) -> None:
     (line,) = lines_of(harness, hostile)
     expect(
         line.text.startswith(HOSTILE[:50]) and len(line.text) <= LONGEST,
-        f"a line of {len(HOSTILE)} characters is stored as {len(line.text)} that begin with {line.text[:60]!r}",
+        f"a line with a length of {len(HOSTILE)} is stored with one of {len(line.text)}, as {line.text[:60]!r}…",
     )
     rows = b"select count(*) from wakeboard.job_run_logs where run_uuid = %s"
     expect(not harness.rows(rows, harness.run(silent)["uuid"])[0][0], "a run that logs nothing has a log")
@@ -93,6 +94,6 @@ def long_logs(harness: Harness) -> None:
     expect(numbers[0] == 1 and numbers == sorted(set(numbers)), f"the first lines are {numbers[:3]!r}")
     expect(lines[-1].text == "the end", f"the last line is {lines[-1]!r}")
     size = sum(len(line.text) for line in lines)
-    expect(size <= 2 * BOUND, f"{size} characters are kept of an attempt, with a bound of {BOUND}")
+    expect(size <= 2 * BOUND, f"{counted(size, 'character')} of an attempt are kept, with a bound of {BOUND}")
     harness.do(STORE_NOTHING)
     harness.succeeded(harness.one("log", {"lines": MANY, "text": "the end"}), within_s=SLACK_S + MANY / PER_S)
