@@ -152,14 +152,6 @@ def test_no_worker_is_missed_in_the_first_three_minutes(last_worker_s: int | Non
     assert no_worker_seen(last_worker, now - timedelta(seconds=first_s), now) == missing
 
 
-async def test_counters_of_the_watch_only_grow(leadership: Leadership) -> None:
-    metrics, supervisor = Metrics(), WatchSupervisor([], PendingChanges(asyncio.get_running_loop()))
-    for stalled in (1, 1, 3):
-        supervisor.stalled = stalled
-        page = metrics.text(leadership, supervisor).decode()
-        assert f"wakeboard_watch_stalled_total {stalled}.0" in page
-
-
 async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Leadership, database: str) -> None:
     metrics = Metrics()
     async with await connect(database) as conn:
