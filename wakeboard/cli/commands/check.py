@@ -46,7 +46,7 @@ def command(
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check that the installation is ready and works, or that files are right.
+    """Check that the installation works, or that files are right.
 
     The checks cover the schema, what it lacks, the rights of roles, clocks, the pooler, durability, commits and vacuum;
     workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. Of files they cover

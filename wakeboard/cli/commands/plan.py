@@ -65,7 +65,7 @@ def command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a change of schedules does to their ticks, and what is wrong with it.
+    """Show what a change of schedules does to their ticks.
 
     It compares two states by the scheduler's own rules: ticks that are gained, lost and moved; clock changes, minutes
     with too many ticks, limits, renamed schedules, chains of `after` that break, mistakes in files, and secrets in
