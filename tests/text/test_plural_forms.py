@@ -89,6 +89,6 @@ def _plurals_in(file: Path) -> Iterator[str]:
 
 
 def _is_plural(value: ast.expr, text: ast.expr) -> bool:
-    if isinstance(value, ast.Name) and (value.id.isupper() or value.id in {"name", "program"}):
-        return False  # a constant, which is larger than 1; "`wakeboard runs`"; "the program runs"
+    if isinstance(value, ast.Name) and (value.id.isupper() or value.id in {"name", "program", "status", "wanted"}):
+        return False  # a constant, which is larger than 1; "`wakeboard runs`"; "the program runs"; "dead runs"
     return isinstance(text, ast.Constant) and bool(COUNTED.match(str(text.value)))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
 
 from wakeboard.errors import InvalidValue
+from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import is_id
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def run_token(run: EnqueuedRun, secret: str, *, expires: datetime) -> str:
     Raises InvalidValue for a shorter one, for a time without a zone, and for a run that another database role enqueued.
     """
     if len(secret) < MIN_SECRET:
-        raise InvalidValue(f"the secret has {len(secret)} characters: write {MIN_SECRET} or more random ones")
+        raise InvalidValue(
+            f"the secret has {counted(len(secret), 'character')}: write {MIN_SECRET} or more random ones"
+        )
     if expires.tzinfo is None:
         raise InvalidValue("expires has no time zone: write datetime.now(UTC) + timedelta(hours=1)")
     if run.uuid is None:

@@ -161,7 +161,7 @@ def _piles(compared: Comparison) -> Iterator[Finding]:
         each = [*minutes]
         fullest = max(each, key=lambda minute: after[minute])
         message = (
-            f"{time // _HOUR:02}:{time % _HOUR:02} UTC has up to {after[fullest]:,} ticks on"
+            f"{time // _HOUR:02}:{time % _HOUR:02} UTC has up to {counted(after[fullest], 'tick')} on"
             f" {counted(len(each), 'day')}, first {_minute_text(compared.begin, each[0])}"
             f"{_before(compared, before[fullest])}."
         )
@@ -170,7 +170,7 @@ def _piles(compared: Comparison) -> Iterator[Finding]:
         fullest = max(range(minute, len(after), _HOUR), key=lambda each: after[each])
         if after[fullest] > before[fullest]:
             message = (
-                f"Minute {(first + minute) % _HOUR:02} of most hours has up to {after[fullest]:,} ticks"
+                f"Minute {(first + minute) % _HOUR:02} of most hours has up to {counted(after[fullest], 'tick')}"
                 f"{_before(compared, before[fullest])}."
             )
             yield Finding(level="warn", check="pile-ups", message=message, hint=hint)

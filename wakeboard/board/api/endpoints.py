@@ -18,6 +18,7 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.problem_details import API, as_problem
 from wakeboard.board.routing import MAX_BODY, body_of, read_request
 from wakeboard.errors import InvalidValue
+from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import json_text, one_line
 from wakeboard.views.rules.json_types import to_json_types
 
@@ -88,7 +89,7 @@ class Parameter:
         if self.kind == "integer":
             return f"a whole number from {self.least} to {self.most}"
         if self.kind == "string":
-            return f"a text without NUL, of at most {self.longest} characters"
+            return f"a text without NUL, of at most {counted(self.longest, 'character')}"
         return "true or false" if self.kind == "boolean" else "an object or a list"
 
 

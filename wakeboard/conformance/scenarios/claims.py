@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.conformance.harness import expect
 from wakeboard.conformance.scenario import SLACK_S, Scenario, registration
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,4 +152,7 @@ def _expect_statements(harness: Harness, act: Callable[[], None], runs: int) -> 
     seconds, sent = time.monotonic() - began, harness.proxy.statements - before
     allowed = 2 + STATEMENTS_A_RUN * runs + STATEMENTS_A_SECOND * math.ceil(seconds)
     found = ", ".join(f"{name} {count}" for name, count in sent.most_common())
-    expect(sent.total() <= allowed, f"in {seconds:.1f} s it sent {sent.total()} statements for {runs} runs: {found}")
+    expect(
+        sent.total() <= allowed,
+        f"in {seconds:.1f} s it sent {sent.total()} statements for {counted(runs, 'run')}: {found}",
+    )
