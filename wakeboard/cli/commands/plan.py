@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,6 +14,7 @@ from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.cli.support.time_args import parse_time
 from wakeboard.errors import InvalidValue
+from wakeboard.process.output import write_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def command(
     elif output:
         from wakeboard.plan.markdown import markdown
 
-        sys.stdout.write(markdown(found))
+        write_line(markdown(found).removesuffix("\n"))
     else:
         _print(found)
     if has_failed(found.findings, strict=strict):
