@@ -32,6 +32,14 @@ def test_the_uuid_is_part_of_the_lease(worker: SqlClient, lease: Lease) -> None:
         worker.sql("select once(%s, %s, gen_random_uuid(), %s, 'charge')", worker.worker_id, *lease)
 
 
+@pytest.mark.parametrize("uuid", ["'00000000-0000-0000-0000-000000000000'", "uuid"])
+def test_a_run_that_nobody_has_leased_has_no_effect(admin: SqlClient, worker: SqlClient, uuid: str) -> None:
+    """Worker 0 and epoch 0 name no lease: an application could book the effects of others."""
+    run = admin.enqueue()
+    with pytest.raises(psycopg.Error, match="does not know the lease"):
+        worker.sql(f"select once(0, id, {uuid}, 0, 'charge') from job_runs where id = %s", run)
+
+
 @pytest.mark.parametrize("key", ["", "k" * 257])
 def test_a_key_has_a_name_of_bounded_length(worker: SqlClient, lease: Lease, key: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="write 1 to 256 characters"):

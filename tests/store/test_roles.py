@@ -176,9 +176,15 @@ def test_plain_statements_change_schedules_of_applications_and_no_others(role_da
         with pytest.raises(psycopg.errors.InvalidParameterValue, match='schedule "@never": a schedule has five fields'):
             conn.execute(insert, ["@never"])
         conn.execute("update wakeboard.job_definitions set schedule = '@hourly' where source = 'app'")
-        for refused in ("update wakeboard.job_definitions set priority = 1", "delete from wakeboard.job_definitions"):
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="default/declared belongs to file:a"):
-                conn.execute(f"{refused} where name = 'declared'".encode())
+        for changed in ("removed_at = now()", "priority = 3"):  # also one that its source has removed
+            for refused in (
+                "update wakeboard.job_definitions set priority = 2",
+                "delete from wakeboard.job_definitions",
+            ):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="default/declared belongs to file:a"):
+                    conn.execute(f"{refused} where name = 'declared'".encode())
+            with psycopg.connect(role_database.superuser) as admin:
+                admin.execute(f"update wakeboard.job_definitions set {changed} where name = 'declared'".encode())
         live = "select count(*) from wakeboard.job_definitions where source = 'app' and removed_at is null"
         assert conn.execute(live).fetchone() == (1,)
         conn.execute("delete from wakeboard.job_definitions where source = 'app'")
@@ -202,6 +208,9 @@ def test_an_application_may_insert_six_columns_and_read_nothing(role_database: R
             f"insert into wakeboard.job_runs ({', '.join(MAY_INSERT)})"
             " values ('ping', '[1]', 'mail', 5, now() + interval '1 h', 3)"
         )
+        conn.execute("set search_path = pg_catalog, wakeboard, pg_temp")  # as the SQL functions have it
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="are of the product"):
+            conn.execute("insert into job_runs (job_type) values ('wakeboard.alert')")
     assert role_database.refused("client", plain.format("job_type", "") + " returning id")
     with psycopg.connect(role_database.superuser) as conn:
         columns = {

@@ -1,16 +1,16 @@
 -- internal (trigger of job_definitions)
--- Before a plain UPDATE or DELETE of a schedule: refuses it for one that a cluster or a folder declares, unless the owner acts, as the SQL
--- functions do. A DELETE of a schedule of an application is an `unschedule`: its row stays for the history until `delete_expired`, so that
--- Postgres counts 0 deleted rows. It runs with the rights and the search_path of the statement, so each name has its schema.
+-- Before a plain UPDATE or DELETE of a schedule: refuses it for one that a cluster or a folder declares, or has removed, unless the owner
+-- acts, as the SQL functions do. A DELETE of a schedule of an application is an `unschedule`: its row stays for the history until
+-- `delete_expired`, so that Postgres counts 0 deleted rows. It runs with the rights and the search_path of the statement, so each name has
+-- its schema.
 
 create or replace function wakeboard.schedule_guarded()
 returns trigger language plpgsql
 as $$
 begin
-  if old.source operator(pg_catalog.=) 'app' then
-    if tg_op operator(pg_catalog.=) 'UPDATE' then
-      return new;
-    end if;
+  if old.source operator(pg_catalog.=) 'app' and tg_op operator(pg_catalog.=) 'UPDATE' then
+    return new;
+  elsif old.source operator(pg_catalog.=) 'app' and old.removed_at is null then
     perform wakeboard.unschedule(pg_catalog.concat(old.namespace, '/', old.name));
     return null;
   end if;
@@ -30,4 +30,4 @@ create or replace trigger job_definitions_guarded before delete or update of
     ends_at, expect_success_within_s, alert_after_missed
     -- end
   on wakeboard.job_definitions
-  for each row when (old.removed_at is null) execute function wakeboard.schedule_guarded();
+  for each row execute function wakeboard.schedule_guarded();
