@@ -168,13 +168,21 @@ def test_an_advisory_lock_of_any_role_blocks_no_migration(database: str) -> None
         assert migrated(database, wait_s=0) == Migrated((), functions_written=False, version=NEWEST)
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> None:
-    do(empty_database, "create schema wakeboard", "create table wakeboard.job_steps ()")
-    with pytest.raises(WakeboardError, match="already exists"):
-        migrated(empty_database)
+def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Migration(NEWEST + 1, "broken", "create table wakeboard.job_steps ()")
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate, "migrations", lambda: (*migrations(), broken))
+        with pytest.raises(WakeboardError, match="already exists"):
+            migrated(empty_database)
     assert ask(empty_database, "select to_regclass('wakeboard.installation')") is None
-    do(empty_database, "drop table wakeboard.job_steps")
     assert migrated(empty_database).version == NEWEST
+
+
+@pytest.mark.parametrize("table", ["users (id bigint)", "migrations (version integer)"])
+def test_a_schema_of_another_product_is_left_alone(empty_database: str, table: str) -> None:
+    do(empty_database, "create schema wakeboard", f"create table wakeboard.{table}")
+    with pytest.raises(SchemaMismatch, match=rf"not of this product: it has {table.partition(' ')[0]}\."):
+        migrated(empty_database)
 
 
 # -- releases ----------------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from wakeboard.store.schema_files import (
     sql_functions,
 )
 from wakeboard.store.statements import pinned_transaction
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -235,7 +236,7 @@ async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Creates the schema, or acts as its owner if this role may."""
+    """Creates the schema, or acts as its owner if this role may. Raises SchemaMismatch for one of another product."""
     cursor = await conn.execute(
         "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'MEMBER') from pg_namespace"
         " where nspname = 'wakeboard'"
@@ -243,8 +244,18 @@ async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     row = await cursor.fetchone()
     if row is None:
         await conn.execute("create schema wakeboard")
-    elif row[1]:
+        return
+    if row[1]:
         await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
+    cursor = await conn.execute(
+        "select min(relname::text) from pg_class where relnamespace = 'wakeboard'::regnamespace"
+        " having to_regclass('wakeboard.installation') is null and count(*) > 0"
+    )
+    if other := await cursor.fetchone():
+        raise SchemaMismatch(
+            f"{describe_connection(conn)} has a schema wakeboard that is not of this product: it has"
+            f" {one_line(other[0])}. Rename or drop that schema, or use another database."
+        )
 
 
 async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> tuple[bool, tuple[str, ...]]:
