@@ -221,6 +221,7 @@ async def test_a_wrong_body_is_a_problem_and_changes_nothing(
         (400, "/runs?limit=0"),
         (400, "/runs?limit=x"),
         (400, "/runs?unknown=1"),
+        (400, "/runs?limit=1&limit=2"),
         (400, "/runs?q=status:lost"),
         (400, "/runs?after=x"),
         (400, "/runs?q=%00"),

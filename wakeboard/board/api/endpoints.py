@@ -164,6 +164,8 @@ class Endpoint:
         query = dict(request.query_params)
         if is_action and query:
             raise InvalidValue("an action takes no query: write its parameters into the body")
+        if len(request.query_params.multi_items()) > len(query):
+            raise InvalidValue("a parameter comes twice: write each once")
         if not is_action:
             given = self._checked(query, lambda parameter, value: parameter.of_query(value))
         value = await self.answer(viewed, given)
