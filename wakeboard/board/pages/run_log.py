@@ -111,7 +111,8 @@ def run_log_model(
     """The model of the page, from what was read."""
     filtered = bool(query.text) or query.level != "debug"
     newest = query.before == NO_LINE
-    ended = run.finished_at is not None and now - run.finished_at > SETTLED
+    ended_at = run.finished_at or run.dead_at
+    ended = ended_at is not None and now - ended_at > SETTLED
     nothing = "No line matches." if chosen else why_no_log(started_at=run.started_at, now=now, kept=kept)
     return RunLog(
         run=run,
