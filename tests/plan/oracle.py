@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tests.ticks.moments import ODD_ZONES, zone_info
+from tests.ticks.test_dst_ticks import instants
 from wakeboard.ticks.zones import zone_changes
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _cron_ticks(line: str, zone: str, gap: str, overlap: str, begin: datetime, e
     for _ in range((end - begin + 2 * LONGEST_GAP) // MINUTE):
         minute += MINUTE
         if minute.minute in values[0] and minute.hour in values[1] and _day_matches(minute, texts, values):
-            found |= _instants(minute, zone, gap, overlap)
+            found |= instants(minute, info, gap, overlap)
     return found
 
 
@@ -186,24 +187,6 @@ def _day_matches(minute: datetime, texts: list[str], values: list[set[int]]) -> 
     in_month, in_week = minute.day in values[2], minute.isoweekday() % 7 in values[4]
     either = "*" not in {texts[2], texts[4]}  # as of a CronJob: */2 restricts the days, too
     return in_month or in_week if either else in_month and in_week
-
-
-def _instants(minute: datetime, zone: str, gap: str, overlap: str) -> set[datetime]:
-    info = zone_info(zone)
-    first, second = minute.replace(tzinfo=info, fold=0), minute.replace(tzinfo=info, fold=1)
-    before, after = first.utcoffset(), second.utcoffset()
-    assert before is not None
-    assert after is not None
-    if before == after:
-        return {first.astimezone(UTC)}
-    if before > after:  # comes twice
-        return {first.astimezone(UTC)} | ({second.astimezone(UTC)} if overlap == "Both" else set())
-    if gap == "Skip":
-        return set()
-    instant = second.astimezone(UTC)
-    while instant.astimezone(info).utcoffset() == before:
-        instant += MINUTE
-    return {instant}
 
 
 # -- the comparison ----------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
-"""Finds secrets in clear text in JSON values, by the keys of secret_keys.py and the patterns of mask_rules.py."""
+"""Finds secrets in clear text in JSON values, by the keys of mask_json.py and the patterns of redact.py."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from wakeboard.text.mask_json import is_secret
 from wakeboard.text.redact import redact
-from wakeboard.text.secret_keys import is_secret_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,17 +25,9 @@ def clear_secrets(value: Any, path: str) -> Iterator[str]:
             return
         for key, item in fields.items():
             inner = f"{path}.{redact(key)}"
-            if is_secret_key(key) and _may_be_secret(key, item):
+            if not isinstance(item, dict | list) and is_secret(key, json.dumps(item)):
                 yield inner
             else:
                 yield from clear_secrets(item, inner)
     elif isinstance(value, str) and redact(value) != value:
         yield path
-
-
-def _may_be_secret(key: str, value: Any) -> bool:
-    """As mask_json.py: truth values and empty texts are none, and numbers under `tokens` are counts."""
-    if isinstance(value, bool) or value is None:
-        return False
-    is_count = isinstance(value, int | float) and key.lower().endswith("tokens")
-    return isinstance(value, str | int | float) and value != "" and not is_count

@@ -41,7 +41,7 @@ def mask_json(text: str) -> MaskedJson:
         if part == ":":
             key = next(previous for previous in reversed(out) if not previous.isspace())
         elif key is not None and not part.isspace():
-            if is_secret_key(_plain(key)) and not _stays(key, part):
+            if is_secret(_plain(key), part):
                 out.append(f'"{MASK}"')
                 masked += 1
                 key, at = None, _end_of_value(parts, at)
@@ -57,9 +57,10 @@ def _plain(key: str) -> str:
     return re.sub(r"\\u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), key[1:-1])
 
 
-def _stays(key: str, part: str) -> bool:
-    is_number = part[0] in "-0123456789"
-    return part in _NOTHING or (is_number and _plain(key).lower().endswith("tokens"))
+def is_secret(key: str, value: str) -> bool:
+    """Whether a value, written as JSON, has a secret key and is not null, a truth value, an empty text or a count."""
+    is_count = value[0] in "-0123456789" and key.lower().endswith("tokens")
+    return is_secret_key(key) and value not in _NOTHING and not is_count
 
 
 def _end_of_value(parts: list[str], start: int) -> int:
