@@ -77,11 +77,14 @@ class JobHandler:
         if self._namespaces == [ALL_NAMESPACES]:
             return ["*"]
         offered, api = list(self._namespaces), self._client()
-        with suppress(ApiError, TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(OFFER_S):
                 for namespace in self._namespaces:
                     path = f"{JOBS_API}/namespaces/{namespace}/cronjobs"
-                    found = await api.request("GET", path, {"limit": str(MAX_NAMES)}, accept=METADATA_LIST)
+                    try:
+                        found = await api.request("GET", path, {"limit": str(MAX_NAMES)}, accept=METADATA_LIST)
+                    except ApiError:
+                        continue
                     items: list[dict[str, Any]] = found["items"] or []  # null if there are none
                     names: list[str] = [each["metadata"]["name"] for each in items]
                     if not found["metadata"].get("continue") and len(offered) + len(names) <= MAX_NAMES:
