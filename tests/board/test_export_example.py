@@ -10,7 +10,7 @@ from testbed.board_server import serving_board
 from testbed.clients import node_packages
 from testbed.processes import OUR_PACKAGES, ROOT, ModuleProcess, as_variables, wait_for
 from tests.board.test_api_events import often
-from tests.board.test_watch import NobodyAccess
+from tests.board.test_watch import RefusingAccess
 from tests.local.test_applications import answers, free_port
 from wakeboard.board import BoardOptions
 from wakeboard.board.access.run_tokens import RunTokenAccess
@@ -31,7 +31,7 @@ def application(database: str, tmp_path: Path, often: None) -> Iterator[str]:
     secrets, port = tmp_path / "secrets", free_port()
     secrets.write_text("s" * 40)
     address = f"http://127.0.0.1:{port}"
-    options = BoardOptions(dsn=database, access=NobodyAccess(), run_tokens=RunTokenAccess(secrets, [address]))
+    options = BoardOptions(dsn=database, access=RefusingAccess(), run_tokens=RunTokenAccess(secrets, [address]))
     with serving_board(options) as board:
         environment = as_variables({"dsn": database, "handlers": "handlers", "poll_seconds": 0.05})
         environment |= {"PYTHONPATH": f"{OUR_PACKAGES}:{ROOT / 'examples' / 'export'}", "PORT": str(port)}

@@ -46,8 +46,8 @@ APP = "https://app.example.com"
 HOST = {"host": "127.0.0.1:8686"}
 
 
-class NobodyAccess:
-    """Lets nobody in."""
+class RefusingAccess:
+    """Refuses every login."""
 
     asks_for_token = True
 
@@ -88,7 +88,7 @@ def worker(database: str) -> Iterator[SqlClient]:
 @pytest.fixture
 async def client(database: str, secrets: Secrets) -> AsyncIterator[Client]:
     """A browser without a login."""
-    made = Client(database, access=NobodyAccess(), run_tokens=RunTokenAccess(secrets.path, [APP]))
+    made = Client(database, access=RefusingAccess(), run_tokens=RunTokenAccess(secrets.path, [APP]))
     yield made
     await made.close()
 
@@ -190,7 +190,7 @@ async def test_a_stranger_learns_nothing_about_the_database_and_logs_hold_no_tok
     log.addHandler(logging.StreamHandler(logged))
     monkeypatch.setattr(watch, "_failures", FailureLog(log))
     client = Client(
-        "postgresql://secret-host.invalid:1/shop", access=NobodyAccess(), run_tokens=RunTokenAccess(secrets.path)
+        "postgresql://secret-host.invalid:1/shop", access=RefusingAccess(), run_tokens=RunTokenAccess(secrets.path)
     )
     path = path_to(Identity(1, uuid4()))
 
@@ -208,7 +208,7 @@ async def test_a_stream_ends_with_the_run_and_with_the_token(
 ):
     ends, other = (identity(worker, worker.enqueue()) for _ in range(2))
     headers = {"Accept": "text/event-stream"}
-    options = BoardOptions(dsn=database, access=NobodyAccess(), run_tokens=RunTokenAccess(secrets.path))
+    options = BoardOptions(dsn=database, access=RefusingAccess(), run_tokens=RunTokenAccess(secrets.path))
     with serving(options) as board:
         async with (
             aiohttp.ClientSession(board, headers=headers) as session,

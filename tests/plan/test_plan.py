@@ -122,7 +122,7 @@ def test_each_kind_of_mistake_is_a_finding_and_old_ones_are_not(bare_cli: Cli, r
     assert ("after", "shop/lost runs after shop/never-there, which does not exist.") in checked
 
 
-def test_markdown_has_at_most_what_github_accepts_and_mentions_nobody(bare_cli: Cli, repository: Repository):
+def test_markdown_has_at_most_what_github_accepts_and_no_mentions(bare_cli: Cli, repository: Repository):
     before = [{"name": f"job-{each:059}", "schedule": f"{each % 60} 3 * * *"} for each in range(240)]
     repository.write("many", *before)
     repository.commit()

@@ -33,7 +33,7 @@ def test_the_uuid_is_part_of_the_lease(worker: SqlClient, lease: Lease) -> None:
 
 
 @pytest.mark.parametrize("uuid", ["'00000000-0000-0000-0000-000000000000'", "uuid"])
-def test_a_run_that_nobody_has_leased_has_no_effect(admin: SqlClient, worker: SqlClient, uuid: str) -> None:
+def test_a_run_without_a_lease_has_no_effect(admin: SqlClient, worker: SqlClient, uuid: str) -> None:
     """Worker 0 and epoch 0 name no lease: an application could book the effects of others."""
     run = admin.enqueue()
     with pytest.raises(psycopg.Error, match="does not know the lease"):

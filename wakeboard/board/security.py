@@ -80,7 +80,7 @@ class Security:
         await respond(scope, receive, send_with_headers)
 
     def _allow_watchers(self, scope: Scope, headers: MutableHeaders) -> None:
-        """Lets a page of an allowed origin read the answer. It sends no cookie and no other header, so nobody asks."""
+        """Lets a page of an allowed origin read the answer. It sends no cookie and no header that needs a preflight."""
         origins = Headers(scope=scope).getlist("origin")
         headers["Vary"] = "Accept, Origin"
         if len(origins) == 1 and origins[0].lower() in self._watchers:

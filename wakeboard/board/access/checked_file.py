@@ -1,4 +1,4 @@
-"""A file that decides who may see something. It is read again when it changes, and an invalid one lets nobody in."""
+"""A file that decides who may see something. It is read again when it changes, and an invalid one refuses all."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ begin
   end if;
   select run.uuid into uuid_of_run from job_runs as run
    where run.id = once.run_id and (run.uuid = once.run_uuid or is_forever)
-     and run.locked_by = once.worker and once.worker <> 0 and run.lease_epoch = once.epoch     -- 0: nobody has leased it
+     and run.locked_by = once.worker and once.worker <> 0 and run.lease_epoch = once.epoch     -- 0: it is not leased
      for key share;              -- conflicts with ending the lease, not with heartbeats
   if not found then
     raise exception using errcode = 'WB001', message = format(
