@@ -57,7 +57,10 @@ FAULTS = (
         "a lost lease does not stop its handler",
         "lost-lease",
         "did not note 'stopped'",
-        {"if (older && !older.outcome) this.lose(older);": ""},
+        {
+            "if (older && !older.outcome) this.lose(older);": "",
+            'if (answer === "refused" && !attempt.outcome) this.lose(attempt);': "",  # whichever the worker hears first
+        },
     ),
     Fault(
         "a lease counts from the reply, by the worker's own clock",
