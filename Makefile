@@ -44,7 +44,7 @@ fix: .venv/dev.ready ## format, apply automatic fixes, regenerate files
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready bytecode test-packages test-cluster ## measure for a quarter of an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
+bench: .venv/dev.ready bytecode test-packages test-cluster ## measure for more than an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 bench-large: .venv/dev.ready bytecode ## measure with millions of rows, for half an hour

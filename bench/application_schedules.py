@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import wakeboard
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 BATCH: Final = 5_000  # schedules that one schedule_many creates
 MISFIRE_GRACE: Final = timedelta(minutes=5)
+IDLE_PASSES: Final = 500
 PAYLOAD: Final = {"customer": 4711, "kind": "report"}
 # As if the scheduler had seen them long ago: each second of the minute before now has the same number of due ticks.
 SPREAD: Final = """
@@ -35,13 +37,12 @@ def measure_application_schedules(server: BenchmarkServer, plan: Plan) -> Table:
     due: list[float] = []
     idle: list[float] = []
     for _ in range(plan.few_repetitions):
-        with server.database(of_a_definition=False) as database:
-            few = idle_ms(database)
+        with server.database(of_a_definition=False) as few, server.database(of_a_definition=False) as database:
             shares.append(_single_rate(database, plan.singles))
             bulk.append(_bulk_rate(database, plan.definitions))
             compiled.append(pass_s(database))
             database.vacuum()
-            idle.append(idle_ms(database) / few)
+            idle.append(idle_share(database, few))
             database.do(SPREAD)
             database.vacuum()
             due.append(pass_s(database))
@@ -56,7 +57,7 @@ def measure_application_schedules(server: BenchmarkServer, plan: Plan) -> Table:
             ("one by one, share of the rate of `enqueue`", spread(shares)),
             ("the first pass of the scheduler, which compiles all of them, s", spread(compiled)),
             ("a pass with a tick of each due, s", spread(due)),
-            ("a pass without a due tick, share of its time with no schedules", spread(idle)),
+            ("a pass without a due tick, share of its time without schedules", spread(idle)),
         ],
         thresholds=[
             at_least("schedules created in bulk, 1/s", 5_000, bulk),
@@ -104,17 +105,18 @@ def pass_s(database: Database) -> float:
     return asyncio.run(go())
 
 
-def idle_ms(database: Database) -> float:
-    """The median of a pass without a due tick, in ms."""
+def idle_share(database: Database, few: Database) -> float:
+    """How long a pass without a due tick takes, as a share of one in `few`: medians, the two called in turn."""
 
     async def go() -> float:
-        async with await connect(database.dsn) as conn:
-            store = MaintenanceStore(conn)
-            took: list[float] = []
-            for _ in range(200):
-                began = time.perf_counter()
-                await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
-                took.append(time.perf_counter() - began)
-            return sorted(took)[100] * 1000
+        async with await connect(database.dsn) as conn, await connect(few.dsn) as conn_of_few:
+            took: dict[MaintenanceStore, list[float]] = {MaintenanceStore(conn): [], MaintenanceStore(conn_of_few): []}
+            for _ in range(IDLE_PASSES):
+                for store, seconds in took.items():
+                    began = time.perf_counter()
+                    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+                    seconds.append(time.perf_counter() - began)
+            many, few_s = map(median, took.values())
+            return many / few_s
 
     return asyncio.run(go())

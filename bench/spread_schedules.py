@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import wakeboard
-from bench.application_schedules import BATCH, PAYLOAD, idle_ms, pass_s
+from bench.application_schedules import BATCH, PAYLOAD, idle_share, pass_s
 from bench.tables import Table, at_least, at_most, number
 from bench.workers import worker_group
 
@@ -54,11 +54,10 @@ update wakeboard.job_definitions set next_run_at = next_run_at + interval '1 hou
 
 def measure_spread_schedules(server: BenchmarkServer, plan: Plan) -> Table:
     """Once: it takes a quarter of an hour."""
-    with server.database(of_a_definition=False) as database:
-        _create(database, 0, FEW)
-        pass_s(database)
-        few_ms = idle_ms(database)
-        rate = plan.many / _create(database, FEW, plan.many)
+    with server.database(of_a_definition=False) as few, server.database(of_a_definition=False) as database:
+        _create(few, 0, FEW)
+        pass_s(few)
+        rate = plan.many / _create(database, 0, plan.many)
         compiled_s = pass_s(database)
         database.do("truncate wakeboard.job_runs")  # of the ticks during the creation
         database.vacuum()
@@ -72,9 +71,10 @@ def measure_spread_schedules(server: BenchmarkServer, plan: Plan) -> Table:
         row = database.conn.execute(COUNTS.encode(), {"begin": begin, "end": end, "every": HOUR_S}).fetchone()
         assert row is not None
         ticks, lost, doubled, p50, p99 = row
-        database.do(NONE_DUE)
-        database.vacuum()
-        idle = idle_ms(database) / few_ms
+        for each in few, database:
+            each.do(NONE_DUE)
+            each.vacuum()
+        idle = idle_share(database, few)
     return Table(
         title="Schedules from code, ticks spread over the hour",
         note=f"Once. {plan.many:,} schedules `every` hour, created by `schedule_many` over one connection, {BATCH:,} a"
