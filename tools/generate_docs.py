@@ -214,7 +214,12 @@ def answers() -> dict[str, Answer]:
         "confirm removal": Answer({"source": "the source", "count": "number of schedules that the next sync removes"}),
         "check": Answer(Finding, many=True),
         "conformance": Answer(ScenarioResult, many=True),
-        "migrate": Answer(Migrated),
+        "migrate": Answer(
+            Migrated,
+            note="With `--dry-run`: `version` (0: there is no schema), `pending` and `locks` (migrations, and the"
+            " tables in use that they lock), `functions` (`written`, `unchanged` or `kept`), `oldest_release` and"
+            " `oldest_release_afterwards` (the oldest release that works with the database).",
+        ),
         "effects list": Answer(ForeverEffectRow, many=True),
         "effects release": Answer({"key": "the key", "answer": "`released`, or why not"}),
         "effects install": Answer({"installed": "the database"}),

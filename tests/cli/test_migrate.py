@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from wakeboard.store import migrate
+from wakeboard.store.schema_files import Migration, migrations
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
     from tests.postgres_servers import PostgresServer
@@ -27,6 +30,39 @@ def test_migrate_creates_the_schema_once(bare_cli: Cli, empty_database: str):
     assert first.out.startswith("applied types, installation, ")
     assert (again.json["applied"], again.json["functions_written"]) == ([], False)
     assert bare_cli("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
+
+
+def test_migrate_says_what_it_does_and_what_leads_back_before_it_starts(
+    bare_cli: Cli, empty_database: str, monkeypatch: pytest.MonkeyPatch
+):
+    newest = migrations()[-1].version
+    later = Migration(newest + 1, "later", "-- locks: job_keys\nalter table job_keys add column later text")
+    last = Migration(newest + 2, "last", "update installation set min_code_version = '9.9.0'")
+
+    assert bare_cli("migrate", "--dry-run", "--dsn", empty_database).out == (
+        f"it creates the schema with {newest} migrations.\n"
+    )
+    assert bare_cli("migrate", "--dsn", empty_database).out.startswith("applied types, ")
+    assert bare_cli("migrate", "--dry-run", "--dsn", empty_database).out == (
+        f"nothing to do: the schema is at migration {newest}.\n"
+    )
+    monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), later))
+    planned = bare_cli("migrate", "--dry-run", "--dsn", empty_database).out
+    assert planned == (
+        f"the schema is at migration {newest}; it applies later; for a moment it locks job_keys.\n"
+        "it cannot be undone, and need not be: releases since 0.1.0 work with the newer schema, so the way back is to"
+        " start the former release.\n"
+    )
+    assert bare_cli("migrate", "--dsn", empty_database).out == (
+        f"{planned}applied later; the schema is at migration {newest + 1}.\n"
+    )
+    monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), later, last))
+    assert "IT CANNOT BE UNDONE: releases before 9.9.0 stop" in bare_cli("migrate", "--dsn", empty_database).out
+    monkeypatch.setattr(migrate, "functions_revision", lambda: 1)
+    assert bare_cli("migrate", "--dry-run", "--dsn", empty_database).out == (
+        f"nothing to do: the schema is at migration {newest + 2}; its SQL functions are newer than this release, and"
+        " stay.\n"
+    )
 
 
 def test_migrate_waits_for_the_database_and_then_fails(bare_cli: Cli):

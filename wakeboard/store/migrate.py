@@ -20,6 +20,7 @@ from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, 
 from wakeboard.store.connection import connect, describe_connection, foreign_schema, version_key
 from wakeboard.store.database_errors import translated
 from wakeboard.store.migration_locks import LOCK_WAIT_S, TablesInUse, Waiting, lock_tables
+from wakeboard.store.migration_plan import FIRST_RELEASE, MigrationPlan, make_plan
 from wakeboard.store.schema_differences import altered_functions, former_functions, missing_triggers
 from wakeboard.store.schema_files import (
     INSERT_COLUMNS,
@@ -33,11 +34,13 @@ from wakeboard.store.schema_files import (
     migrations,
     sql_functions,
 )
-from wakeboard.store.statements import pinned_transaction
+from wakeboard.store.statements import pinned_transaction, translating
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+
+    from wakeboard.store.migration_plan import Functions
 
 OTHER_MIGRATOR_WAIT = "5s"  # for one try
 WAIT_S = 60.0  # for transactions on the tables that a migration changes
@@ -106,9 +109,15 @@ class _Functions(NamedTuple):
     revision: int
 
     @property
-    def order(self) -> tuple[tuple[int, ...], int]:
-        """Grows from each state of the functions to the next one."""
-        return version_key(self.release), self.revision
+    def fate(self) -> Functions:
+        """What a migration to this release does with them. Those of a newer one stay, with their grants."""
+        if (version_key(self.release), self.revision) > (version_key(__version__), functions_revision()):
+            return "kept"
+        return "unchanged" if self == _functions_of_this_release() else "written"
+
+
+def _functions_of_this_release() -> _Functions:
+    return _Functions(__version__, functions_hash(), functions_revision())
 
 
 async def migrate(  # one keyword for each decision of the caller
@@ -118,12 +127,13 @@ async def migrate(  # one keyword for each decision of the caller
     revoke: Collection[str] = (),
     wait_s: float = WAIT_S,
     say: Callable[[str], None] = lambda _: None,
+    announce: Callable[[MigrationPlan], None] | None = None,
 ) -> Migrated:
     """Migrates the database at `dsn`. Requires only the privilege CREATE on it.
 
     A part that `roles` does not name keeps its database role. The role of a part in `revoke` ("worker", …) loses its
     rights. It waits up to `wait_s` seconds for transactions that use the tables it changes; `say` gets a sentence about
-    them at once and every few seconds.
+    them at once and every few seconds. `announce` gets what it is going to do, before it changes anything.
     Raises DatabaseUnavailable, SchemaMismatch (the transactions did not end; nothing is changed), WakeboardError (a
     named role does not exist).
     """
@@ -135,6 +145,8 @@ async def migrate(  # one keyword for each decision of the caller
         )
     conn = await connect(dsn, name="wakeboard migrate")
     async with conn:
+        if announce is not None:
+            announce(await _plan(conn))
         waiting = Waiting(conn, wait_s, say)
         while True:
             try:
@@ -150,14 +162,34 @@ async def migrate(  # one keyword for each decision of the caller
                 raise translated(exc, conn.info.user) from exc
 
 
+async def plan_migration(dsn: str) -> MigrationPlan:
+    """What `migrate` would do to the database at `dsn`. Changes nothing. Raises as `migrate` does."""
+    conn = await connect(dsn, name="wakeboard migrate")
+    async with conn:
+        return await _plan(conn)
+
+
+async def _plan(conn: psycopg.AsyncConnection[Any]) -> MigrationPlan:
+    with translating(conn):
+        async with pinned_transaction(conn):
+            await _require_suitable_database(conn)
+            exists = await _act_as_owner(conn)
+            cursor = await conn.execute("select to_regclass('wakeboard.migrations')")
+            if not exists or await cursor.fetchone() == (None,):
+                return make_plan(migrations(), (), "written", FIRST_RELEASE)
+            done = await _applied(conn)
+            before = await _functions_in_place(conn)
+            cursor = await conn.execute("select min_code_version from wakeboard.installation")
+            row = await cursor.fetchone()
+            return make_plan(migrations(), done, before.fate, row[0] if row else FIRST_RELEASE)
+
+
 async def _migrate(
     conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], waiting: Waiting
 ) -> Migrated:
     await _require_suitable_database(conn)
     await _lock_migrations(conn)
-    done = {row[0]: row[1] async for row in await conn.execute("select version, name from wakeboard.migrations")}
-    if any(done.get(m.version, m.name) != m.name for m in migrations()):
-        raise foreign_schema(conn)
+    done = await _applied(conn)
     wanted = [m for m in migrations() if m.version not in done]
     version = max([*done, *(m.version for m in wanted)])
     granted = await _granted(conn)
@@ -173,10 +205,9 @@ async def _migrate(
         )
     written, restored, changed = False, tuple[str, ...](), _RoleChanges()
     before = await _functions_in_place(conn)
-    newer = before.order > (version_key(__version__), functions_revision())  # then its functions and grants stay
-    if newer and revoke:
+    if before.fate == "kept" and revoke:
         raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
-    if not newer:
+    if before.fate != "kept":
         written, restored = await _write_functions(conn, before)
         changed = await _grant(conn, roles, revoke, granted)
     await conn.execute("select wakeboard.create_partitions()")
@@ -221,7 +252,8 @@ async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
     """Makes other migrators wait until the transaction ends. Creates a missing schema and table."""
     try:
         await conn.execute(sql.SQL("set local lock_timeout = {}").format(OTHER_MIGRATOR_WAIT))
-        await _own_schema(conn)
+        if not await _act_as_owner(conn):
+            await conn.execute("create schema wakeboard")
         await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
         await conn.execute(
             "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
@@ -235,16 +267,26 @@ async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
         raise TablesInUse("installation", "migrations") from exc  # such as by another migrator
 
 
-async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Creates the schema, or acts as its owner if this role may. Raises SchemaMismatch for one of another product."""
+async def _applied(conn: psycopg.AsyncConnection[Any]) -> dict[int, str]:
+    """The names of the migrations in place, by their versions. Raises SchemaMismatch for a foreign schema."""
+    done = {row[0]: row[1] async for row in await conn.execute("select version, name from wakeboard.migrations")}
+    if any(done.get(m.version, m.name) != m.name for m in migrations()):
+        raise foreign_schema(conn)
+    return done
+
+
+async def _act_as_owner(conn: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the schema exists. Acts as its owner if this role may.
+
+    Raises SchemaMismatch for a schema of another product.
+    """
     cursor = await conn.execute(
         "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'MEMBER') from pg_namespace"
         " where nspname = 'wakeboard'"
     )
     row = await cursor.fetchone()
     if row is None:
-        await conn.execute("create schema wakeboard")
-        return
+        return False
     if row[1]:
         await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
     cursor = await conn.execute(
@@ -256,6 +298,7 @@ async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
             f"{describe_connection(conn)} has a schema wakeboard that is not of this product: it has"
             f" {one_line(other[0])}. Rename or drop that schema, or use another database."
         )
+    return True
 
 
 async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> tuple[bool, tuple[str, ...]]:
@@ -265,7 +308,7 @@ async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Function
 
     Returns whether it wrote all, and otherwise the names of those that it restored.
     """
-    now = _Functions(__version__, functions_hash(), functions_revision())
+    now = _functions_of_this_release()
     altered = await altered_functions(conn) if before == now else {}
     wanted = [function for function in sql_functions() if before != now or function.name in altered]
     former = await former_functions(conn) if before != now else []

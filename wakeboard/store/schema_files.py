@@ -54,6 +54,12 @@ class Migration:
         found = re.search(r"^-- locks: (.+)$", self.text, re.MULTILINE)
         return frozenset(found[1].split(", ")) if found else frozenset()
 
+    @property
+    def oldest_release(self) -> str | None:
+        """The oldest release that can use the schema after it, if it raises installation.min_code_version."""
+        found = re.search(r"\bset min_code_version = '([^']+)'", self.text)
+        return found[1] if found else None
+
 
 @dataclass(frozen=True, slots=True)
 class Trigger:

@@ -16,7 +16,10 @@ from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
 from wakeboard.process.output import write_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wakeboard.store.migrate import Migrated, Roles
+    from wakeboard.store.migration_plan import MigrationPlan
 
 RETRY_INTERVAL_S = 0.5
 MESSAGE_INTERVAL_S = 10.0
@@ -43,6 +46,7 @@ class Part(StrEnum):
 
 EXAMPLES = (
     "wakeboard migrate",
+    "wakeboard migrate --dry-run              what it would do, and whether releases can go back",
     "wakeboard migrate --wait 60              in a start-up script",
     "WAKEBOARD_WORKER_ROLE=wb_worker wakeboard migrate --print-roles | psql",
     "wakeboard migrate --revoke-role client   applications can no longer enqueue",
@@ -64,6 +68,10 @@ def command(
         bool,
         typer.Option("--print-roles", help="Print the SQL that creates the roles; do not migrate.", show_default=False),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print what it would do, and change nothing.", show_default=False),
+    ] = False,
     revoke_role: Annotated[
         list[Part] | None,
         typer.Option(
@@ -81,6 +89,9 @@ def command(
     While transactions use a table that must change, it names their sessions, at once and every 5 seconds, and waits. It
     holds up other statements for some 0.3 s at a time. If the transactions do not end, it fails and changes nothing.
 
+    Before it starts, it prints what it will do to an existing schema, and whether the former release can be used again
+    afterwards; --dry-run prints only that.
+
     It also restores functions and triggers of this release that are missing or altered.
 
     The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE, _VIEWER_ROLE, _SCALER_ROLE and _SCHEDULER_ROLE are
@@ -94,7 +105,17 @@ def command(
     if print_roles:
         _print_roles(roles)
         return
-    done = asyncio.run(_migrate(database_dsn(), roles, tuple(revoke_role or ()), wait))
+    if dry_run:
+        from wakeboard.store.migrate import plan_migration
+
+        plan = asyncio.run(plan_migration(database_dsn()))
+        if as_json:
+            print_json(plan)
+        else:
+            _print_plan(plan)
+        return
+    announce = None if as_json else _announce
+    done = asyncio.run(_migrate(database_dsn(), roles, tuple(revoke_role or ()), wait, announce))
     asyncio.run(_store_retention(database_dsn()))
     if as_json:
         print_json(done)
@@ -147,7 +168,13 @@ def _print_roles(roles: Roles) -> None:
     write_line(create_roles(roles))
 
 
-async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: float | None) -> Migrated:
+async def _migrate(
+    dsn: str,
+    roles: Roles,
+    revoke: tuple[Part, ...],
+    wait_s: float | None,
+    announce: Callable[[MigrationPlan], None] | None,
+) -> Migrated:
     """Migrates, and retries for `wait_s` while the database is unavailable or does not exist.
 
     Raises DatabaseUnavailable after that, and immediately for a refused login or an invalid DSN.
@@ -160,7 +187,9 @@ async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: flo
     while True:
         try:
             left_s = WAIT_S if wait_s is None else max(deadline - loop.time(), 0.0)
-            return await migrate_schema(dsn, roles=roles, revoke=revoke, wait_s=left_s, say=print_error)
+            return await migrate_schema(
+                dsn, roles=roles, revoke=revoke, wait_s=left_s, say=print_error, announce=announce
+            )
         except LoginRefused:
             raise
         except DatabaseUnavailable as error:
@@ -171,6 +200,17 @@ async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: flo
                 print_error(f"waiting up to {math.ceil(deadline - now)} s more: {error}")
                 next_message = now + MESSAGE_INTERVAL_S
             await asyncio.sleep(min(RETRY_INTERVAL_S, deadline - now))
+
+
+def _announce(plan: MigrationPlan) -> None:
+    """Prints what it is going to do to an existing schema."""
+    if plan.version and not plan.changes_nothing:
+        _print_plan(plan)
+
+
+def _print_plan(plan: MigrationPlan) -> None:
+    for sentence in plan.sentences():
+        print_message(sentence)
 
 
 def _print(done: Migrated) -> None:
