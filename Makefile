@@ -53,7 +53,7 @@ bench-large: .venv/dev.ready bytecode ## measure with millions of rows, for half
 bench-competitors: .venv/dev.ready bytecode ## measure other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.competitors $(BENCH_ARGS)
 
-chaos: .venv/dev.ready bytecode test-packages ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7)
+chaos: .venv/dev.ready bytecode test-packages ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7; CHAOS_ARGS=--upgrade)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
 
 screenshots: .venv/dev.ready test-packages ## take a picture of every page of the board, into build/screenshots (SCREENSHOTS_ARGS=--docs)

@@ -7,6 +7,7 @@ Everything listens on loopback and ends with the campaign, which signals only pr
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -19,6 +20,7 @@ from chaos.campaign_runner import CampaignRunner
 from chaos.disk import can_mount
 from chaos.report_page import PAGE, page, summary
 from chaos.results import RESULT
+from chaos.upgrade import UpgradeCampaign
 from testbed.pgbouncer import find_pgbouncer
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     folder = Path(tempfile.mkdtemp(prefix="wakeboard-chaos-"))
     folder.chmod(0o755)  # the account that runs the server may differ from ours
+    if options.upgrade:
+        return _upgrade(folder, options.open, as_json=options.json)
     started = time.monotonic()
     campaigns = _campaigns(options.seed, options.faults)
     result = CampaignRunner(folder, campaigns, options.parallel, small_disk=can_mount()).run()
@@ -52,6 +56,16 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _upgrade(folder: Path, open_s: float, *, as_json: bool) -> int:
+    result = UpgradeCampaign(folder, open_s).run()
+    print(json.dumps(result.as_json(), indent=1) if as_json else result, flush=True)
+    if result.violations:
+        print(f"logs and the ledger: {folder}", file=sys.stderr)
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("--faults", type=int, default=500, metavar="N", help="number of faults (default 500)")
@@ -60,6 +74,10 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--parallel", type=int, default=4, metavar="N", help="campaigns at the same time (default 4)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--upgrade", action="store_true", help="instead: upgrade from the first release, and go back")
+    parser.add_argument(
+        "--open", type=float, default=600, metavar="SECONDS", help="a transaction beside --upgrade (default 600)"
+    )
     parser.add_argument("--write", action="store_true", help="also write docs/reliability.md")
     options = parser.parse_args(words)
     if options.seed is None:

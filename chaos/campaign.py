@@ -23,6 +23,7 @@ from chaos.environment import Environment
 from chaos.exit_checks import check_exits
 from chaos.faults.catalogue import BY_NAME
 from chaos.held_locks import check_held_locks
+from chaos.other_release import FIRST
 from chaos.plan import PlannedFault, make_plan
 from chaos.recovery import check_every_worker, drain, measure_recovery
 from chaos.results import RESULT, UNDONE, Result, Violation
@@ -59,7 +60,7 @@ class Campaign:
         try:
             self.environment.start()
             version = self.environment.query("show server_version")[0][0].split()[0]
-            self.result.about = f"PostgreSQL {version}; other release: {self.environment.other_release}"
+            self.result.about = f"PostgreSQL {version}; other release: the code of commit {FIRST[:10]}"
             self._run_plan()
         except Exception:  # noqa: BLE001 - whatever it is, the campaign is not finished
             self._fail(traceback.format_exc())

@@ -15,7 +15,7 @@ import psycopg
 from chaos.applications import LIMITS, RATES
 from chaos.disk import SmallDisk
 from chaos.held_locks import DECLARED, set_up
-from chaos.other_release import find_other_release
+from chaos.other_release import extract_first_release
 from chaos.postgres_server import ROLES, ChaosServer
 from chaos.processes import Slot, Supervisor
 from testbed.pgbouncer import PgBouncer, find_pgbouncer
@@ -46,7 +46,7 @@ class Environment:
         self.server = ChaosServer((self.disk.folder if self.disk else folder) / "server", self.logs / "postgres.log")
         self.server_lock = threading.Lock()  # one fault of the server at a time
         self.pooler: PgBouncer | None = None
-        self.other_release = find_other_release(folder / "other-release")
+        self.first_release = extract_first_release(folder / "first-release")
         self.dsn = ""
         self.proxies: list[TcpProxy] = []
         self.supervisor = Supervisor(self.logs)

@@ -1,64 +1,54 @@
-"""Another release to run next to this one: the newest earlier code with this schema, else this code renumbered."""
+"""Other releases to run next to this one: the first published one, and one that is later than this."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tarfile
-from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-import wakeboard
 from testbed.processes import ROOT
 
-if TYPE_CHECKING:
-    from pathlib import Path
+FIRST: Final = "03bd174d80877542388734637dbffd1dc7d82681"  # the commit of the first published schema
+PARTS: Final = ("wakeboard", "worker", "operator")
+MAINTENANCE: Final = "chaos/maintenance_process.py"  # calls modules of the operator, so it is that of the same commit
 
-PARTS: Final = ("wakeboard", "worker")
-LOOK_BACK: Final = 20  # commits
-NUMBER: Final = "0.1.99"
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The folder of its code, and the version that it reports (empty: its own)."""
-
-    code: Path
-    number: str
-    description: str
-
-    def __str__(self) -> str:
-        return self.description
+# It changes the tables that every process uses.
+LATER_MIGRATION: Final = """-- locks: job_definitions, job_keys, job_runs
+alter table job_definitions add column later text;
+alter table job_keys add column later text;
+alter table job_runs add column later text;
+"""
 
 
-def find_other_release(folder: Path) -> Release:
-    """The newest earlier code with this schema, extracted to `folder`; this code as NUMBER if Git has none."""
-    for commit in _earlier_commits():
-        if _differs(commit) and _has_this_schema(commit):
-            _extract(commit, folder)
-            return Release(folder, "", f"the code of commit {commit[:10]}")
-    return Release(ROOT, NUMBER, f"the same code ({wakeboard.__version__}) reporting version {NUMBER}")
+def extract_first_release(folder: Path) -> Path:
+    """Puts the code of the first published release into `folder`, and its maintenance process as a module of its own.
 
-
-def _git(*words: str) -> bytes:
-    try:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True, timeout=30).stdout
-    except (OSError, subprocess.SubprocessError):
-        return b""
-
-
-def _earlier_commits() -> list[str]:
-    return _git("log", f"-{LOOK_BACK}", "--format=%H", "--", *PARTS).decode().split()[1:]
-
-
-def _differs(commit: str) -> bool:
-    return bool(_git("diff", "--name-only", commit, "--", *PARTS))
-
-
-def _has_this_schema(commit: str) -> bool:
-    return not _git("diff", "--name-only", commit, "--", "wakeboard/store/migrations")
-
-
-def _extract(commit: str, folder: Path) -> None:
-    with tarfile.open(fileobj=BytesIO(_git("archive", commit, *PARTS))) as archive:
+    Raises RuntimeError if Git cannot tell.
+    """
+    command = ["git", "-c", f"safe.directory={ROOT}", "archive", FIRST, *PARTS, MAINTENANCE]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
+    if found.returncode:
+        raise RuntimeError(
+            f"the first published release, commit {FIRST[:10]}, is not in this clone; run `git fetch --unshallow`."
+            f" Git says: {found.stderr.decode(errors='replace').strip()}"
+        )
+    with tarfile.open(fileobj=BytesIO(found.stdout)) as archive:
         archive.extractall(folder, filter="data")
+    shutil.move(folder / MAINTENANCE, folder / Path(MAINTENANCE).name)
+    (folder / MAINTENANCE).parent.rmdir()  # it would be a second package chaos
+    return folder
+
+
+def make_later_release(folder: Path) -> Path:
+    """Puts this code into `folder`, with one more migration, and a revision that replaces all SQL functions."""
+    for part in PARTS:
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    store = folder / "wakeboard" / "store"
+    newest = max(int(file.name[:4]) for file in (store / "migrations").glob("*.sql"))
+    (store / "migrations" / f"{newest + 1:04}_later.sql").write_text(LATER_MIGRATION)
+    number, texts = (store / "REVISION").read_text().split()[:2]
+    (store / "REVISION").write_text(f"{int(number) + 1} {texts}\n")
+    return folder

@@ -54,7 +54,6 @@ class Slot:
     settings: dict[str, str] = field(default_factory=dict[str, str])
     restart_delay_s: float = 0.3
     code: Path = ROOT
-    release: str = ""
     starts: int = 0
     process: ManagedProcess | None = None
     start_at: float = 0.0
@@ -195,8 +194,8 @@ class Supervisor:
             "CHAOS_PARENT": str(os.getpid()),
             "CHAOS_MEMORY": str(MEMORY),
             "CHAOS_CLOCK": str(clock),
-            "CHAOS_RELEASE": slot.release,
             "CHAOS_APP_DSN": self._app_dsn,
+            "CHAOS_LEDGER": str(self._folder),
             "MALLOC_ARENA_MAX": "4",  # address space is what is limited
             **as_variables(settings),
         }

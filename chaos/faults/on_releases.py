@@ -1,4 +1,4 @@
-"""Migrations while everything runs, and a worker of another release next to this one's."""
+"""Migrations while everything runs, and a worker of the first published release next to this one's."""
 
 from __future__ import annotations
 
@@ -52,22 +52,20 @@ def _migrate_until_done(environment: Environment) -> None:
 
 
 class OtherRelease(Fault):
-    """A worker of another release runs next to this one's for a few seconds, then terminates."""
+    """A worker of the first published release runs next to this one's for a few seconds, then terminates."""
 
     name = "worker of another release"
     weight = 4
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
-        release = environment.other_release
         slot = Slot(
             f"{OTHER_RELEASE}{int(draw.who * 1e6)}",
             ("wakeboard_worker", "--forever"),
             environment.dsn_through(environment.direct, "chaos_worker"),
             {"queues": "default"},
-            code=release.code,
-            release=release.number,
+            code=environment.first_release,
         )
         environment.supervisor.add(slot)
         time.sleep(draw.between(2.0, 6.0))
         environment.supervisor.remove(slot)
-        return str(release)
+        return slot.name

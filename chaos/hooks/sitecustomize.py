@@ -1,9 +1,8 @@
 """Python imports this module at the start of every process of a campaign.
 
-CHAOS_PARENT   the campaign's pid; the kernel kills this process when the campaign ends, however it ends
-CHAOS_MEMORY   the limit of its address space, in bytes
-CHAOS_CLOCK    a file with a double: the error of the wall clock in seconds; it may change at any time
-CHAOS_RELEASE  the version that the code reports instead of its own
+CHAOS_PARENT  the campaign's pid; the kernel kills this process when the campaign ends, however it ends
+CHAOS_MEMORY  the limit of its address space, in bytes
+CHAOS_CLOCK   a file with a double: the error of the wall clock in seconds; it may change at any time
 """
 
 from __future__ import annotations
@@ -53,18 +52,10 @@ def _patch_clock(path: str) -> None:
     time.time, time.time_ns, datetime.datetime = patched_time, patched_time_ns, PatchedDatetime
 
 
-def _report_release(number: str) -> None:
-    import wakeboard
-
-    wakeboard.__version__ = number
-
-
 if parent := os.environ.get("CHAOS_PARENT"):
     _end_with(int(parent))
 if size := os.environ.get("CHAOS_MEMORY"):
     resource.setrlimit(resource.RLIMIT_AS, (int(size), int(size)))
 if clock := os.environ.get("CHAOS_CLOCK"):
     _patch_clock(clock)
-if release := os.environ.get("CHAOS_RELEASE"):
-    _report_release(release)
 sys.dont_write_bytecode = True
