@@ -112,7 +112,7 @@ class PostgresServers:
         if version not in self._running:
             settings = SETTINGS | (NEWER_SETTINGS if version == EMBEDDED else {})
             engine = EmbeddedPostgres(
-                self._folder / version, settings=settings, binaries=_binaries(version), trusting=True
+                self._folder / version, settings=settings, binaries=installed_binaries(version), trusting=True
             )
             self._running[version] = engine, PostgresServer(engine.start())
         return self._running[version][1]
@@ -125,7 +125,8 @@ class PostgresServers:
         self._running.clear()
 
 
-def _binaries(version: str) -> Path:
+def installed_binaries(version: str) -> Path:
+    """The programs of a version; fails or skips the test if it is not installed."""
     try:
         return find_binaries(version)
     except WakeboardError as missing:

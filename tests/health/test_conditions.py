@@ -76,6 +76,12 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ("functions of another release", changed("installed", functions_hash="other"), "bad", "differ from those"),
     ("functions of another release", changed("installed", functions_by="0.2.0"), "warn", "functions of 0.2.0; this is"),
     (
+        "sequences behind their tables",
+        changed("installed", sequences_behind=["job_runs"]),
+        "bad",
+        "The next ids of job_runs belong to rows",
+    ),
+    (
         "missing or altered parts of the schema",
         changed("differences", others=["table x is missing"]),
         "bad",

@@ -143,6 +143,13 @@ def commits_that_can_be_lost(health: Health) -> Iterator[Problem | str]:
         yield Problem(text, "Make one replica synchronous, or expect such runs to run again.")
 
 
+@Condition("sequences", "bad")
+def sequences_behind_their_tables(health: Health) -> Iterator[str]:
+    """Set them as docs/moving.md says, before anything new is stored: logical replication does not copy sequences."""
+    if behind := health.installed.sequences_behind:
+        yield f"The next ids of {_listed(behind)} belong to rows that exist."
+
+
 @Condition("commits", "bad")
 def commits_that_hang(health: Health) -> Iterator[str]:
     """Bring the standby back, or take it out of synchronous_standby_names and reload the server.

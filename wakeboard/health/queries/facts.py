@@ -71,12 +71,16 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """The schema and the functions in place."""
+    """The schema and the functions in place. `sequences_behind`: the tables that have higher ids than their sequences.
+
+    A role that may not use a sequence learns nothing about it.
+    """
 
     schema_version: int = 0
     functions_by: str = ""
     functions_hash: str = ""
     functions_revision: int = 0
+    sequences_behind: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +246,19 @@ select current_setting('server_version_num')::integer as version,
 
 _INSTALLED: LiteralString = """
 select (select max(version) from wakeboard.migrations) as schema_version, functions_by, functions_hash,
-       functions_revision
+       functions_revision,
+       array(select used.name
+               from (select 'job_runs' as name, greatest((select max(id) from wakeboard.job_runs),
+                                                         (select max(id) from wakeboard.job_run_history)) as id
+                     union all select 'job_definitions', max(id) from wakeboard.job_definitions
+                     union all select 'alerts', max(id) from wakeboard.alerts
+                     union all select 'audit_log', max(id) from wakeboard.audit_log
+                     union all select 'bulk_actions', max(id) from wakeboard.bulk_actions
+                     union all select 'backfills', max(id) from wakeboard.backfills) as used
+               join pg_sequences on schemaname = 'wakeboard' and sequencename = used.name || '_id_seq'
+              where used.id > coalesce(last_value, 0)
+                and has_sequence_privilege('wakeboard.' || sequencename, 'usage')
+              order by 1) as sequences_behind
   from wakeboard.installation
 """
 
