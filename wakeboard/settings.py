@@ -82,6 +82,12 @@ class Settings(BaseSettings):
     dsn: SecretStr = Field(
         SecretStr(""), description="Postgres connection string or URL. Empty: libpq's own PG* variables."
     )
+    read_dsn: SecretStr = Field(
+        SecretStr(""),
+        description="Postgres connection string of a hot standby, from which the board and commands that only read"
+        " read. While it is more than 5 seconds behind, or cannot be reached, they read from `WAKEBOARD_DSN`. Empty:"
+        " always.",
+    )
     prepared_statements: bool = Field(
         default=False,
         description="Prepare statements on the server. Requires a direct connection; set it to `false` behind PgBouncer"
@@ -385,7 +391,7 @@ def _sentence(kind: type[Settings], problem: Any) -> str:
         return f"{problem['ctx']['error']}."
     field = str(problem["loc"][0])
     name = PREFIX + field.upper()
-    value = "" if name == "WAKEBOARD_DSN" or name not in os.environ else f"={os.environ[name]!r}"
+    value = "" if name.endswith("_DSN") or name not in os.environ else f"={os.environ[name]!r}"
     error = problem.get("ctx", {}).get("error")
     return f"{name}{value}: {error or _instruction(kind.model_fields[field], problem['msg'])}."
 

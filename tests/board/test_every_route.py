@@ -40,9 +40,9 @@ def routes(method: str) -> list[Route]:
     return [route for route in ROUTES if method in (route.methods or ()) and route.path not in WITHOUT_A_VIEWER]
 
 
-def path_of(route: Route, parts: Mapping[str, str]) -> str:
-    """A path that the route answers."""
-    path = route.path.replace("/bulk/{id:int}", f"/bulk/{parts['bulk']}")
+def path_of(pattern: str, parts: Mapping[str, str]) -> str:
+    """A path that the route of this pattern answers."""
+    path = pattern.replace("/bulk/{id:int}", f"/bulk/{parts['bulk']}")
     path = path.replace("/backfills/{id:int}", f"/backfills/{parts['backfill']}")
     path = path.replace("/schedules/{id:int}", f"/schedules/{parts['schedule']}")
     path = path.replace("{namespace}/{name:path}", "shop/nightly").replace("{what:str}", "payload")
@@ -57,6 +57,11 @@ def _stay_idle(_: BulkActionRunner) -> None:
 def parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
     """Rows that every route can be called for: a dead run, a schedule, a bulk action that no board executes."""
     monkeypatch.setattr(BulkActionRunner, "start", _stay_idle)
+    return made_parts(store)
+
+
+def made_parts(store: Store) -> dict[str, str]:
+    """The ids of a dead run, a schedule, a bulk action and a backfill, which it creates."""
     schedule = store.schedule()
     run = store.run("dead", schedule=schedule)
     store.rows("select pause('queue:other', 'moved')")
@@ -91,7 +96,9 @@ async def test_every_action_answers_403_to_a_viewer_and_changes_nothing(
 
     for namespace in (None, "shop"):
         client = Client(database, GrantedViewer("eve", {namespace: VIEW}))
-        answers = {route.path: (await client.post(path_of(route, parts), **FORM)).status for route in routes("POST")}
+        answers = {
+            route.path: (await client.post(path_of(route.path, parts), **FORM)).status for route in routes("POST")
+        }
         assert answers == dict.fromkeys(answers, 403)
         await client.close()
     assert store.everything() == before
@@ -102,7 +109,7 @@ async def test_no_page_changes_anything_by_get(database: str, store: Store, part
     before = store.everything()
     pages = [route for route in routes("GET") if route.path != "/events"]
 
-    answers = {route.path: (await client.get(path_of(route, parts), **FORM)).status for route in pages}
+    answers = {route.path: (await client.get(path_of(route.path, parts), **FORM)).status for route in pages}
 
     assert {path: status for path, status in answers.items() if status >= 400} == {}
     assert store.everything() == before
@@ -114,7 +121,7 @@ async def test_no_action_is_done_by_get_head_or_put(client: Client, store: Store
 
     for route in routes("POST"):
         for method in ("PUT", "DELETE", "PATCH"):
-            assert (await client.send(method, path_of(route, parts))).status == 405
+            assert (await client.send(method, path_of(route.path, parts))).status == 405
 
     assert store.everything() == before
 
@@ -143,7 +150,7 @@ async def test_an_action_from_elsewhere_is_refused_and_changes_nothing(
     before = store.everything()
 
     for route in routes("POST"):
-        answer = await client.post(path_of(route, parts), headers={**FORM_TYPE, **headers}, **FORM)
+        answer = await client.post(path_of(route.path, parts), headers={**FORM_TYPE, **headers}, **FORM)
         assert answer.status == status, route.path
         assert not answer.header("access-control-allow-origin")
 

@@ -15,7 +15,7 @@ from wakeboard.health.conditions import CONDITIONS, problems
 from wakeboard.health.findings import findings
 from wakeboard.health.problems import Condition
 from wakeboard.health.queries.commits import CommitFacts
-from wakeboard.health.queries.facts import DueRuns, Health, LocalFacts, MaintenanceFacts
+from wakeboard.health.queries.facts import DueRuns, Health, LocalFacts, MaintenanceFacts, ReplicaFacts
 from wakeboard.limits.queries import LimitRow
 from wakeboard.store.schema_differences import Differences
 from wakeboard.text.facts import Pause
@@ -75,6 +75,12 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ("functions of another release", changed("installed", functions_revision=8), "warn", "are newer than"),
     ("functions of another release", changed("installed", functions_hash="other"), "bad", "differ from those"),
     ("functions of another release", changed("installed", functions_by="0.2.0"), "warn", "functions of 0.2.0; this is"),
+    (
+        "standbys that cannot be read",
+        changed("local", replica=ReplicaFacts(problem="it is 12 s behind")),
+        "warn",
+        "is not used: it is 12 s behind",
+    ),
     (
         "sequences behind their tables",
         changed("installed", sequences_behind=["job_runs"]),

@@ -422,6 +422,7 @@ def _rendered(request: BoardRequest, shown: Page) -> Response:
         url=request.url,
         asset=asset_paths(request.prefix),
         board_name=request.board.options.name,
+        replica=request.board.replica,
         viewer=request.viewer,
         may=shown.may,
         logs_out=request.board.options.access.asks_for_token,

@@ -147,6 +147,7 @@ def board_options(settings: BoardSettings, dsn: str) -> BoardOptions:
     public = {urlsplit(settings.board_origin).hostname} if settings.board_origin else set[str]()
     return BoardOptions(
         dsn=dsn,
+        read_dsn=settings.read_dsn.get_secret_value(),
         acting_dsn=settings.board_acting_dsn.get_secret_value(),
         name=settings.board_name,
         access=_access(settings),

@@ -12,6 +12,7 @@ from wakeboard.board.bulk_runner import BulkActionRunner
 from wakeboard.board.change_feed import ChangeFeed
 from wakeboard.views.connection_pool import ConnectionPool
 from wakeboard.views.queries.listings import Listings
+from wakeboard.views.replica import Replica, ReplicaReads
 from wakeboard.views.shared_reads import SharedReads
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.access.run_tokens import RunTokenAccess
     from wakeboard.board.access.viewer import Viewer
+    from wakeboard.views.replica import Reads
 
 CACHED_READS_S: Final = 10.0  # counts, charts and names of a board may be this old,
 CACHED_READS_SHARE: Final = 0.002  # or older, so that reading one of them takes at most this share of the time
@@ -39,7 +41,8 @@ LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]", OWN_HOST})
 class BoardOptions:
     """What a board shows, and to whom.
 
-    `dsn`: the database. `acting_dsn`: the database with a role that may act; "" for the same. `name`: shown in the
+    `dsn`: the database. `read_dsn`: a hot standby of it, which pages are read from; "" for none.
+    `acting_dsn`: the database with a role that may act; "" for the same. `name`: shown in the
     header, to tell two installations apart. `access`: who may see and do what. `hosts`: names under which browsers
     reach the board, without ports; a request for another one is refused. `origin`: the public origin behind a proxy,
     for example https://jobs.example.com; "" takes the request's Host. `prefix`: the path under which a proxy shows the
@@ -49,6 +52,7 @@ class BoardOptions:
     """
 
     dsn: str
+    read_dsn: str = ""
     acting_dsn: str = ""
     name: str = "wakeboard"
     access: Access = field(default_factory=LocalAccess)
@@ -65,17 +69,24 @@ class Board:
 
     def __init__(self, options: BoardOptions) -> None:
         self.options = options
-        self.pool = _reading(options, "wakeboard board", READ_CONNECTIONS)
-        self.reads = SharedReads(self.pool)
-        self.cached_reads = _cached(self.pool)
-        self._search_pool = _reading(options, "wakeboard board search", SEARCH_CONNECTIONS)
-        self.searches = SharedReads(self._search_pool)
-        self.cached_searches = _cached(self._search_pool)
+        self._pools: list[ConnectionPool] = []
+        primary, searching = self._reading(options.dsn), self._searching(options.dsn)
+        pages: Reads = primary
+        searches: Reads = searching
+        self.replica: Replica | None = None
+        if options.read_dsn:
+            on_standby = self._reading(options.read_dsn)
+            self.replica = Replica(primary, on_standby)
+            pages = ReplicaReads(self.replica, primary, on_standby)
+            searches = ReplicaReads(self.replica, searching, self._searching(options.read_dsn))
+        self.reads, self.cached_reads = SharedReads(pages), _cached(pages)
+        self.searches, self.cached_searches = SharedReads(searches), _cached(searches)
+        self.fresh_reads = SharedReads(primary) if self.replica else self.reads
         self.changes = ChangeFeed(
             options.dsn,
             listen=options.listen,
             on_change=self._clear_reads,
-            reading_s=lambda: self.pool.busy_s + self._search_pool.busy_s,
+            reading_s=lambda: sum(pool.busy_s for pool in self._pools),
         )
         acting_dsn = options.acting_dsn or options.dsn
         self._acting = ConnectionPool(
@@ -102,13 +113,30 @@ class Board:
 
     def forget_reads(self) -> None:
         """Forgets all reads, also those that run, and wakes all pages: an action has changed the store."""
-        for reads in (self.reads, self.cached_reads, self.searches, self.cached_searches):
+        if self.replica is not None:
+            self.replica.read_own_changes()
+        for reads in self._all_reads():
             reads.forget()
         self.changes.publish()
 
     def _clear_reads(self) -> None:
-        self.reads.clear()
-        self.searches.clear()
+        for reads in (self.reads, self.searches, self.fresh_reads):
+            reads.clear()
+
+    def _all_reads(self) -> set[SharedReads]:
+        return {self.reads, self.cached_reads, self.searches, self.cached_searches, self.fresh_reads}
+
+    def _reading(
+        self, dsn: str, name: str = "wakeboard board", max_connections: int = READ_CONNECTIONS
+    ) -> ConnectionPool:
+        pool = ConnectionPool(
+            dsn, name=name, max_connections=max_connections, statement_timeout_s=READ_TIMEOUT_S, read_only=True
+        )
+        self._pools.append(pool)
+        return pool
+
+    def _searching(self, dsn: str) -> ConnectionPool:
+        return self._reading(dsn, "wakeboard board search", SEARCH_CONNECTIONS)
 
     def is_secure(self, request: HTTPConnection) -> bool:
         """Whether the browser uses HTTPS."""
@@ -118,23 +146,14 @@ class Board:
         """Ends all event streams and closes the connections."""
         await self.changes.close()
         await self.bulk_actions.close()
-        for reads in (self.reads, self.cached_reads, self.searches, self.cached_searches):
+        for reads in self._all_reads():
             await reads.close()
-        await self.pool.close()
-        await self._search_pool.close()
-        await self._acting.close()
+        if self.replica is not None:
+            await self.replica.close()
+        for pool in (*self._pools, self._acting):
+            await pool.close()
         await self.options.access.close()
 
 
-def _cached(pool: ConnectionPool) -> SharedReads:
+def _cached(pool: Reads) -> SharedReads:
     return SharedReads(pool, keep_s=CACHED_READS_S, max_share=CACHED_READS_SHARE)
-
-
-def _reading(options: BoardOptions, name: str, max_connections: int) -> ConnectionPool:
-    return ConnectionPool(
-        options.dsn,
-        name=name,
-        max_connections=max_connections,
-        statement_timeout_s=READ_TIMEOUT_S,
-        read_only=True,
-    )

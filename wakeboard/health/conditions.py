@@ -143,6 +143,20 @@ def commits_that_can_be_lost(health: Health) -> Iterator[Problem | str]:
         yield Problem(text, "Make one replica synchronous, or expect such runs to run again.")
 
 
+def _reads(health: Health) -> str:
+    replica = health.local.replica
+    if replica is None or replica.problem:
+        return ""
+    return f"From a standby, {'an unknown time' if replica.lag is None else lasted(replica.lag)} behind."
+
+
+@Condition("reads", "warn", right=_reads)
+def standbys_that_cannot_be_read(health: Health) -> Iterator[str]:
+    """Bring the standby of WAKEBOARD_READ_DSN back. Until then the board and commands read from the primary."""
+    if (replica := health.local.replica) and replica.problem:
+        yield f"WAKEBOARD_READ_DSN is not used: {one_line(replica.problem)}."
+
+
 @Condition("sequences", "bad")
 def sequences_behind_their_tables(health: Health) -> Iterator[str]:
     """Set them as docs/moving.md says, before anything new is stored: logical replication does not copy sequences."""

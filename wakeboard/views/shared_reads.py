@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.views.connection_pool import ConnectionPool
+    from wakeboard.views.replica import Reads
 
 CACHE_S: Final = 1.0
 LONGEST_KEPT_S: Final = 60.0
@@ -42,7 +42,7 @@ class SharedReads:
     this share of the time. At most `MAX_KEPT` results are kept, the newest ones.
     """
 
-    def __init__(self, pool: ConnectionPool, *, keep_s: float = CACHE_S, max_share: float = math.inf) -> None:
+    def __init__(self, pool: Reads, *, keep_s: float = CACHE_S, max_share: float = math.inf) -> None:
         self._pool, self._keep_s, self._max_share = pool, keep_s, max_share
         self._reads: dict[Hashable, _Read] = {}
         self._running: set[asyncio.Task[Any]] = set()

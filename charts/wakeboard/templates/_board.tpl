@@ -40,6 +40,13 @@ The web board. Without a login it listens on loopback, where only `kubectl port-
 - name: WAKEBOARD_BOARD_ACTING_DSN
   {{- include "wakeboard.dsnOf" (list . "operator" (include "wakeboard.databaseSecret" .)) | nindent 2 }}
 {{- end }}
+{{- if and .Values.database.existingSecret .Values.database.keys.read }}
+- name: WAKEBOARD_READ_DSN
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "wakeboard.databaseSecret" . }}
+      key: {{ .Values.database.keys.read | quote }}
+{{- end }}
 - name: WAKEBOARD_BOARD_BIND
   value: {{ ternary "*" "127.0.0.1" (eq (include "wakeboard.boardHasLogin" .) "true") | quote }}
 - name: WAKEBOARD_BOARD_PORT

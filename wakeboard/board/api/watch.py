@@ -71,7 +71,7 @@ async def _stream(request: Request, board: Board, access: RunTokenAccess, token:
 
 async def _read(board: Board, token: RunToken) -> WatchedRun:
     key = ("watch", token.id, token.uuid)
-    found = await board.reads.get(key, lambda conn: read_watched_run(conn, token.id, token.uuid))
+    found = await board.fresh_reads.get(key, lambda conn: read_watched_run(conn, token.id, token.uuid))
     if found is None:
         raise NotFound("there is no such run any more")
     return found

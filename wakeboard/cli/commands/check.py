@@ -14,12 +14,12 @@ import typer
 from wakeboard.cli.support.findings import has_failed, print_findings
 from wakeboard.cli.support.options import AsJson, Strict, read_path
 from wakeboard.cli.support.output import print_json
-from wakeboard.cli.support.session import database_dsn, dsn_hint
+from wakeboard.cli.support.session import configured_read_dsn, database_dsn, dsn_hint
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 
 if TYPE_CHECKING:
     from wakeboard.health.findings import Finding
-    from wakeboard.health.queries.facts import LocalFacts
+    from wakeboard.health.queries.facts import LocalFacts, ReplicaFacts
     from wakeboard.settings import Settings
     from wakeboard.store.connection import AsyncConnection
 
@@ -126,4 +126,20 @@ async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> L
         prepared_statements=settings.prepared_statements,
         history_days=Retention.from_settings(settings).history.days,
         max_timeout_s=settings.max_timeout_seconds,
+        replica=await _replica_facts(dsn),
     )
+
+
+async def _replica_facts(dsn: str) -> ReplicaFacts | None:
+    """What is known of the standby of WAKEBOARD_READ_DSN; None: there is none."""
+    from wakeboard.health.queries.facts import ReplicaFacts
+    from wakeboard.views.replica import connect_to_replica
+
+    if not (read_dsn := configured_read_dsn()):
+        return None
+    try:
+        conn, lag = await connect_to_replica(read_dsn, dsn, name="wakeboard check")
+    except (DatabaseUnavailable, SchemaMismatch) as error:
+        return ReplicaFacts(problem=str(error).removesuffix("."))
+    await conn.close()
+    return ReplicaFacts(lag=lag)

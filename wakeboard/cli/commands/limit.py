@@ -8,7 +8,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_answer, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.errors import InvalidValue
 from wakeboard.limits.rules.rate import Rate
@@ -142,7 +142,8 @@ def _sentence(row: LimitRow) -> str:
 def _print_limits(key: str | None, as_json: bool) -> None:
     from wakeboard.limits.queries import list_limits
 
-    rows = [row for row in with_session(lambda session: list_limits(session.conn)) if key in {None, row.key}]
+    found, _ = query_store(lambda session: list_limits(session.conn))
+    rows = [row for row in found if key in {None, row.key}]
     otherwise = "no limit keys are in use." if key is None else f"{key} is not in use; its limit is {DEFAULT}."
     print_rows(rows, COLUMNS, _cells, otherwise, as_json=as_json)
     for row in [] if as_json else rows:

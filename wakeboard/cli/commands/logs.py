@@ -12,7 +12,7 @@ import typer
 from wakeboard.cli.support.lookup import find_runs, find_schedule, no_such_run, parse_run
 from wakeboard.cli.support.options import AsJson, OfSchedule
 from wakeboard.cli.support.output import print_error, print_json, print_json_line, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.display_zone import in_zone
 from wakeboard.process.output import write_line
@@ -72,7 +72,10 @@ def command(
         if as_json and not follow:
             print_json(shown.rows)
 
-    with_session(show)
+    if follow:
+        with_session(show)
+    else:
+        query_store(show)
 
 
 @dataclass

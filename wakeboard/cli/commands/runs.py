@@ -11,7 +11,7 @@ import typer
 from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.run_table import RUN_COLUMNS, WIDE_COLUMNS, run_cells, wide_run_cells
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.tables import print_lines, table, terminal_width
 from wakeboard.cli.support.time_args import parse_since
 from wakeboard.errors import InvalidValue
@@ -112,7 +112,10 @@ def command(
             changed = [at for at, row in enumerate(rows, start=1) if (row.id, row.status, row.attempts) not in before]
             print_lines([lines[at] for at in reversed(changed)])
 
-    with_session(use)
+    if watch:
+        with_session(use)
+    else:
+        query_store(use)
 
 
 async def _newest(session: CommandSession, search: RunSearch, count: int) -> list[ListedRun]:

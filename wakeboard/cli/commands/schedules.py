@@ -10,7 +10,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import JsonList, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_lines, print_table, styled
 from wakeboard.text.humanize import relative, runs_after_words
 from wakeboard.text.sanitize import one_line
@@ -56,9 +56,9 @@ def command(
     further tick).
     """
     if as_json:
-        with_session(lambda session: _print_json(session, namespace, limit or sys.maxsize))
+        query_store(lambda session: _print_json(session, namespace, limit or sys.maxsize))
     else:
-        with_session(lambda session: _print_tables(session, namespace, limit or SHOWN))
+        query_store(lambda session: _print_tables(session, namespace, limit or SHOWN))
 
 
 async def _print_json(session: CommandSession, namespace: str | None, limit: int) -> None:

@@ -1,5 +1,7 @@
 """The database session of a command: which database, the connection, the queries. The event loop starts here.
 
+Commands that only read may use the standby of WAKEBOARD_READ_DSN, except if `--dsn` names a database.
+
 The database is the one of `--dsn` or WAKEBOARD_DSN. Without them it is that of a `wakeboard up` that runs the current
 folder or was started in it, or else the one that libpq's PG* variables name.
 """
@@ -10,12 +12,15 @@ import asyncio
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from wakeboard.cli.support.output import print_error
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 from wakeboard.process.display_zone import in_zone
 from wakeboard.process.running_up import UP_FILE, running_up
 from wakeboard.process.system_user import system_user
+from wakeboard.text.humanize import lasted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
 STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn."
 DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
+
+WORTH_A_NOTE: Final = timedelta(seconds=1)  # that a standby is behind
 
 _Result = TypeVar("_Result")
 _explicit_dsn: ContextVar[str] = ContextVar("_explicit_dsn", default="")
@@ -58,33 +65,41 @@ def database_dsn() -> str:
     return explicit_dsn() or running_up().get("dsn", "")
 
 
+def configured_read_dsn() -> str:
+    """The DSN of WAKEBOARD_READ_DSN; "" if there is none, or if --dsn names a database, which may be another one."""
+    return "" if _explicit_dsn.get() else os.environ.get("WAKEBOARD_READ_DSN", "")
+
+
 def dsn_hint() -> str:
     """What to do if no database is named and none answers."""
     return STOPPED_HINT if UP_LOG.exists() else DSN_HINT
 
 
 def with_session(use: Callable[[CommandSession], Awaitable[_Result]]) -> _Result:
-    """Connects, checks the schema, and returns the result of `use`. Raises WakeboardError."""
-    return asyncio.run(_with_session(use))
+    """Connects to the primary, checks the schema, and returns the result of `use`. Raises WakeboardError."""
+    return asyncio.run(_with_session(use, reads=False))
 
 
 def query_store(query: Callable[[CommandSession], Awaitable[_Result]]) -> tuple[_Result, datetime]:
-    """The result of `query`, and the database's clock at the start of the session. Raises WakeboardError."""
+    """The result of `query`, which only reads, maybe from a standby, and the database's clock at the start.
+
+    Raises WakeboardError.
+    """
 
     async def query_and_now(session: CommandSession) -> tuple[_Result, datetime]:
         return await query(session), session.now
 
-    return with_session(query_and_now)
+    return asyncio.run(_with_session(query_and_now, reads=True))
 
 
-async def _with_session(use: Callable[[CommandSession], Awaitable[_Result]]) -> _Result:
+async def _with_session(use: Callable[[CommandSession], Awaitable[_Result]], *, reads: bool) -> _Result:
     from wakeboard.actions.admin_api import AdminStore
-    from wakeboard.store.connection import connect, require_schema
+    from wakeboard.store.connection import require_schema
     from wakeboard.views.queries.listings import Listings
 
     dsn = database_dsn()
     try:
-        conn = await connect(dsn, name="wakeboard cli")
+        conn = await _connection(dsn, reads=reads)
     except DatabaseUnavailable as exc:
         raise exc if dsn else DatabaseUnavailable(f"{exc} {dsn_hint()}") from exc
     async with conn:
@@ -95,3 +110,22 @@ async def _with_session(use: Callable[[CommandSession], Awaitable[_Result]]) -> 
         listings = Listings(conn)
         store = AdminStore(conn, actor=system_user(), source="cli")
         return await use(CommandSession(conn, store, listings, in_zone(await listings.now())))
+
+
+async def _connection(dsn: str, *, reads: bool) -> AsyncConnection:
+    """A connection to the standby if there is one and it may be used, and otherwise to the primary."""
+    from wakeboard.store.connection import connect
+
+    if reads and (read_dsn := configured_read_dsn()):
+        from wakeboard.views.replica import connect_to_replica
+
+        try:
+            conn, lag = await connect_to_replica(read_dsn, dsn, name="wakeboard cli")
+        except (DatabaseUnavailable, SchemaMismatch) as error:
+            print_error(f"note: WAKEBOARD_READ_DSN is not used: {error}")
+        else:
+            if lag is None or lag >= WORTH_A_NOTE:
+                behind = "an unknown time" if lag is None else lasted(lag)
+                print_error(f"note: read from a standby, {behind} behind.")
+            return conn
+    return await connect(dsn, name="wakeboard cli")

@@ -84,6 +84,14 @@ class Installed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaFacts:
+    """The standby of WAKEBOARD_READ_DSN: how far it is behind (None: unknown), or why it cannot be read from."""
+
+    lag: timedelta | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFacts:
     """Facts about this machine, its settings and the installed release."""
 
@@ -97,6 +105,7 @@ class LocalFacts:
     prepared_statements: bool = False
     history_days: int = 0  # 0: the retention is not compared
     max_timeout_s: float = float("inf")
+    replica: ReplicaFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,191 @@
+"""A board and commands that read from a hot standby: every read works there, and none is old without saying so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import tempfile
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+import pytest
+
+from testbed.owned_folders import owned_folder
+from testbed.processes import wait_for
+from testbed.standby import Standby
+from tests.board.action_store import Store
+from tests.board.asgi import Client
+from tests.board.test_every_route import made_parts, path_of, routes
+from wakeboard.board.api.reads import READ_ENDPOINTS
+from wakeboard.cli import main
+from wakeboard.local.postgres import EmbeddedPostgres
+from wakeboard.store.migrate import migrate
+from wakeboard.views import replica
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping
+
+pytestmark = pytest.mark.anyio
+
+COMMANDS: Final = (  # that only read; {…} as in the paths of the board
+    *("runs", "run {run}", "logs {run}", "explain {run}", "explain shop/nightly", "schedules", "schedule shop/daily"),
+    *("next shop/daily", "queues", "workers", "failures", "audit", "alerts", "limit", "pause", "backfill", "graph"),
+    *("effects list", "compare {run} {other}"),
+)
+
+
+class Servers:
+    """A primary, and its standby."""
+
+    def __init__(self, primary: str, standby: str) -> None:
+        self.primary, self.standby = primary, standby
+        self.store = Store(primary)
+        self.parts = made_parts(self.store)
+        self.parts["other"] = str(self.store.run())
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Waits until the standby has what is committed now."""
+        with psycopg.connect(self.primary) as primary, psycopg.connect(self.standby, autocommit=True) as standby:
+            row = primary.execute("select pg_current_wal_flush_lsn()").fetchone()
+            query = "select pg_last_wal_replay_lsn() >= %s"
+            wait_for(lambda: standby.execute(query, row).fetchone() == (True,))
+
+    @contextmanager
+    def stopped_replay(self) -> Generator[None]:
+        """The standby receives everything, and replays nothing."""
+        self.catch_up()
+        with psycopg.connect(self.standby, autocommit=True) as conn:
+            conn.execute("select pg_wal_replay_pause()")
+            wait_for(lambda: conn.execute("select pg_get_wal_replay_pause_state()").fetchone() == ("paused",))
+            try:
+                yield
+            finally:
+                conn.execute("select pg_wal_replay_resume()")
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    with (
+        owned_folder(Path(tempfile.gettempdir())) as folder,
+        EmbeddedPostgres(folder / "primary", settings={"fsync": "off"}, trusting=True) as primary,
+    ):
+        asyncio.run(migrate(primary.dsn))
+        standby = Standby(primary, folder / "standby")
+        with standby.streaming():
+            made = Servers(primary.dsn, standby.dsn)
+            yield made
+            made.store.conn.close()
+
+
+def test_every_read_of_the_board_works_on_a_standby(servers: Servers) -> None:
+    async def statuses() -> Mapping[str, int]:
+        client = Client(servers.standby, acting_dsn=servers.primary)
+        pages = [path_of(route.path, servers.parts) for route in routes("GET") if route.path != "/events"]
+        reads = [path_of(f"/api/v1{endpoint.path}", servers.parts) for endpoint in READ_ENDPOINTS]
+        answers = {path: (await client.get(path)).status for path in [*pages, *reads]}
+        await client.close()
+        return answers
+
+    answers = asyncio.run(statuses())
+    assert len(answers) > 30
+    assert {path: status for path, status in answers.items() if status >= 400} == {}
+
+
+def test_every_command_that_reads_works_on_a_standby(
+    servers: Servers, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed = {
+        command: capsys.readouterr().err
+        for command in COMMANDS
+        if main([*command.format(**servers.parts).split(), "--dsn", servers.standby])
+    }
+    assert failed == {}
+    assert main(["check", "--json", "--dsn", servers.standby]) == 1
+    assert "The server is a read-only replica." in capsys.readouterr().out
+
+
+def test_a_board_shows_its_own_changes_at_once_and_how_old_the_others_may_be(servers: Servers) -> None:
+    async def shown() -> tuple[str, str, str]:
+        client = Client(servers.primary, read_dsn=servers.standby)
+        first = await client.get("/limits")
+        with servers.stopped_replay():
+            servers.store.rows("select pause('queue:elsewhere', 'made elsewhere')")
+            old = await client.get("/limits")
+            acted = await client.follow("/pause", scope="queue:mine", reason="made here")
+        await client.close()
+        return first.words, old.words, acted.words
+
+    first, old, acted = asyncio.run(shown())
+    assert "read from a standby" in first
+    assert "behind" in old
+    assert "made elsewhere" not in old
+    assert "made here" in acted
+    assert "made elsewhere" in acted
+
+
+def test_a_standby_that_lags_or_is_away_is_not_read_and_named_once(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(replica, "MAX_LAG", timedelta(seconds=0.3))
+    monkeypatch.setattr(replica, "LOOK_S", 0.0)
+    monkeypatch.setattr(replica, "LOOK_AGAIN_S", 0.0)
+    caplog.set_level(logging.INFO)
+
+    async def until(client: Client, words: str) -> str:
+        async with asyncio.timeout(30):
+            while words not in (page := (await client.get("/limits")).words):
+                client.board.changes.publish()
+                await asyncio.sleep(0.05)
+        return page
+
+    async def shown() -> None:
+        client = Client(servers.primary, read_dsn=servers.standby)
+        await until(client, "read from a standby")
+        with servers.stopped_replay():
+            servers.store.rows("select pause('queue:late', 'made while it lags')")
+            assert "made while it lags" in await until(client, "read from the primary, because")
+        await until(client, "read from a standby")
+        await client.close()
+        away = Client(servers.primary, read_dsn=servers.standby + "&port=1")
+        assert "made while it lags" in await until(away, "cannot connect")
+        await away.close()
+
+    asyncio.run(shown())
+    said = [record.message for record in caplog.records if "WAKEBOARD_READ_DSN" in record.message]
+    assert [line.split(" standby (WAKEBOARD_READ_DSN) ")[1].split(":")[0].split(",")[0] for line in said] == [
+        "fails",
+        "succeeds again",
+        "fails",
+    ]
+
+
+def test_a_command_reads_from_the_standby_unless_it_acts_or_the_standby_cannot_be_used(
+    servers: Servers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed(*words: str) -> Any:
+        assert main([*words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    monkeypatch.setenv("WAKEBOARD_DSN", servers.primary)
+    monkeypatch.setenv("WAKEBOARD_READ_DSN", servers.standby)
+    with servers.stopped_replay():
+        made = listed("enqueue", "ping")["id"]
+        assert made not in {run["id"] for run in listed("runs")}
+        monkeypatch.setenv("WAKEBOARD_READ_DSN", servers.standby + "&port=1")
+        assert main(["runs", "--json"]) == 0
+        printed = capsys.readouterr()
+        assert made in {run["id"] for run in json.loads(printed.out)}
+        assert printed.err.startswith("wakeboard: note: WAKEBOARD_READ_DSN is not used: cannot connect to ")
+        main(["check", "--json"])
+        found = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+        assert found["reads"]["message"].startswith("WAKEBOARD_READ_DSN is not used: cannot connect")
+    monkeypatch.setenv("WAKEBOARD_READ_DSN", servers.standby)
+    main(["check", "--json"])
+    found = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["reads"]["message"].startswith("From a standby, ")
