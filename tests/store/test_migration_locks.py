@@ -148,7 +148,7 @@ def test_a_session_that_holds_an_undeclared_lock_is_named(
         holder.execute(held.encode())
         named = f"pid {holder.info.backend_pid} "
         with pytest.raises(SchemaMismatch, match=f"{named}.*End them"):
-            migrated(database, said.append, wait_s=0.7)
+            migrated(database, said.append, wait_s=1.5)
     assert named in said[0]
 
 

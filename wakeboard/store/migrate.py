@@ -19,7 +19,14 @@ from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, WakeboardError
 from wakeboard.store.connection import connect, describe_connection, foreign_schema, version_key
 from wakeboard.store.database_errors import translated
-from wakeboard.store.migration_locks import LOCK_WAIT_S, TablesInUse, Waiting, lock_tables
+from wakeboard.store.migration_locks import (
+    LOCK_WAIT_S,
+    TablesInUse,
+    Waiting,
+    existing_tables,
+    lock_tables,
+    require_no_long_use,
+)
 from wakeboard.store.migration_plan import FIRST_RELEASE, MigrationPlan, make_plan
 from wakeboard.store.schema_differences import altered_functions, former_functions, missing_triggers
 from wakeboard.store.schema_files import (
@@ -192,10 +199,13 @@ async def _migrate(
     done = await _applied(conn)
     wanted = [m for m in migrations() if m.version not in done]
     version = max([*done, *(m.version for m in wanted)])
-    granted = await _granted(conn)
+    rewrite = _Rewrite(conn, roles, revoke, await _granted(conn))
     if done:
         triggers = {one.table for one in await missing_triggers(conn)}
-        await lock_tables(conn, triggers.union(*(m.locks for m in wanted)), waiting)
+        tables = await existing_tables(conn, triggers.union(*(m.locks for m in wanted)))
+        await require_no_long_use(tables, waiting)
+        await rewrite.try_now()  # the locks are then held for a shorter time
+        await lock_tables(conn, tables, waiting)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(f"{LOCK_WAIT_S}s"))
     for migration in wanted:
         await conn.execute(migration.text.encode())
@@ -203,15 +213,64 @@ async def _migrate(
             "insert into wakeboard.migrations (version, name, applied_by) values (%s, %s, %s)",
             (migration.version, migration.name, __version__),
         )
-    written, restored, changed = False, tuple[str, ...](), _RoleChanges()
-    before = await _functions_in_place(conn)
-    if before.fate == "kept" and revoke:
-        raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
-    if before.fate != "kept":
-        written, restored = await _write_functions(conn, before)
-        changed = await _grant(conn, roles, revoke, granted)
+    await rewrite.finish()
     await conn.execute("select wakeboard.create_partitions()")
-    return Migrated(tuple(m.name for m in wanted), written, version, *changed, restored=restored)
+    return Migrated(
+        tuple(m.name for m in wanted), rewrite.written, version, *rewrite.changed, restored=tuple(rewrite.restored)
+    )
+
+
+class _Rewrite:
+    """Writes the functions and the grants of this release, unless those in place are newer. Then says what it did."""
+
+    def __init__(
+        self,
+        conn: psycopg.AsyncConnection[Any],
+        roles: Roles,
+        revoke: Collection[str],
+        granted: Collection[tuple[str, str, bool]],
+    ) -> None:
+        self._conn, self._roles, self._revoke, self._granted = conn, roles, revoke, granted
+        self._wanted_roles: dict[str, str] | None = None  # None: neither functions nor grants are written yet
+        self.written = False
+        self.restored: list[str] = []
+        self.changed = _RoleChanges()
+
+    async def try_now(self) -> None:
+        """Writes them, unless they need what a pending migration creates. It locks no table and no row of one."""
+        try:
+            async with self._conn.transaction():
+                await self._write(await _functions_in_place(self._conn))
+        except psycopg.ProgrammingError:
+            self._wanted_roles, self.restored = None, []
+
+    async def finish(self) -> None:
+        """Writes what is not written yet, when the migrations are applied and the tables are locked."""
+        before = await _functions_in_place(self._conn)
+        if self._wanted_roles is None:
+            await self._write(before)
+        if self._wanted_roles is None:
+            return
+        if new_tables := _table_grants(Roles(**self._wanted_roles)):
+            await self._conn.execute(sql.SQL("; ").join(new_tables))
+        for trigger in await missing_triggers(self._conn):
+            await self._conn.execute(trigger.text.encode())
+            self.restored.append(trigger.name)
+        self.written = before.fate == "written"
+        self.restored = [] if self.written else sorted(self.restored)
+        await self._conn.execute(
+            "update wakeboard.installation"
+            " set functions_by = %s, functions_hash = %s, functions_revision = %s, roles = %s",
+            (*_functions_of_this_release(), json.dumps(self._wanted_roles)),
+        )
+
+    async def _write(self, before: _Functions) -> None:
+        if before.fate == "kept":
+            if self._revoke:
+                raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
+            return
+        self.restored = await _write_functions(self._conn, before)
+        self._wanted_roles, self.changed = await _grant(self._conn, self._roles, self._revoke, self._granted)
 
 
 async def _require_suitable_database(conn: psycopg.AsyncConnection[Any]) -> None:
@@ -301,12 +360,10 @@ async def _act_as_owner(conn: psycopg.AsyncConnection[Any]) -> bool:
     return True
 
 
-async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> tuple[bool, tuple[str, ...]]:
-    """Writes all functions if they are others than `before`, else those that are missing or altered.
+async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> list[str]:
+    """Writes all functions if they are others than `before`, else those that are missing or altered: returns these.
 
     A function of another release with the same name and other arguments goes.
-
-    Returns whether it wrote all, and otherwise the names of those that it restored.
     """
     now = _functions_of_this_release()
     altered = await altered_functions(conn) if before == now else {}
@@ -316,15 +373,7 @@ async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Function
     texts += [text for function in wanted for text in (function.text, _comment(function).as_string(conn))]
     if texts:  # one round trip, not 250, while others wait for the locks; the tests have checked the bodies
         await conn.execute("\n".join(["set local check_function_bodies = off;", *texts]).encode())
-    triggers = await missing_triggers(conn)
-    for trigger in triggers:
-        await conn.execute(trigger.text.encode())
-    if before == now:
-        return False, tuple(sorted([*altered, *(trigger.name for trigger in triggers)]))
-    await conn.execute(
-        "update wakeboard.installation set functions_by = %s, functions_hash = %s, functions_revision = %s", now
-    )
-    return True, ()
+    return [*altered]
 
 
 def _comment(function: SqlFunction) -> sql.Composed:
@@ -349,8 +398,8 @@ async def _grant(
     roles: Roles,
     revoke: Collection[str],
     granted: Collection[tuple[str, str, bool]],
-) -> _RoleChanges:
-    """Grants every role exactly its functions. Returns whose grants changed.
+) -> tuple[dict[str, str], _RoleChanges]:
+    """Grants every role exactly its functions. Returns the role of each part, and whose grants changed.
 
     Other roles keep the functions that an administrator `granted` to them, also those that have new parameters now.
     """
@@ -378,9 +427,8 @@ async def _grant(
             await conn.execute(
                 sql.SQL("grant execute on function wakeboard.{} to {}").format(*function_and_role) + option
             )
-    await conn.execute("update wakeboard.installation set roles = %s", (json.dumps(wanted),))
     lost = had_rights - set(wanted.values())
-    return _RoleChanges(
+    return wanted, _RoleChanges(
         tuple(sorted(lost)),
         {part: name for part, name in sorted(wanted.items()) if former.get(part) != name},
         {part: name for part, name in sorted(former.items()) if wanted.get(part) != name and name in had_rights - lost},
@@ -407,6 +455,13 @@ def grants(roles: Roles) -> list[sql.Composed]:
             for function in sql_functions()
             if role in function.roles
         ]
+    return statements + _table_grants(roles)
+
+
+def _table_grants(roles: Roles) -> list[sql.Composed]:
+    statements: list[sql.Composed] = []
+    for role, name in roles.named().items():
+        who = sql.Identifier(name)
         if role in READERS:
             statements.append(sql.SQL("grant select on all tables in schema wakeboard to {}").format(who))
         if role == "client":

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import timedelta
 
-LOCK_WAIT_S: Final = (
-    0.2  # a statement of an application waits so long behind a migration, and while this changes tables
-)
+LOCK_WAIT_S: Final = 0.15  # a statement of an application waits so long behind a migration, and while it changes tables
 VACUUM_WAIT_S: Final = (
     2.0  # longer than deadlock_timeout, after which Postgres cancels an autovacuum that is in the way
 )
@@ -161,18 +159,27 @@ def _named(sessions: Sequence[LockHolder]) -> str:
     return f"{shown}{f'; and {len(sessions) - MAX_SHOWN} more' if len(sessions) > MAX_SHOWN else ''}."
 
 
-async def lock_tables(conn: psycopg.AsyncConnection[Any], tables: Collection[str], waiting: Waiting) -> None:
-    """Takes ACCESS EXCLUSIVE locks on the tables in this transaction. Raises TablesInUse (roll back) if it cannot."""
+async def existing_tables(conn: psycopg.AsyncConnection[Any], tables: Collection[str]) -> list[str]:
+    """Those of the tables that exist, in the order in which they are locked."""
     found = await conn.execute(
         "select relname::text from pg_class where relnamespace = 'wakeboard'::regnamespace and relname = any (%s)"
         " order by 1",
         (list(tables),),  # a table that an earlier one of the pending migrations creates does not exist yet
     )
-    names = [name for (name,) in await found.fetchall()]
+    return [name for (name,) in await found.fetchall()]
+
+
+async def require_no_long_use(names: Sequence[str], waiting: Waiting) -> None:
+    """Raises TablesInUse (roll back) while a transaction that is not short uses one of the tables."""
+    if names and any(map(waiting.is_long, await waiting.sessions(names))):
+        raise TablesInUse(*names, long=True)
+
+
+async def lock_tables(conn: psycopg.AsyncConnection[Any], names: Sequence[str], waiting: Waiting) -> None:
+    """Takes ACCESS EXCLUSIVE locks on the tables in this transaction. Raises TablesInUse (roll back) if it cannot."""
     if not names:
         return
-    if any(map(waiting.is_long, await waiting.sessions(names))):
-        raise TablesInUse(*names, long=True)
+    await require_no_long_use(names, waiting)
     every = sql.SQL(", ").join(sql.Identifier("wakeboard", name) for name in names)
     try:
         # It makes an autovacuum end, and no statement of an application waits for it.
