@@ -119,18 +119,18 @@ class Supervisor:
         """Adds a slot."""
         self.slots = [*self.slots, slot]
 
-    def remove(self, slot: Slot) -> None:
-        """Removes a slot and terminates its process."""
-        self.slots = [other for other in self.slots if other is not slot]
-        process = slot.process
-        if process is None:
-            return
-        if process.code() is None:
-            process.send(signal.SIGTERM)
+    def remove(self, *slots: Slot) -> None:
+        """Removes slots and terminates their processes."""
+        self.slots = [other for other in self.slots if other not in slots]
+        processes = [slot.process for slot in slots if slot.process is not None]
+        for process in processes:
+            if process.code() is None:
+                process.send(signal.SIGTERM)
+        for process in processes:
             if not process.wait(5):
                 process.send(signal.SIGKILL)
                 process.wait(5)
-        self._record_exit(process)
+            self._record_exit(process)
 
     def workers(self) -> list[ManagedProcess]:
         """The running workers."""

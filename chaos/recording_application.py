@@ -25,7 +25,7 @@ AHEAD: Final = 100  # runs
 def main(name: str) -> None:
     """Enqueues runs with the numbers 1, 2, 3 and so on."""
     stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
     asked, done, failed = (Ledger(f"{name}.{kind}") for kind in ("asked", "done", "failed"))
     dsn = read_settings().dsn.get_secret_value()
     conn: psycopg.Connection[Any] | None = None

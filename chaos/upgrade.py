@@ -159,8 +159,8 @@ class UpgradeCampaign:
             yield
 
     def _drain(self) -> None:
-        for slot in [slot for slot in self._supervisor.slots if "recording_application" in slot.command[0]]:
-            self._supervisor.remove(slot)
+        applications = (slot for slot in self._supervisor.slots if "recording_application" in slot.command[0])
+        self._supervisor.remove(*applications)
         with self._connect() as conn:
             wakeboard.unschedule(conn, "chaos/ticks")
             wait_for(lambda: conn.execute("select not exists (select from wakeboard.job_runs)").fetchone() == (True,))
@@ -192,8 +192,7 @@ class UpgradeCampaign:
         wait_for(lambda: len(done) >= WARM, why=lambda: f"{len(done)} runs of {name} executed: {self._logs}")
 
     def _stop(self, name: str) -> None:
-        for slot in [slot for slot in self._supervisor.slots if slot.name.startswith(f"{name}-")]:
-            self._supervisor.remove(slot)
+        self._supervisor.remove(*(slot for slot in self._supervisor.slots if slot.name.startswith(f"{name}-")))
 
     def _migrate(self, code: Path) -> list[str]:
         return self._output(self._popen(code, "migrate"))
