@@ -22,7 +22,7 @@ from chaos.ledger import Ledger
 from testbed.processes import ROOT, ModuleProcess, wait_for
 from tests.postgres_servers import DEBIAN, SETTINGS, installed_binaries
 from wakeboard.health.queries.facts import read_installation
-from wakeboard.local.postgres import EmbeddedPostgres, find_binaries
+from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.connection import connect
 from wakeboard.store.migrate import Roles, migrate
 
@@ -50,7 +50,7 @@ class Move:
 
     def do(self, title: str, number: int = 0) -> None:
         """Runs one block of the guide."""
-        programs = (find_binaries(), Path(sys.executable).parent, os.environ["PATH"])
+        programs = (installed_binaries(DEBIAN), Path(sys.executable).parent, os.environ["PATH"])
         environment = {**os.environ, **self.dsns, "PATH": os.pathsep.join(map(str, programs))}
         command = ["bash", "-euo", "pipefail", "-c", BLOCKS[title][number]]
         done = subprocess.run(
