@@ -19,7 +19,7 @@ from testbed.processes import wait_for
 from testbed.standby import Standby
 from tests.board.action_store import Store
 from tests.board.asgi import Client
-from tests.board.test_every_route import made_parts, path_of, routes
+from tests.board.test_every_route import FORM, made_parts, path_of, routes
 from wakeboard.board.api.reads import READ_ENDPOINTS
 from wakeboard.cli import main
 from wakeboard.local.postgres import EmbeddedPostgres
@@ -57,7 +57,8 @@ class Servers:
 
     @contextmanager
     def stopped_replay(self) -> Generator[None]:
-        """The standby receives everything, and replays nothing."""
+        """The standby receives everything, and replays nothing after a run that is created now."""
+        self.store.run()
         self.catch_up()
         with psycopg.connect(self.standby, autocommit=True) as conn:
             conn.execute("select pg_wal_replay_pause()")
@@ -87,7 +88,8 @@ def test_every_read_of_the_board_works_on_a_standby(servers: Servers) -> None:
         client = Client(servers.standby, acting_dsn=servers.primary)
         pages = [path_of(route.path, servers.parts) for route in routes("GET") if route.path != "/events"]
         reads = [path_of(f"/api/v1{endpoint.path}", servers.parts) for endpoint in READ_ENDPOINTS]
-        answers = {path: (await client.get(path)).status for path in [*pages, *reads]}
+        answers = {path: (await client.get(path, **FORM)).status for path in pages}
+        answers |= {path: (await client.get(path)).status for path in reads}
         await client.close()
         return answers
 
@@ -170,7 +172,9 @@ def test_a_command_reads_from_the_standby_unless_it_acts_or_the_standby_cannot_b
 ) -> None:
     def listed(*words: str) -> Any:
         assert main([*words, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return json.loads(printed.out)
 
     monkeypatch.setenv("WAKEBOARD_DSN", servers.primary)
     monkeypatch.setenv("WAKEBOARD_READ_DSN", servers.standby)

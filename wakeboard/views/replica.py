@@ -55,19 +55,20 @@ async def require_usable(primary: Reads, replica: Reads) -> timedelta | None:
     except DatabaseUnavailable:
         await replica.run(read_position)
         return None
+    behind: timedelta | None = None
     for look in range(LOOKS):
-        if look:
-            await asyncio.sleep(PAUSE_S)
+        await asyncio.sleep(PAUSE_S if look else 0)
         found = await replica.run(lambda conn: read_position(conn, wanted.reached))
         if found.installation != wanted.installation:
             raise DatabaseUnavailable("it has another installation")
         if found.is_as_far or not found.in_recovery:
             return look * timedelta(seconds=PAUSE_S)
-        if found.since_last_commit is not None and found.since_last_commit <= MAX_LAG:
-            return max(found.since_last_commit, timedelta())
-    if found.since_last_commit is None:
-        raise DatabaseUnavailable("it does not say how far it is behind")
-    raise DatabaseUnavailable(f"it is {lasted(found.since_last_commit)} behind")
+        behind = found.since_last_commit
+        if behind is not None and behind <= MAX_LAG:
+            return max(behind, timedelta())
+    raise DatabaseUnavailable(
+        "it does not say how far it is behind" if behind is None else f"it is {lasted(behind)} behind"
+    )
 
 
 class Replica:

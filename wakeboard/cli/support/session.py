@@ -67,7 +67,8 @@ def database_dsn() -> str:
 
 def configured_read_dsn() -> str:
     """The DSN of WAKEBOARD_READ_DSN; "" if there is none, or if --dsn names a database, which may be another one."""
-    return "" if _explicit_dsn.get() else os.environ.get("WAKEBOARD_READ_DSN", "")
+    is_another = _explicit_dsn.get() not in {"", os.environ.get("WAKEBOARD_DSN")}
+    return "" if is_another else os.environ.get("WAKEBOARD_READ_DSN", "")
 
 
 def dsn_hint() -> str:
