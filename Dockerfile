@@ -126,8 +126,18 @@ LABEL org.opencontainers.image.title="wakeboard board" \
 FROM worker-packages AS worker-build
 COPY --from=worker-code /ours/ /
 RUN pip freeze --exclude wakeboard > /locks/installed.txt
+COPY NOTICE sbom/worker-build.cdx.json /usr/share/doc/wakeboard/
 ENV PIP_CONSTRAINT=/locks/installed.txt UV_CONSTRAINT=/locks/installed.txt
 WORKDIR /app
+ARG BASE
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="wakeboard worker-build" \
+      org.opencontainers.image.description="The worker with an installer, to add packages in a first stage." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 
 # For pools with `jobs`, which mount a token: the worker without the code of users.
 FROM runtime AS jobs

@@ -27,7 +27,7 @@ from wakeboard import __version__
 
 
 def bill(image: str) -> str:
-    """The document for `image` ("operator", "worker", "jobs" or "board")."""
+    """The document for `image`, one of LOCKS in tools/image_packages.py."""
     found = packages(image)
     licences = LicenseFactory()
     bom = Bom(components=[_component(package, licences) for package in found])

@@ -55,6 +55,7 @@ GENERATED: dict[str, list[str]] = {
     "sbom/jobs.cdx.json": ["tools.generate_sbom", "jobs"],
     "sbom/operator.cdx.json": ["tools.generate_sbom", "operator"],
     "sbom/worker.cdx.json": ["tools.generate_sbom", "worker"],
+    "sbom/worker-build.cdx.json": ["tools.generate_sbom", "worker-build"],
 }
 
 

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 VENDORED: Final = ROOT / "wakeboard" / "board" / "static" / "vendor"
-LOCKS: Final[Mapping[str, Path]] = {
-    image: ROOT / "locks" / f"{lock}.txt"
-    for image, lock in {"operator": "operator", "worker": "worker", "jobs": "worker", "board": "board"}.items()
+LOCKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "operator": ("operator",),
+    "worker": ("worker",),
+    "jobs": ("worker",),
+    "board": ("board",),
+    "worker-build": ("worker", "build"),
 }
+"""The lock files of an image."""
 LINUX: Final = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.13"}
 """The images' platform, as environment markers see it."""
 
@@ -32,8 +36,10 @@ SPDX: Final[Mapping[str, str]] = {  # SPDX expressions of classifiers and free t
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "ISC License": "ISC",
+    "License :: OSI Approved :: Apache Software License": "Apache-2.0",
     "License :: OSI Approved :: BSD License": "BSD-3-Clause",  # of Jinja2, as its licence file says
     "License :: OSI Approved :: MIT License": "MIT",
+    "License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "License :: OSI Approved :: ISC License (ISCL)": "ISC",
 }
 
@@ -55,14 +61,14 @@ class Package:
 
 
 def packages(image: str) -> list[Package]:
-    """What is installed in `image` (operator, worker, jobs or board) besides the base image and wakeboard, by name.
+    """What is installed in `image`, one of LOCKS, besides the base image and wakeboard, by name.
 
     Raises LicenceUnknown, and PackageNotFoundError where .venv has another version than the lock.
     """
-    entries = re.split(r"\n(?=\S)", LOCKS[image].read_text(encoding="utf-8"))
-    locked = [entry for entry in entries if not entry.startswith("#")]
-    found = [package for entry in locked if (package := _package(entry)) is not None]
-    return found + (vendored() if image == "board" else [])
+    texts = [(ROOT / "locks" / f"{lock}.txt").read_text(encoding="utf-8") for lock in LOCKS[image]]
+    locked = [entry for text in texts for entry in re.split(r"\n(?=\S)", text) if not entry.startswith("#")]
+    found = {package.name: package for entry in locked if (package := _package(entry)) is not None}
+    return [found[name] for name in sorted(found)] + (vendored() if image == "board" else [])
 
 
 def vendored() -> list[Package]:
