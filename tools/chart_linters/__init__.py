@@ -1,4 +1,4 @@
-"""The programs that check the chart: helm, helm-unittest, kube-score, promtool and checkov.
+"""Programs that check the chart (helm, helm-unittest, kube-score, promtool, checkov) and the workflows (actionlint).
 
 `make chart-tools` (or `python -m tools.chart_linters`) puts missing programs into the user's cache. `find_tool(name)`
 returns the path of one. Versions are pinned: the Go programs in the go.mod files of this folder, checkov in
@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 CHECKOV_LOCK = ROOT / "locks" / "checkov.txt"
 
 # A folder with a go.mod -> the programs that its `tool` lines name. Those that agree on versions share one.
-GO_MODULES: Final = {"helm": ("helm", "helm-unittest"), "kube-score": ("kube-score",)}
+GO_MODULES: Final = {"helm": ("helm", "helm-unittest"), "kube-score": ("kube-score",), "actionlint": ("actionlint",)}
 TOOLS: Final = (*(name for names in GO_MODULES.values() for name in names), "promtool", "checkov")
 
 
