@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode test-bytecode
+.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode test-bytecode release release-check
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -27,7 +27,7 @@ check-pattern: .venv/patterns.ready ## run a pattern, kill its workers, count lo
 test: .venv/dev.ready bytecode test-packages test-cluster test-clients chart-tools images ## run every test (TEST_ARGS='-k lease')
 	exec env PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS) # keep what pytest compiles
 
-test-release: images ## run the tests that only a release needs: an image that is built again has the same bytes
+test-release: images chart-tools ## run the tests that only a release needs: what is built twice has the same bytes
 	exec $(BIN)/pytest -m release
 
 check: .venv/dev.ready ## check style, types, layers, generated files and the chart; change nothing
@@ -38,6 +38,7 @@ check: .venv/dev.ready ## check style, types, layers, generated files and the ch
 	$(BIN)/python tools/generated.py --check
 	$(BIN)/python tools/check_repo.py
 	$(BIN)/python -m tools.check_chart
+	$$($(BIN)/python -m tools.chart_linters actionlint) -shellcheck= -pyflakes=
 
 fix: .venv/dev.ready ## format, apply automatic fixes, regenerate files
 	$(BIN)/ruff check --quiet --fix-only .
@@ -55,6 +56,12 @@ bench-competitors: .venv/dev.ready bytecode ## measure other job queues, which i
 
 chaos: .venv/dev.ready bytecode test-packages ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7; CHAOS_ARGS=--upgrade)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
+
+release: .venv/dev.ready chart-tools ## build all that a release consists of into dist/; publish nothing (RELEASE_ARGS='--only wheel npm')
+	$(BIN)/python -m tools.release $(RELEASE_ARGS)
+
+release-check: .venv/dev.ready chart-tools test-cluster ## install, compile and run what is in dist/, and nothing else (RELEASE_ARGS='--only npm')
+	$(BIN)/python -m tools.release.check $(RELEASE_ARGS)
 
 screenshots: .venv/dev.ready test-packages ## take a picture of every page of the board, into build/screenshots (SCREENSHOTS_ARGS=--docs)
 	$(BIN)/python -m tools.screenshots $(SCREENSHOTS_ARGS)
@@ -78,8 +85,8 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 
 setup: .venv/dev.ready ## create .venv with everything that the other targets need
 
-clean: ## remove .venv, caches and the demo's database
-	rm -rf .venv .wakeboard examples/*/.wakeboard examples/patterns/*/.wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+clean: ## remove .venv, what is built, caches and the demo's database
+	rm -rf .venv build dist .wakeboard examples/*/.wakeboard examples/patterns/*/.wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 bytecode: .venv/dev.ready # compile our modules, as in an installed package, even if PYTHONDONTWRITEBYTECODE is set

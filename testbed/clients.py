@@ -34,6 +34,11 @@ def node() -> Path:
     return Path(found.origin).parent / "bin" / "node"
 
 
+def npm(*words: str) -> list[str]:
+    """The command `npm WORDS` of .venv's Node."""
+    return [str(node()), str(node().parents[1] / "lib/node_modules/npm/bin/npm-cli.js"), *words]
+
+
 def node_packages() -> Path:
     """The folder with the node_modules of clients/typescript, installed once from its lock file."""
     folder = cache() / "clients" / f"npm-{_hash(TYPESCRIPT / name for name in PACKAGE_FILES)}"
@@ -45,8 +50,7 @@ def node_packages() -> Path:
             unfinished.mkdir()
             for name in PACKAGE_FILES:
                 shutil.copy(TYPESCRIPT / name, unfinished)
-            npm = node().parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
-            if subprocess.call([str(node()), str(npm), "ci", *QUIET], cwd=unfinished):
+            if subprocess.call(npm("ci", *QUIET), cwd=unfinished):
                 sys.exit("The npm packages could not be installed; see npm's output above.")
             unfinished.rename(folder)
     return folder

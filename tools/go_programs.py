@@ -61,7 +61,7 @@ def build(what: str, module: Path, packages: str, linker_flags: str, target: Pat
     A target that is a folder gets a program for each package, by its own name. `what` is shown as progress. Go keeps
     what it has downloaded, so a build that lost the network is repeated.
     """
-    go = _find_go(pinned(module, r"\ngo (\S+)"))
+    go = find_go(pinned(module, r"\ngo (\S+)"))
     report(f"Building {what}. The first time takes minutes; it is kept for the next.")
     command = [go, "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", linker_flags, "-o", str(target), packages]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
@@ -103,7 +103,7 @@ def _report_progress(what: str, lines: IO[str]) -> deque[str]:
     return log_tail
 
 
-def _find_go(at_least: str) -> str:
+def find_go(at_least: str) -> str:
     """This machine's Go if it is new enough, else one that is installed for this purpose alone."""
     machines = shutil.which("go")
     if machines and _version_of(machines) >= _numbers(at_least):

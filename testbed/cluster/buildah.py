@@ -66,10 +66,13 @@ class Buildah:
         words += [f"--volume={path}:{place}:ro" for path, place in (mounts or {}).items()]
         self._run("build", *words, f"--file={context / 'Dockerfile'}", str(context))
 
-    def save(self, reference: str, archive: Path) -> None:
-        """Writes an image as an OCI archive that carries its name. zstd takes half of the CPU of gzip, also to read."""
+    def save(self, reference: str, target: Path, form: str = "oci-archive") -> None:
+        """Writes an image that carries its name, as a file, or as a folder if `form` is "oci".
+
+        zstd takes half of the CPU of gzip, also to read.
+        """
         words = "--compression-format=zstd", "--compression-level=1"
-        self._run("push", *words, reference, f"oci-archive:{archive}:{reference}")
+        self._run("push", *words, reference, f"{form}:{target}:{reference}")
 
     def load(self, archive: Path) -> None:
         """The image in an OCI archive, under its name."""

@@ -25,7 +25,7 @@ from tools.go_programs import cache, file_lock
 from tools.wheelhouse import NEEDED, fill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from testbed.cluster.debian_rootfs import DebianRootfs
 
@@ -105,21 +105,22 @@ def images_builder(folder: Path) -> Buildah:
     return builder
 
 
-def build_missing() -> dict[str, Path]:
-    """Builds each image that is not there; the archives by name, for the code as it was when each was looked for.
+def build_missing(names: Iterable[str] = ()) -> dict[str, Path]:
+    """Builds each of these images (all if none is named) that is not there. Returns the archives by name.
 
-    Raises ImageMissing if this machine cannot, with what to type.
+    They are for the code as it was when each was looked for. Raises ImageMissing, with what to type, if this machine
+    cannot build them.
     """
-    archives = {image.name: image.archive() for image in IMAGES.values()}
+    images = [IMAGES[name] for name in names or IMAGES]
+    archives = {image.name: image.archive() for image in images}
     if all(archive.exists() for archive in archives.values()):
         return archives
-    if missing := _missing():
-        raise ImageMissing(_why_not(f"The test cluster's images cannot be built: this needs {missing}"))
+    check_builder()
     with file_lock(_folder() / "lock", "the test cluster's images"):
         began = time.monotonic()
         builder = Buildah(_storage())
         builder.prune()
-        archives = {image.name: _built(builder, image) for image in IMAGES.values()}
+        archives = {image.name: _built(builder, image) for image in images}
         report(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
     return archives
 
@@ -127,6 +128,24 @@ def build_missing() -> dict[str, Path]:
 def build_without_cache(target: str, builder: Buildah, folder: Path) -> None:
     """Builds a target of the Dockerfile without a cache, in another storage. The build context is in `folder`."""
     _build_ours(target, builder, ROOT, folder / "context", use_cache=False)
+
+
+def check_builder() -> None:
+    """Raises ImageMissing, with what to type, if this machine cannot build images."""
+    if missing := _missing():
+        raise ImageMissing(_why_not(f"wakeboard's images cannot be built: this needs {missing}"))
+
+
+def build_release(target: str, reference: str, arguments: Mapping[str, str], folder: Path) -> None:
+    """Builds a target of the Dockerfile under the name `reference`, and writes it into `folder` as an OCI layout."""
+    check_builder()
+    with (
+        file_lock(_folder() / "lock", "the test cluster's images"),
+        tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name,
+    ):
+        builder = Buildah(_storage())
+        _build_ours(target, builder, ROOT, Path(name) / "context", reference=reference, arguments=arguments)
+        builder.save(reference, folder, "oci")
 
 
 def _built(builder: Buildah, image: Image) -> Path:
@@ -149,12 +168,22 @@ def _built(builder: Buildah, image: Image) -> Path:
     return archive
 
 
-def _build_ours(target: str, builder: Buildah, project: Path, context: Path, *, use_cache: bool = True) -> None:
-    """A target of the project's Dockerfile."""
+def _build_ours(
+    target: str,
+    builder: Buildah,
+    project: Path,
+    context: Path,
+    *,
+    use_cache: bool = True,
+    reference: str = "",
+    arguments: Mapping[str, str] | None = None,
+) -> None:
+    """A target of the project's Dockerfile, as `localhost/wakeboard-TARGET:dev` if no `reference` is given."""
     _copy(OURS, context, project)
     shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
-    arguments = {"BASE": _base(builder), "PIP_NO_INDEX": "1"}
-    builder.build(f"localhost/wakeboard-{target}:dev", context, target=target, arguments=arguments, use_cache=use_cache)
+    reference = reference or f"localhost/wakeboard-{target}:dev"
+    arguments = {"BASE": _base(builder), "PIP_NO_INDEX": "1", **(arguments or {})}
+    builder.build(reference, context, target=target, arguments=arguments, use_cache=use_cache)
 
 
 def _build_example(builder: Buildah, project: Path, context: Path) -> None:

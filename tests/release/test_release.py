@@ -1,0 +1,109 @@
+"""What `make release` builds: the list, its manifest, and the archives that no other tool writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools.release.archives import pack_folder
+from tools.release.artifacts import ARTIFACTS
+from tools.release.check import STEPS
+from tools.release.distribution import Distribution, Failed
+from tools.release.go_module import Refused, of_module, write_module
+from tools.release.manifest import build, files_of
+from tools.release.notes import NoNotes, release_notes
+from tools.release.source import Source
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Source(version="0.1.0", commit="c0ffee", time=1_795_826_049, tag="v0.1.0", modified=False)
+FAST = [each for each in ARTIFACTS if each.name in {"go", "crds", "schemas"}]
+GO = {"go.mod": b"module example.dev/m\n\ngo 1.26\n", "a.go": b"package m\n", "LICENSE": b"free\n"}
+CHANGELOG = """# Changelog
+
+## [Unreleased]
+
+- Next. ([docs/a.md](docs/a.md#b))
+
+## [0.1.0] - 2026-12-01
+
+- First, see [a site](https://example.com/).
+"""
+
+
+def test_every_artifact_is_documented_and_proven() -> None:
+    page = (ROOT / "docs/releasing.md").read_text()
+    assert [each.name for each in ARTIFACTS] == re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
+    assert {each.name for each in ARTIFACTS} == {name for step in STEPS for name in step.proves}
+
+
+def test_manifest_and_checksums_name_every_file_and_stay_the_same(tmp_path: Path) -> None:
+    built = [tmp_path / "first", tmp_path / "second"]
+    for folder in built:
+        folder.mkdir()
+        build(FAST, SOURCE, folder)
+    contents = [{name: (folder / name).read_bytes() for name in files_of(folder)} for folder in built]
+    assert contents[0] == contents[1]
+    release = Distribution.read(built[0])
+    assert (release.version, release.manifest["commit"], release.manifest["tag"]) == ("0.1.0", "c0ffee", "v0.1.0")
+    assert release.check_files() == f"{len(contents[0]) - 1} files"
+    release.file("crds").write_text("changed")
+    with pytest.raises(Failed, match=r"crds/jobschedules.wakeboard.dev.yaml"):
+        release.check_files()
+
+
+def test_an_archive_depends_on_its_content_alone(tmp_path: Path) -> None:
+    for name, order in (("first", "ab"), ("second", "ba")):
+        (tmp_path / name).mkdir()
+        for file in order:
+            (tmp_path / name / file).write_text(file)
+        pack_folder(tmp_path / name, tmp_path / f"{name}.tgz", SOURCE.time)
+    assert (tmp_path / "first.tgz").read_bytes() == (tmp_path / "second.tgz").read_bytes()
+
+
+def test_the_go_module_has_the_layout_and_the_hash_of_a_proxy(tmp_path: Path) -> None:
+    facts = write_module(tmp_path, GO, "v0.1.0", SOURCE.date)
+    place = tmp_path / "example.dev/m/@v"
+    assert json.loads((place / "v0.1.0.info").read_text()) == {"Version": "v0.1.0", "Time": "2026-11-28T00:34:09Z"}
+    assert (place / "v0.1.0.mod").read_bytes() == GO["go.mod"]
+    with zipfile.ZipFile(place / "v0.1.0.zip") as archive:
+        assert archive.namelist() == [f"example.dev/m@v0.1.0/{name}" for name in sorted(GO)]
+    # The sum is what `go mod download -json` computed.
+    assert facts["go.sum"] == "example.dev/m v0.1.0 h1:VPMabDfu2BZPLF7T6ebCd7PsjSX7R5D9DGr2VtdKUIo="
+
+
+def test_go_takes_no_nested_modules_and_no_names_that_some_system_lacks(tmp_path: Path) -> None:
+    names = ["go.mod", "a.go", "b/go.mod", "b/b.go", "bc/c.go", "vendor/x/x.go", "vendor.go"]
+    assert of_module(names) == ["a.go", "bc/c.go", "go.mod", "vendor.go"]
+    for name in ("A.go", "aux.txt", "a:b.go", "dot."):
+        with pytest.raises(Refused, match=re.escape(name)):
+            write_module(tmp_path, {**GO, name: b""}, "v0.1.0", SOURCE.date)
+
+
+def test_release_notes_are_the_section_of_the_version() -> None:
+    assert release_notes(CHANGELOG, "0.1.0", released=True) == (
+        "# wakeboard 0.1.0\n\n- First, see [a site](https://example.com/).\n"
+    )
+    assert release_notes(CHANGELOG, "0.2.0", released=False) == "# wakeboard 0.2.0\n\n- Next. (docs/a.md)\n"
+    with pytest.raises(NoNotes, match=r"rename \[Unreleased\]"):
+        release_notes(CHANGELOG, "0.2.0", released=True)
+
+
+def test_only_a_tagged_clean_commit_is_fit_to_be_published() -> None:
+    assert SOURCE.unfit == ""
+    assert "no tag v0.1.0" in str(replace(SOURCE, tag=""))
+    assert "not committed" in str(replace(SOURCE, modified=True))
+
+
+@pytest.mark.release
+@pytest.mark.timeout(600)
+def test_everything_built_twice_has_the_same_bytes(tmp_path: Path) -> None:
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        build(ARTIFACTS, replace(SOURCE, tag=""), folder)
+    first, second = (Distribution.read(tmp_path / name).manifest for name in ("first", "second"))
+    assert first == second

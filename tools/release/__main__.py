@@ -1,0 +1,65 @@
+"""`make release`: builds the artifacts into dist/, with a manifest and checksums. Publishes nothing.
+
+python -m tools.release [--into dist] [--only wheel sdist …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from testbed.cluster.images import ImageMissing
+from tools.bootstrap import report
+from tools.chart_linters import ToolMissing
+from tools.release.artifacts import ARTIFACTS, Artifact
+from tools.release.go_module import Refused
+from tools.release.manifest import MANIFEST, build
+from tools.release.notes import NoNotes
+from tools.release.source import ROOT, Source
+
+
+def main() -> None:
+    """Reads the command line. The folder of an earlier release is replaced when everything is built."""
+    parser = argparse.ArgumentParser(prog="make release", description="Builds what a release consists of.")
+    parser.add_argument("--into", type=Path, default=ROOT / "dist", help="the folder; dist if not given")
+    parser.add_argument("--only", nargs="+", choices=[each.name for each in ARTIFACTS], metavar="NAME", default=[])
+    given = parser.parse_args()
+    chosen = [each for each in ARTIFACTS if each.name in given.only or not given.only]
+    folder: Path = given.into
+    if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
+        sys.exit(
+            f"{folder} has files, and is not of a release (it has no {MANIFEST}): remove it, or name another folder."
+        )
+    began = time.monotonic()
+    source = Source.read()
+    report(str(source))
+    _stop_without_tools(chosen)
+    unfinished = ROOT / "build" / "release"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        build(chosen, source, unfinished)
+    except (NoNotes, Refused) as refusal:
+        sys.exit(str(refusal))
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.move(unfinished, folder)
+    report(f"{folder} has {len(chosen)} artifacts after {time.monotonic() - began:.0f} s. {source}")
+
+
+def _stop_without_tools(artifacts: list[Artifact]) -> None:
+    missing: dict[str, str] = {}
+    for artifact in artifacts:
+        try:
+            artifact.require()
+        except (ImageMissing, ToolMissing) as words:
+            missing.setdefault(str(words), artifact.name)
+    if missing:
+        lines = "\n".join(f"{name}: {words}" for words, name in missing.items())
+        sys.exit(f"{lines}\nTo build other artifacts alone: make release RELEASE_ARGS='--only NAME …'")
+
+
+if __name__ == "__main__":
+    main()

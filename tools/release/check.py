@@ -1,0 +1,314 @@
+"""`make release-check`: uses what is in dist/ as its users will, and nothing else of this checkout.
+
+    python -m tools.release.check [FOLDER] [--only install]
+
+Applications are built and schedules run in a temporary folder. What they need from others comes from the package
+registries that this machine is set up for, or from the caches of pip, npm and Go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import zipfile
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from testbed.clients import QUIET, node, npm
+from testbed.cluster.images import build_missing
+from testbed.cluster.node import Node
+from testbed.cluster.node_requirements import missing_requirements
+from testbed.cluster.release import Helm
+from testbed.owned_folders import owned_folder
+from testbed.processes import inherited_environment
+from tools.bootstrap import report
+from tools.go_programs import find_go
+from tools.release.archives import unpack
+from tools.release.artifacts import ARCHITECTURE
+from tools.release.distribution import Distribution, Failed, read_image
+from tools.release.manifest import sha256
+from tools.release.source import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+APPLICATIONS: Final = Path(__file__).with_name("applications")
+UP_TIMEOUT_S: Final = 120  # until the first run has succeeded, on a new database
+STOP_TIMEOUT_S: Final = 30
+HELM_TIMEOUT: Final = "--timeout=180s"
+POSTGRES: Final = "wakeboard-postgres"
+BUILD_IMAGE: Final = "image-worker-build"  # no pod runs it
+POD_IMAGES: Final = ("image-operator", "image-worker", "image-board", "image-jobs")
+USER: Final = "65532:65532"  # that of our pods
+VALUES: Final[dict[str, Any]] = {
+    "image": {"registry": "localhost", "pullPolicy": "Never"},
+    "devDatabase": {"enabled": True, "image": {"repository": f"localhost/{POSTGRES}", "tag": "dev"}},
+    "board": {"enabled": True},
+    "pools": {"containers": {"jobs": {"enabled": True, "namespaces": ["wakeboard"]}}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`proves` names the artifacts; without one of them the step is left out. `run` returns what it has seen.
+
+    `run` gets an empty folder, and raises Failed if the release does not work.
+    """
+
+    name: str
+    proves: tuple[str, ...]
+    run: Callable[[Distribution, Path], str]
+
+
+# -- Python -------------------------------------------------------------------------------------------------------
+
+
+def install_and_run(release: Distribution, folder: Path) -> str:
+    """The wheel runs the example of the source archive until a run has succeeded."""
+    venv = folder / "venv"
+    python, uv = venv / "bin/python", Path(sys.executable).with_name("uv")
+    _run([uv, "venv", "--quiet", "--python", sys.executable, venv], folder)
+    wanted = f"wakeboard[local] @ {release.file('wheel').as_uri()}"
+    ways = [uv, "pip", "install", "--quiet", "--python"], [sys.executable, "-m", "pip", "--python"]
+    try:
+        _run([*ways[0], python, wanted], folder)
+    except Failed:  # an index that only pip is set up for
+        _run([*ways[1], python, "install", wanted], folder)
+    _run([python, "-m", "compileall", "-q", venv / "lib"], folder)
+    program = venv / "bin/wakeboard"
+    said = _run([program, "version"], folder)
+    if f"wakeboard {release.version}" not in said:
+        raise Failed(f"`wakeboard version` says {said.strip()!r}")
+    unpack(release.file("sdist"), folder)
+    (source,) = folder.glob("wakeboard-*")
+    shutil.copytree(source / "examples/shop", folder / "shop")
+    return _first_success([str(program), "up", "shop", "--board-port", "0"], folder)
+
+
+def _first_success(command: list[str], folder: Path) -> str:
+    """Runs `wakeboard up` until it reports a run that succeeded, and stops it as Ctrl-C does. Returns the line."""
+    output: list[str] = []
+    with subprocess.Popen(
+        command, cwd=folder, env=_environment(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as up:
+        guard = threading.Timer(UP_TIMEOUT_S, up.terminate)
+        guard.start()
+        assert up.stdout is not None
+        for line in up.stdout:
+            output.append(line)
+            if re.search(r"^\S+ +run \d+ .* succeeded", line) and up.poll() is None:
+                guard.cancel()
+                up.send_signal(signal.SIGINT)
+                guard = threading.Timer(STOP_TIMEOUT_S, up.kill)
+                guard.start()
+                break
+        output += up.stdout
+        code = up.wait()
+        guard.cancel()
+    found = [line for line in output if re.search(r"^\S+ +run \d+ .* succeeded", line)]
+    if not found or code:
+        raise Failed(f"`wakeboard up shop` ended with code {code} and printed:\n{''.join(output)}")
+    return found[0].strip()
+
+
+def build_wheel(release: Distribution, folder: Path) -> str:
+    """The source archive builds the wheel, byte for byte."""
+    unpack(release.file("sdist"), folder)
+    (source,) = folder.glob("wakeboard-*")
+    environment = {**_environment(folder), "SOURCE_DATE_EPOCH": str(_epoch(release))}
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    _run(command, source, environment)
+    (wheel,) = folder.glob("*.whl")
+    if sha256(wheel) != sha256(release.file("wheel")):
+        raise Failed("The wheel that is built from the source archive has other bytes.")
+    return wheel.name
+
+
+# -- other languages ----------------------------------------------------------------------------------------------
+
+
+def compile_typescript(release: Distribution, folder: Path) -> str:
+    """An application of the npm package is compiled, strictly, and started."""
+    package = release.file("npm")
+    with tarfile.open(package) as tar:
+        description = tar.extractfile("package/package.json")
+        assert description is not None
+        versions = json.load(description)["devDependencies"]
+    tools = [f"{name}@{versions[name]}" for name in ("typescript", "@types/node")]
+    shutil.copytree(APPLICATIONS / "npm", folder, dirs_exist_ok=True)
+    (folder / "package.json").write_text('{"name": "application", "type": "module", "private": true}')
+    _run(npm("install", *QUIET, "--prefer-offline", str(package), *tools), folder)
+    _run([node(), folder / "node_modules/typescript/bin/tsc", "--project", folder], folder)
+    return _run([node(), folder / "app.js"], folder).strip()
+
+
+def compile_go(release: Distribution, folder: Path) -> str:
+    """An application of the Go module, which Go gets from the folder as from a proxy, is compiled and started."""
+    module, version = release.artifacts["go"]["go.sum"].split()[:2]
+    go = find_go("1.21")
+    set_up = json.loads(_run([go, "env", "-json", "GOPROXY", "GOMODCACHE"], folder, dict(os.environ)))
+    proxies = [
+        (release.folder / "go").as_uri(),
+        Path(set_up["GOMODCACHE"], "cache/download").as_uri(),
+        set_up["GOPROXY"],
+    ]
+    environment = {
+        **_environment(folder),
+        "GOPROXY": ",".join(proxies),
+        "GOMODCACHE": str(folder / "modules"),
+        "GOCACHE": _run([go, "env", "GOCACHE"], folder, dict(os.environ)).strip(),
+        "GOFLAGS": "-mod=mod -modcacherw -trimpath",
+        "CGO_ENABLED": "0",
+        "GONOSUMDB": module,
+        "GOTOOLCHAIN": "local",
+    }
+    application = folder / "application"
+    shutil.copytree(APPLICATIONS / "go", application)
+    _run([go, "mod", "init", "example.com/application"], application, environment)
+    with zipfile.ZipFile(release.file("go", ".zip")) as archive:  # its go.sum has the hashes of what it needs
+        (application / "go.sum").write_bytes(archive.read(f"{module}@{version}/go.sum"))
+    _run([go, "get", f"{module}@{version}"], application, environment)
+    if release.artifacts["go"]["go.sum"] not in (application / "go.sum").read_text():
+        raise Failed("Go computes another hash of the module than the manifest has.")
+    _run([go, "build", "-o", folder / "program", "."], application, environment)
+    return _run([folder / "program"], folder).strip()
+
+
+# -- cluster ------------------------------------------------------------------------------------------------------
+
+
+def inspect_images(release: Distribution, _: Path) -> str:
+    """Each image has its digest, the labels of this release, a bill of materials, and a user without rights."""
+    for name in (*POD_IMAGES, BUILD_IMAGE):
+        entry = release.artifacts[name]
+        digest, image = read_image(release.file(name, ".oci.tar"))
+        labels: Mapping[str, str] = image["config"]["Labels"]
+        wanted = {"version": release.version, "revision": release.manifest["commit"], "licenses": "Apache-2.0"}
+        found = {key: labels.get(f"org.opencontainers.image.{key}") for key in wanted}
+        user = image["config"].get("User", "")
+        if digest != entry["digest"] or found != wanted or (name in POD_IMAGES and user != USER):
+            raise Failed(f"{name}: digest {digest}, labels {found}, user {user}")
+        bill = json.loads(release.file(name, ".cdx.json").read_text())
+        if bill["metadata"]["component"]["version"] != release.version or not bill["components"]:
+            raise Failed(f"{name}: its bill of materials is of {bill['metadata']['component']}")
+    return f"{len(POD_IMAGES) + 1} images for {ARCHITECTURE}"
+
+
+def install_chart(release: Distribution, folder: Path) -> str:
+    """`helm install --wait` and `helm test` with the chart and the images, on a node that reaches no registry."""
+    if missing := missing_requirements():
+        raise Failed(f"A node needs {', '.join(missing)}.")
+    postgres = build_missing([POSTGRES])[POSTGRES]  # the evaluation's database is not ours to release
+    with Node(folder / "node") as cluster:
+        began = time.monotonic()
+        for archive in [postgres, *(release.file(name, ".oci.tar") for name in POD_IMAGES)]:
+            cluster.load_image(archive)
+        loaded = time.monotonic()
+        cluster.make_volume("release", "1Gi")
+        cluster.kubectl("apply", "--dry-run=server", "-f", str(release.file("crds")))
+        helm = Helm(cluster, "wakeboard")
+        words = ("install", "wakeboard", release.file("chart"), "--create-namespace", "--wait", HELM_TIMEOUT)
+        helm.helm(*words, values=VALUES)
+        installed = time.monotonic()
+        said = helm.helm("test", "wakeboard", "--logs", HELM_TIMEOUT)
+        if "the run succeeded" not in said:
+            raise Failed(said)
+        times = loaded - began, installed - loaded, time.monotonic() - installed
+    return "images loaded in {:.0f} s, installed in {:.0f} s, tested in {:.0f} s".format(*times)
+
+
+# -- texts --------------------------------------------------------------------------------------------------------
+
+
+def read_texts(release: Distribution, _: Path) -> str:
+    """The notes are of this release, the resource definition and the schemas are what they should be."""
+    if not release.file("notes").read_text().startswith(f"# wakeboard {release.version}\n"):
+        raise Failed("The release notes are of another version.")
+    definition = yaml.safe_load(release.file("crds").read_text())
+    schemas = [release.folder / file["path"] for file in release.artifacts["schemas"]["files"]]
+    properties = [json.loads(file.read_text()).get("properties") for file in schemas if file.parent.name == "json"]
+    if definition["kind"] != "CustomResourceDefinition" or not properties or not all(properties):
+        raise Failed("The resource definition or a schema has no content.")
+    return f"{definition['metadata']['name']}, {len(properties)} schemas"
+
+
+STEPS: Final = (
+    Step("checksums", (), lambda release, _: release.check_files()),
+    Step("texts", ("notes", "crds", "schemas"), read_texts),
+    Step("wheel", ("wheel", "sdist"), install_and_run),
+    Step("sdist", ("wheel", "sdist"), build_wheel),
+    Step("npm", ("npm",), compile_typescript),
+    Step("go", ("go",), compile_go),
+    Step("images", (*POD_IMAGES, BUILD_IMAGE), inspect_images),
+    Step("install", ("chart", "crds", *POD_IMAGES), install_chart),
+)
+
+
+def main() -> None:
+    """Reads the command line; exits with 1 if a step fails, after the others."""
+    parser = argparse.ArgumentParser(prog="make release-check", description="Proves a built release.")
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist")
+    parser.add_argument("--only", nargs="+", choices=[step.name for step in STEPS], metavar="STEP", default=[])
+    given = parser.parse_args()
+    release = Distribution.read(given.folder)
+    began = time.monotonic()
+    chosen = [step for step in STEPS if step.name in given.only or not given.only]
+    failures = [step.name for step in chosen if not _succeeds(step, release)]
+    report(f"{len(chosen)} steps took {time.monotonic() - began:.0f} s.")
+    if failures:
+        sys.exit(f"The release does not work: {', '.join(failures)}.")
+
+
+def _succeeds(step: Step, release: Distribution) -> bool:
+    """Runs a step and prints what came of it."""
+    if absent := [name for name in step.proves if name not in release.artifacts]:
+        report(f"  {step.name:10}  left out: there is no {', '.join(absent)}")
+        return True
+    began = time.monotonic()
+    try:
+        with owned_folder(Path(tempfile.gettempdir())) as folder:
+            seen = step.run(release, folder)
+    except Exception as failure:  # noqa: BLE001 - whatever a step ends with, the release is not proven
+        report(f"  {step.name:10} {time.monotonic() - began:5.1f} s  FAILED: {failure}")
+        return False
+    report(f"  {step.name:10} {time.monotonic() - began:5.1f} s  {seen}")
+    return True
+
+
+def _epoch(release: Distribution) -> int:
+    return int(datetime.fromisoformat(release.manifest["date"]).timestamp())
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """That of a user who does not have this checkout: no path leads into it."""
+    hidden = {"PYTHONPATH", "VIRTUAL_ENV"}
+    kept = {name: value for name, value in inherited_environment().items() if name not in hidden}
+    return kept | {"PATH": f"{folder / 'venv/bin'}:{os.environ['PATH']}"}
+
+
+def _run(command: list[Any], folder: Path, environment: dict[str, str] | None = None) -> str:
+    """The command's output; raises Failed with it if the command fails."""
+    words = [str(word) for word in command]
+    environment = environment or _environment(folder)
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
