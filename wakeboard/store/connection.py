@@ -25,6 +25,7 @@ from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused,
 from wakeboard.store.database_errors import translated, without_quotes
 from wakeboard.store.infinite_times import bound_times
 from wakeboard.store.reply_limit import CANCEL_S, LimitedBlockingConnection, LimitedConnection
+from wakeboard.store.several_hosts import note_reached, ordered
 from wakeboard.store.statements import execute
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ async def connect(
         reply_limit.require_session()
     options = _options(dsn, name, prepared_statements=prepared_statements, limit=reply_limit)
     try:
-        conn = await LimitedConnection.connect(dsn, **options)
+        conn = await LimitedConnection.connect(ordered(dsn), **options)
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None  # its text may quote a part of the password
-    conn.reply_limit = reply_limit
+    conn.reply_limit, conn.other_hosts = reply_limit, note_reached(dsn, conn)
     bound_times(conn)
     try:
         await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)  # the task may be cancelled here
@@ -114,10 +115,10 @@ def connect_blocking(
         reply_limit.require_session()
     options = _options(dsn, name, prepared_statements=False, limit=reply_limit)
     try:
-        conn = LimitedBlockingConnection.connect(dsn, **options)
+        conn = LimitedBlockingConnection.connect(ordered(dsn), **options)
     except psycopg.Error as exc:
         raise connection_error(dsn, exc) from None
-    conn.reply_limit = reply_limit
+    conn.reply_limit, conn.other_hosts = reply_limit, note_reached(dsn, conn)
     conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     bound_times(conn)
     return conn

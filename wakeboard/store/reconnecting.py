@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
 
 SHORTEST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 4.0  # after an outage of some seconds; a process has several connections
+LONGEST_PAUSE_S: Final = 2.0  # after an outage of some seconds: so soon, a promoted standby is found
 STEADY_S: Final = 5.0  # a connection that was open for so long has worked; a pooler accepts them in an outage, too
 REPLY_S: Final = 120.0  # longer than any statement takes
 
@@ -73,7 +73,7 @@ class ReconnectingConnection(Generic[StoreT]):
             return self._store
 
     async def pause(self) -> None:
-        """Closes the connection and sleeps, from 50 ms to 4 s with jitter, longer after short connections."""
+        """Closes the connection and sleeps, from 50 ms to 2 s with jitter, longer after short connections."""
         if self._store is not None and time.monotonic() - self._opened_at > STEADY_S:
             self._backoff.reset()
         await self.close()

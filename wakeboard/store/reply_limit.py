@@ -14,6 +14,7 @@ nothing is counted there.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import socket
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 
 from wakeboard.errors import DatabaseUnavailable
+from wakeboard.store.several_hosts import ASK_AFTER_S
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
 
     from psycopg.abc import PQGen
 
+    from wakeboard.store.several_hosts import OtherHosts
+
 _Reply = TypeVar("_Reply")
 
 CANCEL_S: Final = 2.0  # how long a cancel request may take, and then the reply to the cancelled statement
 MAX_LEFT: Final = 2  # sessions of one connection whose statements were cancelled, and did not end
 WAITS_FOR_STANDBY: Final = "SyncRepWaitForLSN"  # the server's function that warns of a commit without confirmation
+_MOVED: Final = "no reply came, and another host of the connection string is the primary now"
 _UNCONFIRMED: Final = (
     "no synchronous standby has confirmed the commit: bring the standby back, or remove it from"
     " synchronous_standby_names"
@@ -83,10 +88,15 @@ class _NoReplyError(Exception):
     """No reply came in time."""
 
 
+class _MovedError(Exception):
+    """No reply came, and another host is the primary now."""
+
+
 class LimitedConnection(psycopg.AsyncConnection[Any]):
     """A connection whose statements are bounded by a `reply_limit`; None: they wait without a limit."""
 
     reply_limit: ReplyLimit | None = None
+    other_hosts: OtherHosts | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -100,10 +110,33 @@ class LimitedConnection(psycopg.AsyncConnection[Any]):
             return _confirmed(self.unconfirmed, await super().wait(gen, *args, **options))
         seconds = limit.wait_s()
         try:
-            return _confirmed(self.unconfirmed, await super().wait(_bounded(gen, seconds), *args, **options))
+            return _confirmed(self.unconfirmed, await self._wait_for(gen, seconds, *args, **options))
         except _NoReplyError:
             await self._give_up(gen, limit)
+        except _MovedError:
+            await self.close()  # the former primary answers no cancel
+            raise NoReply(_MOVED) from None
         raise _no_reply(seconds)
+
+    async def _wait_for(self, gen: PQGen[_Reply], seconds: float, *args: Any, **options: Any) -> _Reply:
+        others = self.other_hosts if seconds < math.inf else None
+        until = time.monotonic() + seconds
+        while True:
+            left = until - time.monotonic()
+            try:
+                return await super().wait(_bounded(gen, min(left, ASK_AFTER_S) if others else left), *args, **options)
+            except _NoReplyError:
+                if not others:
+                    raise
+            try:
+                if await others.have_primary():
+                    raise _MovedError
+            except asyncio.CancelledError:
+                await self.close()  # nobody reads the reply any more
+                raise
+            if time.monotonic() >= until:
+                others.put_here_last()
+                raise _NoReplyError
 
     async def _give_up(self, gen: PQGen[Any], limit: ReplyLimit) -> None:
         try:
@@ -133,6 +166,7 @@ class LimitedBlockingConnection(psycopg.Connection[Any]):
     """As `LimitedConnection`, for blocking use in a thread."""
 
     reply_limit: ReplyLimit | None = None
+    other_hosts: OtherHosts | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -146,10 +180,29 @@ class LimitedBlockingConnection(psycopg.Connection[Any]):
             return _confirmed(self.unconfirmed, super().wait(gen, *args, **options))
         seconds = limit.wait_s()
         try:
-            return _confirmed(self.unconfirmed, super().wait(_bounded(gen, seconds), *args, **options))
+            return _confirmed(self.unconfirmed, self._wait_for(gen, seconds, *args, **options))
         except _NoReplyError:
             self._give_up(gen, limit)
+        except _MovedError:
+            self.close()
+            raise NoReply(_MOVED) from None
         raise _no_reply(seconds)
+
+    def _wait_for(self, gen: PQGen[_Reply], seconds: float, *args: Any, **options: Any) -> _Reply:
+        others = self.other_hosts if seconds < math.inf else None
+        until = time.monotonic() + seconds
+        while True:
+            left = until - time.monotonic()
+            try:
+                return super().wait(_bounded(gen, min(left, ASK_AFTER_S) if others else left), *args, **options)
+            except _NoReplyError:
+                if not others:
+                    raise
+            if others.have_primary_blocking():
+                raise _MovedError
+            if time.monotonic() >= until:
+                others.put_here_last()
+                raise _NoReplyError
 
     def _give_up(self, gen: PQGen[Any], limit: ReplyLimit) -> None:
         try:
