@@ -150,6 +150,8 @@ class MaintenanceLoop:
                 task.at_once = True
             elif task.due(now, needed):
                 task.due_at = now + await self._run(task, store, done)
+            if store.conn.closed:
+                break
         return done
 
     async def _run(self, task: _Task, store: MaintenanceStore, done: MaintenancePass) -> float:
@@ -157,9 +159,10 @@ class MaintenanceLoop:
         try:
             due_in_s = EVERY_PASS_S if await task.run(store, done) is True else task.interval_s
         except Exception as error:  # noqa: BLE001 - the other tasks still run; the caller reports the error
-            done.failures[task.name] = self.failing[task.name] = error
-            if store.conn.closed:
+            done.failures[task.name] = error
+            if store.conn.closed:  # no failure of the task
                 return EVERY_PASS_S
+            self.failing[task.name] = error
             return min(task.interval_s, MAX_RETRY_S)
         self.failing.pop(task.name, None)
         return due_in_s
