@@ -37,10 +37,11 @@ const (
 	busyRetry    = 500 * time.Millisecond // for runs that another transaction has locked
 	splitFor     = 3 * time.Second        // so long, outcomes that met a lock are sent in smaller parts; then others have their turn
 	tick         = 20 * time.Millisecond
-	batchSize    = 1000   // outcomes in one statement
-	maxResult    = 16_384 // bytes of JSON
-	maxMessage   = 200    // bytes of a message with the progress
-	maxLine      = 4_000  // bytes of an error or a log message
+	connectLimit = 3 * time.Second // of one host, unless the connection string has connect_timeout
+	batchSize    = 1000            // outcomes in one statement
+	maxResult    = 16_384          // bytes of JSON
+	maxMessage   = 200             // bytes of a message with the progress
+	maxLine      = 4_000           // bytes of an error or a log message
 )
 
 // Handler executes the runs of a job type. Its result is stored as JSON. It returns when its context is done.
@@ -119,6 +120,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		return invalidDSN(err)
 	}
 	config.MaxConns, config.ConnConfig.RuntimeParams["application_name"] = 5, "wakeboard worker"
+	if config.ConnConfig.ConnectTimeout == 0 { // of each host: one that does not answer must not hide the others
+		config.ConnConfig.ConnectTimeout = connectLimit
+	}
 	for _, pool := range []**pgxpool.Pool{&w.own, &w.shared} {
 		if *pool, err = pgxpool.NewWithConfig(context.Background(), config.Copy()); err != nil {
 			return err
@@ -216,7 +220,7 @@ func (w *Worker) drain() {
 // listenUntilEnded wakes the claim loop at each notification. While it cannot, the loop polls.
 func (w *Worker) listenUntilEnded(ctx context.Context) {
 	for ; w.options.Listen && ctx.Err() == nil; sleep(ctx, time.Second, nil) {
-		conn, err := pgx.Connect(ctx, w.options.DSN)
+		conn, err := pgx.ConnectConfig(ctx, w.own.Config().ConnConfig)
 		if err != nil {
 			continue
 		}

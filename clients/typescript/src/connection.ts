@@ -35,14 +35,21 @@ export function checkDsn(dsn: string): void {
   const refuse = (why: string) => { throw new InvalidOption(`WAKEBOARD_DSN is not a valid connection string: ${why}`); };
   if (dsn && !/^(postgres(ql)?:\/\/|socket:|\/)/.test(dsn)) refuse("write postgresql://user:password@host:5432/database.");
   try {
-    new pg.Client({ connectionString: dsn }); // it connects later
+    for (const connectionString of hostsOf(dsn)) new pg.Client({ connectionString }); // they connect later
   } catch (error) {
     refuse((error as any)?.syscall ? "it names a file that cannot be read." : "percent-encode special characters, such as those of the password.");
   }
 }
 
+/** A connection string for each host of one that names several, which node-postgres cannot read. */
+function hostsOf(dsn: string): string[] {
+  const [, before, hosts, after] = /^(postgres(?:ql)?:\/\/(?:[^@/?]*@)?)([^@/?]*,[^@/?]*)(.*)$/s.exec(dsn) ?? [];
+  return hosts === undefined ? [dsn] : hosts.split(",").map((host) => before + host + after);
+}
+
 export class Connection {
   private client: Promise<pg.Client> | null = null;
+  private next = 0; // of the hosts, the one to begin with
 
   constructor(
     private readonly dsn: string,
@@ -76,17 +83,43 @@ export class Connection {
   }
 
   private open(): Promise<pg.Client> {
-    const timeouts = { connectionTimeoutMillis: this.replyWithinMs, query_timeout: this.replyWithinMs, keepAlive: true };
-    const named = { connectionString: this.dsn, application_name: `wakeboard ${this.purpose}` };
-    const client = new pg.Client({ ...named, ...timeouts, types });
-    const listens = () => (this.onNotification ? client.query("listen wakeboard") : null);
-    const opened = client.connect().then(listens).then(() => client);
-    client.on("error", () => this.discard(opened)).on("notification", () => this.onNotification?.());
+    const opened: Promise<pg.Client> = this.connect(() => this.discard(opened));
     return opened;
   }
 
+  /** The first host that answers and, with target_session_attrs=read-write or primary, may be written to. */
+  private async connect(onLost: () => void): Promise<pg.Client> {
+    const hosts = hostsOf(this.dsn);
+    const timeouts = { connectionTimeoutMillis: this.replyWithinMs / hosts.length, query_timeout: this.replyWithinMs, keepAlive: true };
+    let failure: unknown;
+    for (let tried = 0; tried < hosts.length; tried++) {
+      const connectionString = hosts[this.next % hosts.length]!;
+      const client = new pg.Client({ connectionString, application_name: `wakeboard ${this.purpose}`, ...timeouts, types });
+      let lost = () => {};
+      client.on("error", () => lost()).on("notification", () => this.onNotification?.());
+      try {
+        await client.connect();
+        if (/[?&]target_session_attrs=(read-write|primary)(&|$)/.test(this.dsn)) {
+          const { rows } = await client.query("show transaction_read_only"); // on in a standby
+          if (rows[0].transaction_read_only === "on") throw new DatabaseUnavailable("the server only reads");
+        }
+        if (this.onNotification) await client.query("listen wakeboard");
+        lost = onLost;
+        return client;
+      } catch (error) {
+        failure = error;
+        this.next++;
+        (client as any).connection.stream.destroy();
+      }
+    }
+    throw failure;
+  }
+
   private discard(opened: Promise<pg.Client>): void {
-    if (this.client === opened) this.client = null;
+    if (this.client === opened) {
+      this.client = null;
+      this.next++; // a host that does not answer would hold the next connection up
+    }
     opened.then((client) => (client as any).connection.stream.destroy()).catch(() => {}); // end() would wait for a reply
   }
 }
