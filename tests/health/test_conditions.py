@@ -72,6 +72,8 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "bad",
         "cannot write",
     ),
+    ("unexpected settings", changed("server", short_timeouts=["lock_timeout = 9ms"]), "warn", "set lock_timeout = 9ms"),
+    ("servers that cannot serve", changed("server", connections=91), "warn", "91 of 100 connections are in use."),
     ("functions of another release", changed("installed", functions_revision=8), "warn", "are newer than"),
     ("functions of another release", changed("installed", functions_hash="other"), "bad", "differ from those"),
     ("functions of another release", changed("installed", functions_by="0.2.0"), "warn", "functions of 0.2.0; this is"),

@@ -33,6 +33,7 @@ PARTITIONS_AHEAD: Final = timedelta(weeks=2)  # maintenance creates them five we
 RETENTION_GRACE: Final = timedelta(weeks=2)  # a partition covers one week and is dropped by the next maintenance pass
 CHANGE_AFTER: Final = timedelta(hours=3)  # maintenance deletes old changes after one hour
 OLDEST_POSTGRES: Final = 15
+CONNECTIONS_IN_USE: Final = 0.9  # of those that ordinary roles may have
 MAX_NAMES: Final = 5  # in a sentence
 BLOCKS_VACUUM: Final = "prevents vacuum from removing dead rows"
 OF_ALERT: Final[dict[str, Severity]] = {"critical": "bad", "warning": "warn", "info": "note"}  # by its severity
@@ -54,6 +55,9 @@ def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
     if server.encoding != "UTF8":
         text = f"The encoding is {server.encoding}, which cannot represent every text."
         yield Problem(text, "Use a database that was created with `encoding 'UTF8'`.")
+    if server.connections > CONNECTIONS_IN_USE * server.max_connections:
+        text = f"{server.connections} of {server.max_connections} connections are in use."
+        yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity="warn")
 
 
 @Condition("settings", "warn")
@@ -65,6 +69,9 @@ def unexpected_settings(health: Health) -> Iterator[Problem | str]:
         yield Problem(text, "Turn it off for wakeboard's roles.", severity="bad")
     elif odd:
         yield f"Each statement sets {', '.join(odd)} to the default, which takes three more round trips."
+    if timeouts := health.server.short_timeouts:
+        text = f"An administrator has set {', '.join(timeouts)}, which stops statements and sessions that work."
+        yield Problem(text, "Use `alter role` to give wakeboard's roles at least 10 s, or 0.")
 
 
 def _schema(health: Health) -> str:

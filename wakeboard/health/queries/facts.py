@@ -47,7 +47,8 @@ Route = Literal["direct", "session pooler", "transaction pooler"]
 class Server:
     """The database server. Ages are None if there is nothing, or nothing that this role may read.
 
-    `odd_settings`: "name = value" of the session defaults with unexpected values.
+    `odd_settings`: "name = value" of the session defaults with unexpected values. `short_timeouts`: of those that stop
+    what works. `connections`: in use, of the `max_connections` that ordinary roles may have.
     """
 
     version: int = 150_000
@@ -62,6 +63,9 @@ class Server:
     slots_holding_back: list[str] = field(default_factory=list[str])
     encoding: str = "UTF8"
     odd_settings: list[str] = field(default_factory=list[str])
+    short_timeouts: list[str] = field(default_factory=list[str])
+    connections: int = 0
+    max_connections: int = 100
 
     @property
     def major(self) -> int:
@@ -243,7 +247,15 @@ select current_setting('server_version_num')::integer as version,
                 and split_part(reset_val, ',', 1) not in ('on', 'ISO', 'postgres', 'read committed', 'off')
                  or (name, reset_val) in (('array_nulls', 'off'), ('standard_conforming_strings', 'off'),
                                           ('default_transaction_read_only', 'on'))
-              order by 1) as odd_settings
+              order by 1) as odd_settings,
+       array(select name || ' = ' || reset_val || unit from pg_settings
+              where name in ('statement_timeout', 'transaction_timeout', 'lock_timeout', 'idle_session_timeout',
+                             'idle_in_transaction_session_timeout')
+                and reset_val::bigint between 1 and 9999
+              order by 1) as short_timeouts,
+       (select sum(numbackends) from pg_stat_database)::integer as connections,
+       current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+         - coalesce(current_setting('reserved_connections', true)::integer, 0) as max_connections
   from (select null) as one
   left join (
     select clock_timestamp() - xact_start as age, coalesce(nullif(application_name, ''), usename::text) as of
