@@ -52,7 +52,7 @@ class PgBouncer:
             f"pool_mode = {mode}\nserver_login_retry = 1\n{options or 'auth_type = any'}\n"
         )
         account = ["--user", "nobody"] if os.geteuid() == 0 else []
-        self._command = ends_with_parent([program, "--quiet", *account, str(ini)])
+        self._command = ends_with_parent([program, *account, str(ini)])
 
     def start(self) -> None:
         """Starts PgBouncer and waits until it listens."""

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -36,6 +37,21 @@ def wait_for(what: Callable[[], Any], *, within_s: float = TIMEOUT_S, why: Calla
 def poll_interval_s(waited_s: float) -> float:
     """The time until the next question of a wait that has lasted for `waited_s`: a twentieth of it, within bounds."""
     return min(max(POLL_INTERVAL_S, waited_s / 20), LONGEST_POLL_INTERVAL_S)
+
+
+def descendants(pid: int) -> list[int]:
+    """The running processes that this one has started, and theirs. Each comes before those that it has started."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found: list[int] = []
+    below = children.get(pid, [])
+    while below:
+        found += below
+        below = [child for each in below for child in children.get(each, [])]
+    return found
 
 
 def inherited_environment() -> dict[str, str]:

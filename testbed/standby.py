@@ -7,17 +7,17 @@ import shutil
 import signal
 import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from testbed.processes import wait_for
+from testbed.processes import descendants, wait_for
 from wakeboard.local.postgres import EmbeddedPostgres, find_binaries
 from wakeboard.local.postgres_user import make_private_folder, server_account
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
 UNCONFIRMED: Final = "&options=-c%20synchronous_commit%3Doff"  # the commits of a session that waits for no standby
 
@@ -100,16 +100,4 @@ class Standby:
 
     def _processes(self) -> list[int]:
         server = self._server.pid
-        if server is None:
-            return []
-        fields = [_stat(folder).rpartition(")") for folder in Path("/proc").glob("[0-9]*")]
-        children = [int(head.split(" ", 1)[0]) for head, _, rest in fields if rest and int(rest.split()[1]) == server]
-        return [server, *children]
-
-
-def _stat(folder: Path) -> str:
-    """What the kernel says about a process; "" if it has ended."""
-    try:
-        return (folder / "stat").read_text()
-    except OSError:
-        return ""
+        return [] if server is None else [server, *descendants(server)]

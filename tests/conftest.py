@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @contextmanager
-def _open_folder() -> Generator[Path]:
+def open_folder() -> Generator[Path]:
     """A folder that all accounts may enter, in memory if possible: a clone is ten times slower on a busy disk."""
     memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
     with owned_folder(MEMORY if memory else Path(tempfile.gettempdir())) as folder:
@@ -103,7 +103,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def _postgres_servers() -> Iterator[PostgresServers]:
-    with _open_folder() as folder:
+    with open_folder() as folder:
         servers = PostgresServers(folder)
         yield servers
         servers.stop()
@@ -132,5 +132,5 @@ def empty_database(postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def postgres_folder() -> Iterator[Path]:
     """A folder for a server of the test's own; unlike tmp_path, the user that runs it for root may enter it."""
-    with _open_folder() as folder:
+    with open_folder() as folder:
         yield folder

@@ -3,7 +3,7 @@
 demo     what `wakeboard up` needs
 patterns that, and what examples/patterns need
 dev      that, and what tests and checks need
-test-packages  Debian packages that tests need: PostgreSQL 15, PgBouncer, Chromium (as root, else it prints the command)
+test-packages  Debian packages that tests need: PostgreSQL 15, Patroni, PgBouncer, Chromium (if not root, it prints how)
 
 Everything is installed from locks/, by hash, from whatever index this machine is set up for. Only the standard library
 is used, and only syntax that an older Python can read, so that it can say that it is too old.
@@ -32,6 +32,7 @@ LOCKS = {
 }
 TEST_PACKAGES = {
     "postgresql-15": "/usr/lib/postgresql/15/bin/postgres",
+    "patroni": "/usr/bin/patroni",
     "pgbouncer": "/usr/sbin/pgbouncer",
     "cron": "/usr/bin/crontab",
     "chromium-headless-shell": "/usr/bin/chromium-headless-shell",

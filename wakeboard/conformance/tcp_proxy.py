@@ -200,7 +200,7 @@ class TcpProxy:
     """
 
     def __init__(self, target: str | int) -> None:
-        self._target = target
+        self.target = target  # of later connections
         self.statements = Counter[str]()
         self._connections: set[ProxiedConnection] = set()
         self._intercepts: set[Intercept] = set()
@@ -294,9 +294,9 @@ class TcpProxy:
         writer.transport.abort()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if isinstance(self._target, str):
-            return await asyncio.open_unix_connection(self._target)
-        return await asyncio.open_connection("127.0.0.1", self._target)
+        if isinstance(self.target, str):
+            return await asyncio.open_unix_connection(self.target)
+        return await asyncio.open_connection("127.0.0.1", self.target)
 
     async def _forward(
         self, connection: ProxiedConnection, client: asyncio.StreamReader, server: asyncio.StreamReader

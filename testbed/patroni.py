@@ -1,0 +1,316 @@
+"""A Patroni cluster on loopback: three PostgreSQL servers, each with a Patroni that keeps it, and the etcd they share.
+
+Patroni chooses the primary. It lets the others follow, promotes one of them when the primary has not renewed its lease
+in etcd, and turns a former primary into a standby when that comes back. All processes of a node are descendants of a
+subreaper of ours, so they end with the node, and with this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from testbed.cluster import component_flags
+from testbed.cluster.processes import ManagedProcess, free_port
+from testbed.processes import ROOT, descendants, wait_for
+from wakeboard.conformance.tcp_proxy import TcpProxy
+from wakeboard.local.postgres import find_binaries
+from wakeboard.local.postgres_data import DATABASE, SUPERUSER
+from wakeboard.local.postgres_user import make_private_folder, server_account
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMES: Final = ("one", "two", "three")
+SUBREAPER: Final = ROOT / "worker" / "wakeboard_worker" / "builtin" / "subreaper.py"
+POSTGRES: Final = "15"  # the newest that Debian's Patroni knows
+STOP_S: Final = 10.0  # then a node is killed
+ANSWER_S: Final = 1.0  # of a Patroni
+LOOK_EVERY_S: Final = 0.2  # for the primary, by a load balancer
+START_S: Final = 90.0
+# Patroni promotes a standby so many seconds after the last sign of life of the primary. In production it is 30.
+TTL_S: Final = 5
+TIMES: Final = {"ttl": TTL_S, "loop_wait": 1, "retry_timeout": 2}
+SETTINGS: Final = {"max_connections": "150", "shared_buffers": "32MB", "max_wal_size": "128MB", "wal_keep_size": "64MB"}
+
+
+def find_patroni() -> str | None:
+    """The path of the program, or None if it is not installed."""
+    return shutil.which("patroni")
+
+
+class PatroniNode:
+    """One server and its Patroni. Call `start` in the main thread: the kernel ends both with the thread."""
+
+    def __init__(self, folder: Path, name: str, etcd_port: int, dcs: Any) -> None:
+        self.name, self.port, self._api_port = name, free_port(), free_port()
+        self._folder = folder / name
+        make_private_folder(self._folder, server_account())
+        self.log = folder / f"{name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._frozen = False
+        config = self._folder / "patroni.json"
+        config.write_text(json.dumps(self._config(etcd_port, dcs)))
+        self._command = [*_as_server_account(), find_patroni() or "patroni", str(config)]
+
+    def start(self) -> None:
+        """Starts it, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        with self.log.open("ab") as log:
+            words = [str(os.getpid()), str(log.fileno()), str(STOP_S)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(SUBREAPER), *words, *self._command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[log.fileno()],
+                cwd=self._folder,
+                env={"PATH": os.environ["PATH"], "HOME": str(self._folder), "LC_ALL": "C"},
+                start_new_session=True,
+            )
+        self._frozen = False
+
+    def kill(self) -> None:
+        """Kills the server and its Patroni at once, as a loss of power does."""
+        self._signal(signal.SIGKILL)
+        self._wait()
+
+    def freeze(self) -> None:
+        """Stops all processes as they are. Their connections stay open, and new ones are not answered."""
+        self._frozen = True
+        self._signal(signal.SIGSTOP)
+
+    def stop_sending(self) -> None:
+        """Stops what sends its commits to the standbys, until it is killed."""
+        for pid in self._processes():
+            with suppress(OSError):
+                if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets the server go on for a moment. Its Patroni is killed, and the server ends then, as by a watchdog.
+
+        Without one, Patroni 3.0 takes the lease in etcd away from the new primary, and is a second one.
+        """
+        if not self._frozen:
+            return
+        for patroni in self._processes()[:1]:
+            os.kill(patroni, signal.SIGKILL)
+        self._signal(signal.SIGCONT)
+        self._wait()
+        self._frozen = False
+
+    def begin_stop(self) -> None:
+        """Asks both to end. `stop` waits for it."""
+        self._signal(signal.SIGCONT)
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Waits for the end."""
+        with suppress(subprocess.TimeoutExpired):
+            self._wait()
+        self.kill()
+
+    @property
+    def postmaster(self) -> int | None:
+        """The pid of the server, or None while it does not run."""
+        with suppress(OSError, ValueError, IndexError):
+            pid = int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+            return pid if pid in self._processes() else None
+        return None
+
+    def dsn(self, database: str = DATABASE) -> str:
+        """The superuser's DSN of this server alone."""
+        return f"postgresql://{SUPERUSER}@127.0.0.1:{self.port}/{database}"
+
+    def is_primary(self) -> bool:
+        """Whether it is the primary: it has the lease in etcd, and has been promoted."""
+        if self._frozen:
+            return False
+        status, answer = self.ask("GET", "/primary")
+        return status == 200 and json.loads(answer).get("role") in {"master", "primary"}
+
+    def ask(self, method: str, path: str, body: Any = None, within_s: float = ANSWER_S) -> tuple[int, Any]:
+        """The status and the answer of its Patroni; (0, None) if it does not answer."""
+        content = None if body is None else json.dumps(body).encode()
+        request = Request(f"http://127.0.0.1:{self._api_port}{path}", content, method=method)
+        try:
+            with urlopen(request, timeout=within_s) as answer:
+                return answer.status, answer.read()
+        except HTTPError as refused:
+            return refused.code, refused.read()
+        except (OSError, HTTPException):
+            return 0, None
+
+    def _wait(self) -> None:
+        if self._process is not None:
+            self._process.wait(STOP_S + 2)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _processes(self) -> list[int]:
+        """Patroni first, which would start the server again."""
+        return descendants(self._process.pid) if self._process is not None and self._process.poll() is None else []
+
+    def _config(self, etcd_port: int, dcs: Any) -> dict[str, Any]:
+        return {
+            "scope": DATABASE,
+            "name": self.name,
+            "restapi": dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self._api_port}"),
+            "etcd3": {"host": f"127.0.0.1:{etcd_port}"},
+            "bootstrap": {"dcs": dcs, "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, "no-sync"]},
+            "postgresql": {
+                **dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self.port}"),
+                "data_dir": str(self._folder / "data"),
+                "bin_dir": str(find_binaries(POSTGRES)),
+                "pgpass": str(self._folder / "pgpass"),
+                "authentication": {"superuser": {"username": SUPERUSER}, "replication": {"username": "replicator"}},
+                "parameters": {"unix_socket_directories": str(self._folder)},
+                "pg_hba": [f"host {database} all 127.0.0.1/32 trust" for database in ("all", "replication")],
+                "remove_data_directory_on_rewind_failure": True,
+                "remove_data_directory_on_diverged_timelines": True,
+            },
+        }
+
+
+class PatroniCluster:
+    """Three nodes and one etcd, in `folder`, which `nobody` must be able to enter if we are root.
+
+    `synchronous`: commits wait for one standby, and only that one may be promoted. `settings`: those of each server.
+    """
+
+    def __init__(self, folder: Path, *, synchronous: bool = True, settings: Mapping[str, str] | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        etcd_port = free_port()
+        flags = component_flags.etcd_flags(folder / "etcd", f"http://127.0.0.1:{etcd_port}")
+        self.etcd = ManagedProcess("etcd", flags, folder)
+        dcs = {
+            **TIMES,
+            "synchronous_mode": synchronous,
+            "postgresql": {"use_pg_rewind": True, "use_slots": True, "parameters": {**SETTINGS, **(settings or {})}},
+        }
+        self.nodes = [PatroniNode(folder, name, etcd_port, dcs) for name in NAMES]
+        self._balancers: list[TcpProxy] = []
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts all of it, and creates the database."""
+        self.etcd.start()
+        for node in self.nodes:
+            node.start()
+        self.settle()
+
+    def stop(self) -> None:
+        """Ends all of it, and removes the data."""
+        self._stopping.set()
+        for balancer in self._balancers:
+            balancer.stop()
+        for node in self.nodes:
+            node.begin_stop()
+        for node in self.nodes:
+            node.stop()
+        self.etcd.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def dsn(self, *, user: str = SUPERUSER, database: str = DATABASE) -> str:
+        """A DSN of all servers, which leads to the primary. They trust whoever connects from this machine."""
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return f"postgresql://{user}@{hosts}/{database}?target_session_attrs=read-write"
+
+    def start_load_balancer(self) -> TcpProxy:
+        """Starts a proxy that leads to the primary, and ends the connections to a former one. It ends with `stop`."""
+        balancer = TcpProxy(self.nodes[0].port)
+        balancer.start()
+        self._balancers.append(balancer)
+        threading.Thread(target=self._keep_on_primary, args=(balancer,), name="load balancer", daemon=True).start()
+        return balancer
+
+    def _keep_on_primary(self, balancer: TcpProxy) -> None:
+        known: PatroniNode | None = None
+        while not self._stopping.wait(LOOK_EVERY_S):
+            primary = self.primary()
+            if primary is not None and primary is not known:
+                balancer.target, known = primary.port, primary
+                for connection in balancer.connections(""):
+                    balancer.cut(connection)
+
+    def primary(self) -> PatroniNode | None:
+        """The primary, or None while there is none."""
+        return next((node for node in self.nodes if node.is_primary()), None)
+
+    def wait_for_primary(self, *, other_than: PatroniNode | None = None) -> PatroniNode:
+        """The primary, as soon as it is one."""
+
+        def found() -> PatroniNode | None:
+            return next((node for node in self.nodes if node is not other_than and node.is_primary()), None)
+
+        return wait_for(found, why=self.logs)
+
+    def settle(self) -> PatroniNode:
+        """Starts and thaws what is away, and waits until all three work. Returns the primary."""
+        for node in self.nodes:
+            node.thaw()
+            node.start()
+        wait_for(self._all_stream, within_s=START_S, why=self.logs)
+        return self.wait_for_primary()
+
+    def switch_over(self) -> PatroniNode:
+        """Lets Patroni make a standby the primary. Returns it."""
+        former = self.wait_for_primary()
+        status, answer = former.ask("POST", "/switchover", {"leader": former.name}, within_s=60)
+        assert status == 200, answer
+        return self.wait_for_primary(other_than=former)
+
+    def set_synchronous(self, *, on: bool) -> None:
+        """Whether commits wait for a standby."""
+        status, answer = self.wait_for_primary().ask("PATCH", "/config", {"synchronous_mode": on})
+        assert status == 200, answer
+        wait_for(self._all_stream, why=self.logs)
+
+    def logs(self) -> str:
+        """The ends of the logs."""
+        return "\n".join(f"--- {node.name}\n{node.log.read_text(errors='replace')[-3000:]}" for node in self.nodes)
+
+    def _all_stream(self) -> bool:
+        """Whether Patroni says that each member runs, on one timeline, and that one is synchronous if one has to be."""
+        primary = self.primary()
+        if primary is None:
+            return False
+        members = json.loads(primary.ask("GET", "/cluster")[1] or "{}").get("members", [])
+        config = json.loads(primary.ask("GET", "/config")[1] or "{}")
+        roles = sorted(member["role"] for member in members if member["state"] in {"running", "streaming"})
+        wanted = ["leader", "replica", "sync_standby" if config.get("synchronous_mode") else "replica"]
+        return roles == wanted and len({member.get("timeline") for member in members}) == 1
+
+
+def _as_server_account() -> list[str]:
+    account = server_account()
+    return ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"] if account else []

@@ -1,0 +1,33 @@
+"""A handler with an effect in the database, and a ledger outside of it, which no failover changes."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import psycopg
+
+import wakeboard
+
+DSN, LEDGER = os.environ["WAKEBOARD_DSN"], os.environ.get("LEDGER", "")
+
+
+@wakeboard.handler("noted")
+async def noted(run: wakeboard.Run) -> str:
+    """Has its effect once, and notes whether it was this attempt that had it, when the commit is acknowledged."""
+    tag: str = run.payload["tag"]
+    note(tag, "began")
+    async with await psycopg.AsyncConnection.connect(DSN, connect_timeout=3) as conn:
+        mine = await run.once(conn, "paid")
+    note(tag, "paid" if mine else "met")
+    return tag
+
+
+def note(tag: str, what: str) -> None:
+    """Appends a line that survives the end of this process."""
+    file = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, f"{tag} {what} {time.time()}\n".encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
