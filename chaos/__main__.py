@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from chaos.campaign_runner import CampaignRunner
+from chaos.campaign_runner import SMALL_DISK, CampaignRunner
 from chaos.disk import can_mount
-from chaos.report_page import PAGE, page, summary
+from chaos.report_page import PAGE, page, page_with_failovers, summary
 from chaos.results import RESULT
 from chaos.upgrade import UpgradeCampaign
 from testbed.pgbouncer import find_pgbouncer
@@ -41,12 +41,16 @@ def main(words: Sequence[str] | None = None) -> int:
         return _upgrade(folder, options.open, as_json=options.json)
     started = time.monotonic()
     campaigns = _campaigns(options.seed, options.faults)
-    result = CampaignRunner(folder, campaigns, options.parallel, small_disk=can_mount()).run()
+    on = ["--failover"] if options.failover else [SMALL_DISK] * can_mount()
+    result = CampaignRunner(folder, campaigns, options.parallel, on).run()
     result.seconds = time.monotonic() - started
     command = f"make chaos CHAOS_FAULTS={options.faults} CHAOS_SEED={options.seed}"
+    command += " CHAOS_ARGS=--failover" * options.failover
     print(RESULT.dump_json(result, indent=1).decode() if options.json else summary(result, command), flush=True)
     if options.write:
-        PAGE.write_text(page(result, command), encoding="utf-8")
+        before = PAGE.read_text(encoding="utf-8")
+        write = page_with_failovers if options.failover else page
+        PAGE.write_text(write(result, command, before), encoding="utf-8")
         print(f"written to {PAGE}", file=sys.stderr)
     if result.violations:
         print(f"logs, faults and violations: {folder}", file=sys.stderr)
@@ -73,12 +77,13 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
         "--seed", type=int, default=None, metavar="N", help="seed of the first campaign (default random)"
     )
     parser.add_argument("--parallel", type=int, default=4, metavar="N", help="campaigns at the same time (default 4)")
+    parser.add_argument("--failover", action="store_true", help="three servers and Patroni, in place of one server")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--upgrade", action="store_true", help="instead: upgrade from the first release, and go back")
     parser.add_argument(
         "--open", type=float, default=600, metavar="SECONDS", help="a transaction beside --upgrade (default 600)"
     )
-    parser.add_argument("--write", action="store_true", help="also write docs/reliability.md")
+    parser.add_argument("--write", action="store_true", help="also write docs/reliability.md, or its part on failovers")
     options = parser.parse_args(words)
     if options.seed is None:
         options.seed = int.from_bytes(os.urandom(3), "big")

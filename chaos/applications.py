@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 
 import wakeboard
 from chaos.chaotic_handlers import GOOD
+from chaos.connection import connect
 from chaos.customers import Customers
 from chaos.pipelines import Pipelines
 
@@ -70,14 +71,8 @@ class _Reconnecting:
 
     def __call__(self) -> psycopg.Connection[Any]:
         if self._conn is None or self._conn.closed:
-            self._conn = psycopg.connect(
-                self._dsn,
-                autocommit=True,
-                prepare_threshold=None,  # intercepts recognise statements by their text
-                application_name=self._name,
-                connect_timeout=5,
-                tcp_user_timeout=5000,
-            )
+            # Not prepared: intercepts recognise statements by their text.
+            self._conn = connect(self._dsn, self._name, prepare_threshold=None)
         return self._conn
 
 

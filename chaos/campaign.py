@@ -38,10 +38,10 @@ CONCURRENT_FAULTS: Final = 24
 class Campaign:
     """Carries out the plan of `seed` in an environment in `folder`."""
 
-    def __init__(self, seed: int, faults: int, folder: Path, *, on_small_disk: bool) -> None:
-        self.plan = make_plan(seed, faults)
+    def __init__(self, seed: int, faults: int, folder: Path, *, on_small_disk: bool, failover: bool) -> None:
+        self.plan = make_plan(seed, faults, failover=failover)
         self.result = Result(seeds=[seed], faults=faults)
-        self.environment = Environment(folder, on_small_disk=on_small_disk)
+        self.environment = Environment(folder, on_small_disk=on_small_disk, failover=failover)
         self.clients = ClientRecord()
         self._lock = threading.Lock()
 
@@ -112,7 +112,7 @@ class Campaign:
         return target
 
     def _can(self, needs: str) -> bool:
-        return {"disk": self.environment.disk, "pooler": self.environment.pooler, "": True}[needs] is not None
+        return {"disk": self.environment.disk, "pooler": self.environment.pooler}.get(needs, True) is not None
 
     def _count(self, counter: Any, planned: PlannedFault) -> None:
         with self._lock:
@@ -132,11 +132,12 @@ class Campaign:
         result.violations += check_every_worker(environment)
         environment.supervisor.stop()
         with environment.connect() as conn:
-            result.violations += check(conn, self.clients)
+            result.violations += check(conn, self.clients, environment.supervisor.ledger)
             count(conn, result)
         result.counts["acknowledged enqueues"] += len(self.clients.acknowledged)
         result.counts["enqueues without a reply"] += len(self.clients.unsure - self.clients.acknowledged.keys())
         result.counts["server starts"] += environment.server.starts
+        result.counts["failovers"] += environment.server.failovers
 
 
 def _print_json(message: dict[str, Any]) -> None:
@@ -151,8 +152,9 @@ def main() -> None:
     parser.add_argument("--faults", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--small-disk", action="store_true")
+    parser.add_argument("--failover", action="store_true")
     given = parser.parse_args()
-    campaign = Campaign(given.seed, given.faults, given.folder, on_small_disk=given.small_disk)
+    campaign = Campaign(given.seed, given.faults, given.folder, on_small_disk=given.small_disk, failover=given.failover)
     _print_json({"result": RESULT.dump_python(campaign.run(), mode="json")})
 
 

@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+SMALL_DISK: Final = "--small-disk"
 KEPT_OUTPUT: Final = 3000  # characters of a campaign that failed
 
 
 class CampaignRunner:
-    """Campaigns given as (seed, faults). `small_disk`: each gets a mount namespace of its own."""
+    """Campaigns given as (seed, faults), with these options. With a small disk, each has its own mount namespace."""
 
-    def __init__(self, folder: Path, campaigns: Sequence[tuple[int, int]], parallel: int, *, small_disk: bool) -> None:
+    def __init__(
+        self, folder: Path, campaigns: Sequence[tuple[int, int]], parallel: int, options: Sequence[str]
+    ) -> None:
         self._folder, self._campaigns, self._parallel = folder, campaigns, parallel
-        self._small_disk = small_disk
+        self._options = options
         self._done: dict[int, int] = {}
         self._started = time.monotonic()
         self._lock = threading.Lock()
@@ -48,9 +51,9 @@ class CampaignRunner:
         folder.mkdir()
         folder.chmod(0o755)
         command = [sys.executable, "-m", "chaos.campaign", "--seed", str(seed), "--faults", str(faults)]
-        command += ["--folder", str(folder)]
-        if self._small_disk:
-            command = [*OWN_MOUNTS, *command, "--small-disk"]
+        command += ["--folder", str(folder), *self._options]
+        if SMALL_DISK in self._options:
+            command = [*OWN_MOUNTS, *command]
         environment = {**os.environ, "PYTHONPATH": OUR_PACKAGES}
         with (folder / "stderr").open("wb") as stderr:
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr)

@@ -13,14 +13,17 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, cast
 from uuid import uuid4
 
 import psycopg
 
 import wakeboard
+from chaos.connection import connect, connect_async
 
 DSN: Final = os.environ.get("CHAOS_APP_DSN", "")
+LEDGER: Final = Path(os.environ.get("CHAOS_LEDGER", "")) / "effects"
 
 # Job type -> the effects that a run of it has when it succeeded.
 GOOD: Final[dict[str, tuple[str, ...]]] = {
@@ -43,13 +46,26 @@ _EFFECT: Final = "insert into chaos.effects (run_id, run_uuid, key, worker_clock
 
 
 async def _connect() -> psycopg.AsyncConnection[Any]:
-    return await psycopg.AsyncConnection.connect(DSN, application_name="chaos effects", connect_timeout=5)
+    return await connect_async(DSN, "chaos effects")
 
 
 async def _insert_effect(run: wakeboard.Run, key: str) -> None:
     async with await _connect() as conn:  # commits at its end
-        if await run.once(conn, key):
+        mine = await run.once(conn, key)
+        if mine:
             await conn.execute(_EFFECT, (run.id, run.uuid, key, datetime.now(UTC)))
+    if mine:
+        _note(run, key)
+
+
+def _note(run: wakeboard.Run, key: str) -> None:
+    """Writes an effect whose commit was acknowledged into the ledger, which no failover changes."""
+    file = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, f"{run.uuid} {key}\n".encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 async def _insert_effect_forever(run: wakeboard.Run, key: str) -> None:
@@ -160,9 +176,11 @@ async def two_effects(run: wakeboard.Run) -> None:
 @wakeboard.handler("charges-in-a-thread")
 def charges_in_a_thread(run: wakeboard.Run) -> None:
     """One effect, from a plain function."""
-    with psycopg.connect(DSN, application_name="chaos effects", connect_timeout=5) as conn:
-        if run.once(conn, "charge"):
+    with connect(DSN, "chaos effects", autocommit=False) as conn:
+        if mine := run.once(conn, "charge"):
             conn.execute(_EFFECT, (run.id, run.uuid, "charge", datetime.now(UTC)))
+    if mine:
+        _note(run, "charge")
 
 
 @wakeboard.handler("ships")

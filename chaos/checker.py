@@ -27,8 +27,8 @@ SHOWN: Final = 10  # violations of one invariant
 INVARIANTS: Final = Path(__file__).with_name("invariants.sql")
 
 
-def check(conn: psycopg.Connection[Any], record: ClientRecord) -> list[Violation]:
-    """Every invariant that does not hold."""
+def check(conn: psycopg.Connection[Any], record: ClientRecord, ledger: Path) -> list[Violation]:
+    """Every invariant that does not hold. `ledger`: the effects whose commits were acknowledged."""
     found = [
         Violation(category, invariant, ", ".join(map(str, row)))
         for category, invariant, query in invariants()
@@ -36,6 +36,7 @@ def check(conn: psycopg.Connection[Any], record: ClientRecord) -> list[Violation
     ]
     found += check_ticks(conn)
     found += _first(_effects(conn))
+    found += _first(_ledger(conn, ledger))
     found += _first(_client_record(conn, record))
     found += _first(_limits_in_audit_log(conn))
     found += _first(_rates_in_audit_log(conn))
@@ -76,6 +77,17 @@ def _effects(conn: psycopg.Connection[Any]) -> Iterator[Violation]:
                 yield Violation(
                     category, "effects of succeeded runs happened exactly once", f"run {run}, {key}: {count}"
                 )
+
+
+def _ledger(conn: psycopg.Connection[Any], ledger: Path) -> Iterator[Violation]:
+    """Each effect that a handler noted outside the database, when its commit was acknowledged, is there; noted once."""
+    noted = Counter(ledger.read_text().splitlines() if ledger.exists() else [])
+    kept = {f"{uuid} {key}" for uuid, key in conn.execute("select run_uuid, key from chaos.effects").fetchall()}
+    for effect, times in noted.items():
+        if effect not in kept:
+            yield Violation("lost", "an acknowledged effect is never lost", effect)
+        if times > 1:
+            yield Violation("doubled", "an effect is acknowledged once", f"{effect}: {times} times")
 
 
 def _client_record(conn: psycopg.Connection[Any], record: ClientRecord) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""The environment of a campaign: a server on a small disk, a pooler, proxies, and supervised processes."""
+"""The environment of a campaign: a server on a small disk or a Patroni cluster, a pooler, proxies, and processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from chaos.applications import LIMITS, RATES
+from chaos.connection import connect
 from chaos.disk import SmallDisk
 from chaos.held_locks import DECLARED, set_up
 from chaos.other_release import extract_first_release
+from chaos.patroni_servers import PatroniServers
 from chaos.postgres_server import ROLES, ChaosServer
 from chaos.processes import Slot, Supervisor
 from testbed.pgbouncer import PgBouncer, find_pgbouncer
@@ -23,7 +25,7 @@ from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 AUDIT: Final = Path(__file__).with_name("audit.sql")
 MAIN_THREAD_TIMEOUT_S: Final = 90.0
@@ -34,16 +36,18 @@ LIMITS_FILE: Final = f"{{apiVersion: wakeboard.dev/v1alpha1, kind: Limits, limit
 class Environment:
     """Everything that faults are injected into, in `folder`.
 
-    `on_small_disk` needs root and a mount namespace of our own. The kernel ends the server and the pooler with the
-    thread that started them, so the main thread starts both.
+    `on_small_disk` needs root and a mount namespace of our own. `failover`: a Patroni cluster in place of one server.
+    The kernel ends the servers and the pooler with the thread that started them, so the main thread starts them.
     """
 
-    def __init__(self, folder: Path, *, on_small_disk: bool) -> None:
+    def __init__(self, folder: Path, *, on_small_disk: bool, failover: bool) -> None:
         self.folder = folder
         self.logs = folder / "logs"
         self.logs.mkdir()
         self.disk = SmallDisk(folder / "disk") if on_small_disk else None
-        self.server = ChaosServer((self.disk.folder if self.disk else folder) / "server", self.logs / "postgres.log")
+        log = self.logs / "postgres.log"
+        home = (self.disk.folder if self.disk else folder) / "server"
+        self.server = PatroniServers(home, log) if failover else ChaosServer(home, log)
         self.server_lock = threading.Lock()  # one fault of the server at a time
         self.pooler: PgBouncer | None = None
         self.first_release = extract_first_release(folder / "first-release")
@@ -65,11 +69,12 @@ class Environment:
             for key, rate in RATES.items():
                 conn.execute("select wakeboard.set_rate_limit(%s, %s, %s, %s)", (key, *rate))
             set_up(conn)
-        self.direct = pooled = self._start_proxy(self.server.socket)
+        self.direct = pooled = [self._start_proxy(target) for target in self.server.targets]
         if program := find_pgbouncer():
-            self.pooler = PgBouncer(program, self.dsn, self.folder, "transaction", options=self._pooler_options())
+            options = self._pooler_options()
+            self.pooler = PgBouncer(program, self._dsn_of_pooler(), self.folder, "transaction", options=options)
             self.own(self.pooler.start)
-            pooled = self._start_proxy(self.pooler.port)
+            pooled = [self._start_proxy(self.pooler.port)]
         self.supervisor.start(self._slots(pooled), self.dsn_through(self.direct, "chaos_app"))
 
     def stop(self) -> None:
@@ -83,9 +88,17 @@ class Environment:
             self.disk.free()
         self.server.end("fast")
 
-    def dsn_through(self, proxy: TcpProxy, role: str) -> str:
-        """The DSN of a connection that faults are injected into."""
-        return f"postgresql://{role}@127.0.0.1:{proxy.port}/wakeboard?sslmode=disable&gssencmode=disable"
+    def dsn_through(self, proxies: Sequence[TcpProxy], role: str) -> str:
+        """The DSN of a connection that faults are injected into. Of several servers, it leads to the primary."""
+        hosts = ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
+        primary = "&target_session_attrs=read-write" if len(proxies) > 1 else ""
+        return f"postgresql://{role}@{hosts}/wakeboard?sslmode=disable&gssencmode=disable{primary}"
+
+    def _dsn_of_pooler(self) -> str:
+        """The DSN of PgBouncer's server: in a cluster a load balancer, which follows the primary."""
+        if not isinstance(self.server, PatroniServers):
+            return self.dsn
+        return f"postgresql:///wakeboard?host=127.0.0.1&port={self.server.cluster.start_load_balancer().port}"
 
     def _start_proxy(self, target: str | int) -> TcpProxy:
         proxy = TcpProxy(target)
@@ -101,9 +114,9 @@ class Environment:
             "server_login_retry = 0.2\nserver_connect_timeout = 3\nlogfile ="
         )
 
-    def _slots(self, pooled_proxy: TcpProxy) -> list[Slot]:
+    def _slots(self, pooled_proxies: Sequence[TcpProxy]) -> list[Slot]:
         worker = "wakeboard_worker"
-        direct, pooled = (self.dsn_through(proxy, "chaos_worker") for proxy in (self.direct, pooled_proxy))
+        direct, pooled = (self.dsn_through(proxies, "chaos_worker") for proxies in (self.direct, pooled_proxies))
         operator = self.dsn_through(self.direct, "chaos_operator")
         unprepared, not_listening = {"prepared_statements": "false"}, {"listen": "false"}
         slots = [
@@ -148,7 +161,7 @@ class Environment:
 
     def connect(self) -> psycopg.Connection[Any]:
         """A superuser's connection straight to the server. Raises psycopg.OperationalError while it is away."""
-        return psycopg.connect(self.dsn, autocommit=True, application_name="chaos observer", connect_timeout=5)
+        return connect(self.dsn, "chaos observer")
 
     def query(self, query: str, *values: Any, timeout_s: float = 30.0) -> list[tuple[Any, ...]]:
         """The rows of a query. Repeats it while the server is away."""
@@ -158,7 +171,7 @@ class Environment:
                 with self.connect() as conn:
                     cursor = conn.execute(query.encode(), values or None)
                     return cursor.fetchall() if cursor.description else []
-            except psycopg.OperationalError:
+            except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)

@@ -10,11 +10,13 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from chaos.faults.catalogue import FAULTS
+from chaos.faults.catalogue import faults_of
 from chaos.faults.fault import Draw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from chaos.faults.fault import Fault
 
 MEAN_PAUSE_S: Final = 0.33  # between two faults
 LONGEST_PAUSE: Final = 4  # mean pauses
@@ -31,19 +33,19 @@ class PlannedFault:
     at_s: float | None
 
 
-def make_plan(seed: int, faults: int) -> list[PlannedFault]:
+def make_plan(seed: int, faults: int, *, failover: bool = False) -> list[PlannedFault]:
     """So many faults, in order. From ISOLATED_FROM on, the last ones are one of each kind, in isolation."""
-    chance = random.Random(seed)
-    isolated = [fault.name for fault in FAULTS] if faults >= ISOLATED_FROM else []
+    chance, kinds = random.Random(seed), faults_of(failover=failover)
+    isolated = [fault.name for fault in kinds] if faults >= ISOLATED_FROM else []
     chance.shuffle(isolated)
-    concurrent = list(_concurrent(chance, faults - len(isolated)))
+    concurrent = list(_concurrent(chance, kinds, faults - len(isolated)))
     return concurrent + [
         PlannedFault(len(concurrent) + n, fault, _draw(chance), None) for n, fault in enumerate(isolated, 1)
     ]
 
 
-def _concurrent(chance: random.Random, count: int) -> Iterator[PlannedFault]:
-    names, weights = [fault.name for fault in FAULTS], [fault.weight for fault in FAULTS]
+def _concurrent(chance: random.Random, kinds: Sequence[type[Fault]], count: int) -> Iterator[PlannedFault]:
+    names, weights = [fault.name for fault in kinds], [fault.weight for fault in kinds]
     at_s = 0.0
     for number in range(1, count + 1):
         at_s += min(chance.expovariate(1 / MEAN_PAUSE_S), LONGEST_PAUSE * MEAN_PAUSE_S)

@@ -38,7 +38,7 @@ class ChaosServer:
     def __init__(self, folder: Path, log: Path) -> None:
         self._engine = EmbeddedPostgres(folder, settings=SETTINGS, trusting=True)
         self._log = log
-        self.starts = 0
+        self.starts, self.failovers = 0, 0
 
     def start(self) -> str:
         """Starts it. Returns the superuser's DSN."""
@@ -61,7 +61,7 @@ class ChaosServer:
         return self._engine.pid
 
     @property
-    def socket(self) -> str:
+    def targets(self) -> list[str | int]:
         """The path of its socket."""
         options = parse_qs(urlsplit(self._engine.dsn).query)
-        return f"{options['host'][0]}/.s.PGSQL.{SOCKET_PORT}"
+        return [f"{options['host'][0]}/.s.PGSQL.{SOCKET_PORT}"]

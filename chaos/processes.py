@@ -104,6 +104,7 @@ class Supervisor:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.ledger = folder / "effects"  # those whose commits were acknowledged to handlers
         self._app_dsn = ""
         self.slots: list[Slot] = []
         self.exits: list[Exit] = []

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import statistics
 from typing import TYPE_CHECKING, Final
 
 from chaos.checker import invariants
-from chaos.faults.catalogue import FAULTS
+from chaos.faults.catalogue import FAULTS, faults_of
 from chaos.held_locks import BOUND_S, SLOWER
 from chaos.processes import LEASE_S
 from chaos.results import EDGES_S, UNDONE, Recovery, Result
+from testbed.patroni import TTL_S
 from testbed.processes import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from chaos.faults.fault import Fault
 
 PAGE: Final = ROOT / "docs" / "reliability.md"
 CLAIMABLE_WITHIN_S: Final = LEASE_S + 6
@@ -30,6 +34,8 @@ CHECKED_IN_PYTHON: Final = (
     "a tick is a moment of its schedule",
     "the cursor is at the next tick",
     "an acknowledged enqueue is never lost",
+    "an acknowledged effect is never lost",
+    "an effect is acknowledged once",
     "an enqueue happens at most once",
     "enqueue_many is all or none",
     "limits are never exceeded (along the audit log of every lease)",
@@ -94,9 +100,9 @@ _LATE: Final = """\
 Lateness during all this. Runs: from due until first claimed, without limits. Ticks: from their moment until they became
 runs. Reaps: from the end of a lost lease until it was reaped.
 """
-_REPLAY: Final = """\
-## Replaying
-
+REPLAYING: Final = "## Replaying\n"
+_REPLAY: Final = f"""\
+{REPLAYING}
 Each campaign has at most 1000 faults and its own seed, counted up from the first. A violation is printed with its seed,
 and the logs of every process are kept. `make chaos CHAOS_SEED=7 CHAOS_FAULTS=1000` repeats campaign 7: the same faults,
 at the same times after the start, in the same slots, for as long. The seed does not decide what the processes do at
@@ -106,7 +112,8 @@ several replays.
 _LIMITS: Final = """\
 ## What this does not show
 
-- One machine, one server: no replicas, no failover, no lost disk. The guarantees hold on one timeline of commits.
+- One machine: no lost disk, and no network between the servers of a cluster. The guarantees hold on one timeline of
+  commits, which a failover to a synchronous standby continues.
 - A patched clock source in the workers changes the wall clock by up to twelve hours. The kernel's clock stays right,
   and so does that of the database: no fault makes it jump (the tests of `tests/store` move leases and ticks instead).
 - `disk full` needs root (a tmpfs of bounded size), and PgBouncer must be installed. Faults that the machine cannot
@@ -115,6 +122,43 @@ _LIMITS: Final = """\
   database that is away costs lines ([logs.md](logs.md#what-it-costs-and-what-is-lost)).
 - An effect outside the database is at-least-once. Here the provider respects its idempotency key.
 """
+
+
+_FAILOVERS: Final = """\
+## Failovers
+
+The same campaign with three PostgreSQL servers that Patroni keeps (a synchronous standby, a lease of {ttl} s in etcd),
+in place of one server on a small disk. Processes have connection strings of all three servers; PgBouncer has a load
+balancer in front of it, which follows the primary. Handlers also note each effect whose commit was acknowledged in a
+file, with fsync, and the checker compares it with the tables. This command wrote the section:
+
+```
+{command} CHAOS_ARGS='--failover --write'
+```
+
+{hit}; {failovers} promotions of a standby; {effort}; {about}.
+
+{findings}
+
+{faults}
+"""
+_SECTION: Final = re.compile(r"^## Failovers\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+
+
+def page_with_failovers(result: Result, command: str, before: str) -> str:
+    """docs/reliability.md as it was before, with a new section about failovers."""
+    kinds = [fault for fault in faults_of(failover=True) if fault.needs == "patroni"]
+    section = _FAILOVERS.format(
+        ttl=TTL_S,
+        command=command.removesuffix(" CHAOS_ARGS=--failover"),
+        hit=_hit(result),
+        failovers=result.counts["failovers"],
+        effort=_effort(result),
+        about=result.about,
+        findings="\n".join([*_findings(result), *map(_shortened, _violations(result))]),
+        faults="\n".join(_fault_table(result, kinds, descriptions=True)),
+    )
+    return _SECTION.sub("", before).replace(REPLAYING, f"{section}\n{REPLAYING}")
 
 
 def summary(result: Result, command: str) -> str:
@@ -138,14 +182,14 @@ def summary(result: Result, command: str) -> str:
     )
 
 
-def page(result: Result, command: str) -> str:
-    """docs/reliability.md."""
+def page(result: Result, command: str, before: str = "") -> str:
+    """docs/reliability.md, with the section about failovers that it had before."""
+    failovers = _SECTION.search(before)
     listed = "\n".join(f"- {name}" for name in [*(name for _, name, _ in invariants()), *CHECKED_IN_PYTHON])
     about = _ABOUT.format(command=command, lease=LEASE_S, invariants=listed, bound=BOUND_S, slower=SLOWER)
-    hit = f"{result.faults:,} faults, of which {sum(result.injected.values()):,} had a target"
     parts = [
         about,
-        f"## Result\n\n{hit}; {_seeds(result)}; {result.seconds / 60:.0f} minutes; {_machine()}; {result.about}.\n",
+        f"## Result\n\n{_hit(result)}; {_effort(result)}; {result.about}.\n",
         *_findings(result),
         "",
         *(["```", *map(_shortened, _violations(result)), "```", ""] if result.violations else []),
@@ -156,14 +200,19 @@ def page(result: Result, command: str) -> str:
         "\n## Figures\n",
         *_figures(result),
         "",
-        _REPLAY,
+        (failovers[0] if failovers else "") + _REPLAY,
         _LIMITS,
     ]
     return "\n".join(parts)
 
 
-def _machine() -> str:
-    return f"{os.cpu_count()} CPUs, Python {platform.python_version()}"
+def _hit(result: Result) -> str:
+    return f"{result.faults:,} faults, of which {sum(result.injected.values()):,} had a target"
+
+
+def _effort(result: Result) -> str:
+    machine = f"{os.cpu_count()} CPUs, Python {platform.python_version()}"
+    return f"{_seeds(result)}; {result.seconds / 60:.0f} minutes; {machine}"
 
 
 def _seeds(result: Result) -> str:
@@ -191,10 +240,12 @@ def _shortened(text: str) -> str:
     return f"{first} … {others[-1]}" if others else first
 
 
-def _fault_table(result: Result, *, descriptions: bool = False) -> list[str]:
+def _fault_table(
+    result: Result, kinds: Sequence[type[Fault]] | None = None, *, descriptions: bool = False
+) -> list[str]:
     what = "fault, and what it is" if descriptions else "fault"
     lines = [f"| {what} | injected | no target | serves | claimable | again |", "| --- " * 6 + "|"]
-    for fault in FAULTS:
+    for fault in kinds or [each for each in FAULTS if result.counts["failovers"] or each.needs != "patroni"]:
         mine = [one for one in result.recoveries if one.fault == fault.name]
         injected = f"{result.injected[fault.name]:,}" if fault.name not in result.skipped else "skipped"
         name = f"**{fault.name}**: {fault.description()}" if descriptions else fault.name

@@ -42,7 +42,8 @@ class Fault(ABC):
 
     name: ClassVar[str]
     weight: ClassVar[int] = 10  # relative frequency
-    needs: ClassVar[str] = ""  # "disk" or "pooler": skipped where the machine does not offer it
+    # "disk" or "pooler": skipped where the machine does not offer it. "alone" or "patroni": the servers that it is for.
+    needs: ClassVar[str] = ""
 
     @abstractmethod
     def inject(self, environment: Environment, draw: Draw) -> str | None:

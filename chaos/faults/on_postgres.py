@@ -32,6 +32,7 @@ class _Restart(Fault):
 
     how = "fast"
     weight = 4
+    needs = "alone"
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with environment.server_lock:

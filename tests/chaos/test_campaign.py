@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from chaos.faults.catalogue import FAULTS
+from chaos.faults.catalogue import faults_of
 from chaos.plan import make_plan
 from chaos.report_page import page, summary
 from chaos.results import RESULT, Recovery, Result, Violation
@@ -37,7 +37,9 @@ def test_a_seed_always_gives_the_same_plan() -> None:
 def test_a_long_plan_has_every_kind_of_fault_once_in_isolation() -> None:
     plan = make_plan(SEED, 500)
     assert len(plan) == 500
-    assert {planned.fault for planned in plan if planned.at_s is None} == {fault.name for fault in FAULTS}
+    isolated = {planned.fault for planned in plan if planned.at_s is None}
+    assert isolated == {fault.name for fault in faults_of(failover=False)}
+    assert {planned.fault for planned in make_plan(SEED, 500, failover=True)} >= {"switchover", "primary frozen"}
 
 
 def test_results_add_up_and_the_report_shows_the_violations() -> None:
