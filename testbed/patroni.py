@@ -241,7 +241,7 @@ class PatroniCluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def dsn(self, *, user: str = SUPERUSER, database: str = DATABASE) -> str:
-        """A DSN of all servers, which leads to the primary. They trust whoever connects from this machine."""
+        """A DSN of all servers, which leads to the primary. They trust any process of this machine."""
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
         return f"postgresql://{user}@{hosts}/{database}?target_session_attrs=read-write"
 
