@@ -12,7 +12,7 @@ import pytest
 
 from testbed.processes import OUR_PACKAGES, ROOT
 
-OPEN_S: Final = 15
+OPEN_S: Final = 12
 A_STATEMENT_WAITS_S: Final = 1.0  # 0.2 s, which the campaign itself checks; the machine of the tests may be busy
 
 

@@ -35,7 +35,7 @@ LATER = Migration(
     "alter table job_runs add column later text; alter table job_definitions add column later text;"
     " alter table job_keys add column later text",
 )
-A_STATEMENT_WAITS_S = 1.0  # some 0.3 s; the machine of the tests may be busy. It was 5 s.
+A_STATEMENT_WAITS_S = 1.0  # 0.2 s; the machine of the tests may be busy. It was 5 s.
 
 
 @pytest.fixture(autouse=True)

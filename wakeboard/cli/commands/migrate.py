@@ -87,7 +87,7 @@ def command(
     once, and workers of the previous release can be running.
 
     While transactions use a table that must change, it names their sessions, at once and every 5 seconds, and waits. It
-    holds up other statements for some 0.3 s at a time. If the transactions do not end, it fails and changes nothing.
+    holds up other statements for 0.2 s at a time. If the transactions do not end, it fails and changes nothing.
 
     Before it starts, it prints what it will do to an existing schema, and whether the former release can be used again
     afterwards; --dry-run prints only that.
