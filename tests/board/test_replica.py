@@ -122,6 +122,7 @@ def test_a_board_shows_its_own_changes_at_once_and_how_old_the_others_may_be(ser
         with servers.stopped_replay():
             servers.store.rows("select pause('queue:elsewhere', 'made elsewhere')")
             old = await client.get("/limits")
+            assert (await client.get(f"/api/v1/runs/{servers.store.run()}")).status == 200
             acted = await client.follow("/pause", scope="queue:mine", reason="made here")
         await client.close()
         return first.words, old.words, acted.words

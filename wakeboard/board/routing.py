@@ -80,7 +80,8 @@ class BoardRequest:
     of a repeated one the last. `form`: the fields of an action's form. `parts`: the variable parts of the path.
     `here`: the path inside the board with its query. `message`: what an action has left for this page.
     `secure`: the browser uses HTTPS. `from_own_page`: a page of the board has sent it, and not one of another site.
-    `in_dialog`: actions.js has sent a form, and shows what is wrong with it in the dialog.
+    `in_dialog`: actions.js has sent a form, and shows what is wrong with it in the dialog. `is_stream`: its answer says
+    what changes, so it is read from the primary.
     `connection`: the request as it was received.
     """
 
@@ -98,6 +99,7 @@ class BoardRequest:
     secure: bool = False
     from_own_page: bool = False
     in_dialog: bool = False
+    is_stream: bool = False
 
     def field(self, name: str) -> str:
         """A field of the form, of a repeated one the last; "" without it."""
@@ -114,9 +116,15 @@ class BoardRequest:
     ) -> _Result:
         """The result of a read, shared with all viewers that use the same `key`. Raises WakeboardError.
 
-        `scans`: it examines runs one by one, so it uses connections that other pages do not need.
+        `scans`: it examines runs one by one, so it uses connections that other pages do not need. What a standby does
+        not know (None) may be new, so the primary is asked.
         """
-        return await (self.board.searches if scans else self.board.reads).get(key, query)
+        board = self.board
+        fresh = board.fresh_searches if scans else board.fresh_reads
+        if self.is_stream:
+            return await fresh.get(key, query)
+        found = await (board.searches if scans else board.reads).get(key, query)
+        return await fresh.get(key, query) if found is None and board.replica is not None else found
 
     @asynccontextmanager
     async def acting(

@@ -82,6 +82,7 @@ class Board:
         self.reads, self.cached_reads = SharedReads(pages), _cached(pages)
         self.searches, self.cached_searches = SharedReads(searches), _cached(searches)
         self.fresh_reads = SharedReads(primary) if self.replica else self.reads
+        self.fresh_searches = SharedReads(searching) if self.replica else self.searches
         self.changes = ChangeFeed(
             options.dsn,
             listen=options.listen,
@@ -120,11 +121,12 @@ class Board:
         self.changes.publish()
 
     def _clear_reads(self) -> None:
-        for reads in (self.reads, self.searches, self.fresh_reads):
+        for reads in (self.reads, self.searches, self.fresh_reads, self.fresh_searches):
             reads.clear()
 
     def _all_reads(self) -> set[SharedReads]:
-        return {self.reads, self.cached_reads, self.searches, self.cached_searches, self.fresh_reads}
+        fresh = {self.fresh_reads, self.fresh_searches}
+        return {self.reads, self.cached_reads, self.searches, self.cached_searches, *fresh}
 
     def _reading(
         self, dsn: str, name: str = "wakeboard board", max_connections: int = READ_CONNECTIONS

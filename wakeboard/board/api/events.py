@@ -108,7 +108,7 @@ async def _of_viewer(request: BoardRequest, said: Callable[[BoardRequest], Await
         viewer = await request.board.viewer(request.connection)
         if viewer is None or viewer.namespaces == frozenset():
             return RENEW
-        return await said(replace(request, viewer=viewer))
+        return await said(replace(request, viewer=viewer, is_stream=True))
 
     return await followed(request.board.changes, request.connection, Subscriber(request.viewer.name), news)
 
