@@ -138,6 +138,7 @@ class Campaign:
         result.counts["enqueues without a reply"] += len(self.clients.unsure - self.clients.acknowledged.keys())
         result.counts["server starts"] += environment.server.starts
         result.counts["failovers"] += environment.server.failovers
+        result.counts["ends of PgBouncer by itself"] += environment.pooler_ends
 
 
 def _print_json(message: dict[str, Any]) -> None:

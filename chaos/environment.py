@@ -50,6 +50,7 @@ class Environment:
         self.server = PatroniServers(home, log) if failover else ChaosServer(home, log)
         self.server_lock = threading.Lock()  # one fault of the server at a time
         self.pooler: PgBouncer | None = None
+        self.pooler_ends = 0  # by itself
         self.first_release = extract_first_release(folder / "first-release")
         self.dsn = ""
         self.proxies: list[TcpProxy] = []
@@ -182,6 +183,9 @@ class Environment:
             self.disk.free()
         if self.server.pid is None:
             self.own(self.server.start)
+        if self.pooler is not None and self.pooler.ended:  # as its supervisor would
+            self.pooler_ends += 1
+            self.own(self.pooler.start)
         for process in self.supervisor.running():
             with suppress(ProcessLookupError):
                 process.send(signal.SIGCONT)

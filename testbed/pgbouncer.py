@@ -60,6 +60,11 @@ class PgBouncer:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
         wait_for(self._listens, within_s=START_TIMEOUT_S, why=lambda: f"see {self._log}")
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Sends the signal and waits for the end. Kills PgBouncer if it does not end in time."""
         if self._process is None:
