@@ -155,7 +155,7 @@ def page_with_failovers(result: Result, command: str, before: str) -> str:
         failovers=result.counts["failovers"],
         effort=_effort(result),
         about=result.about,
-        findings="\n".join([*_findings(result), *map(_shortened, _violations(result))]),
+        findings="\n".join([*_findings(result), "", *map(_shortened, _violations(result))]).strip(),
         faults="\n".join(_fault_table(result, kinds, descriptions=True)),
     )
     return _SECTION.sub("", before).replace(REPLAYING, f"{section}\n{REPLAYING}")

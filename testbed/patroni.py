@@ -285,8 +285,9 @@ class PatroniCluster:
     def switch_over(self) -> PatroniNode:
         """Lets Patroni make a standby the primary. Returns it."""
         former = self.wait_for_primary()
-        status, answer = former.ask("POST", "/switchover", {"leader": former.name}, within_s=60)
-        assert status == 200, answer
+        body = {"leader": former.name}
+        # It is refused for a moment, while another standby becomes the synchronous one.
+        wait_for(lambda: former.ask("POST", "/switchover", body, within_s=60)[0] == 200, why=self.logs)
         return self.wait_for_primary(other_than=former)
 
     def set_synchronous(self, *, on: bool) -> None:
