@@ -45,6 +45,7 @@ declare
   more claimed_run[];
   part record;
   keys text[];
+  first_keys text[];                   -- null: not read
   limited integer := 0;                -- the first rows of `runs` have a limit key
   blocked boolean := false;            -- due runs with a limit key wait
   is_limited boolean;
@@ -132,6 +133,7 @@ begin
                                              5 * (clock_timestamp() - began));
           end if;
         end if;
+        first_keys := case when s.after_key = '' then keys end;
         s.after_key := case when cardinality(keys) = 200 then keys[200] else '' end;
         s.limited_wait := s.limited_wait and s.after_key <> '';
       end if;
@@ -160,7 +162,7 @@ begin
     else
       answer := jsonb_build_object(
         'waits', blocked or not alone and quarantined_since(queues, all_types, max_timeout_s) is not null,
-        'due_s', next_due(queues, all_types, within_s, max_timeout_s),
+        'due_s', next_due(queues, all_types, within_s, max_timeout_s, first_keys),
         'maintain', case when cardinality(runs) + cardinality(ids) = 0 then maintenance_due() end,
         'retry_s', case when blocked then extract(epoch from s.limited_at - began) end);
     end if;

@@ -1,12 +1,13 @@
 -- internal (called by fetch_runs)
 -- Seconds until a run, or the tick of a schedule, becomes due for a worker of these queues and job types, or the rate limit of a due run
 -- has a free unit, or `continue_backfills` will create runs. Null: none within `within_s`. Other runs that are due already do not count. It
--- reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules, so the answer may be too large, but
--- its cost is bounded. Workers poll as well.
+-- reads at most `scan_limit` rows of each queue and priority, of the limit keys (`keys`, the first ones of due_limit_keys; null: not known)
+-- and of the schedules, so the answer may be too large, but its cost is bounded. Workers poll as well. Most calls find nothing and cost
+-- what it takes to set up the nodes of the plans: so what only limit keys need is a statement of its own.
 
 create or replace function wakeboard.next_due(
   queues wakeboard.queue_array, job_types wakeboard.job_type_array, within_s wakeboard.horizon_s,
-  max_timeout_s wakeboard.longest_timeout_s default 2678400, scan_limit wakeboard.scan_size default 100)
+  max_timeout_s wakeboard.longest_timeout_s default 2678400, keys text[] default null, scan_limit wakeboard.scan_size default 100)
 returns double precision language plpgsql stable security definer
 set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -15,9 +16,11 @@ as $$
 declare
   horizon timestamptz := statement_timestamp() + make_interval(secs => within_s);
   soonest double precision;
-begin
   -- A maintenance pass may create or free runs. An older row waits for the end of a transaction that has locked a schedule or a run.
-  if exists (select from ended_runs where ended_at between statement_timestamp() - interval '1 second' and statement_timestamp()) then
+  ended constant timestamptz := (
+    select max(ended_at) from ended_runs where ended_at between statement_timestamp() - interval '1 minute' and statement_timestamp());
+begin
+  if ended >= statement_timestamp() - interval '1 second' then
     return 0;
   end if;
   soonest := (
@@ -36,41 +39,6 @@ begin
          where next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
         union all
         select next.run_at
-          from due_limit_keys(queues, '', scan_limit) as waiting (key)
-         cross join unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
-         cross join lateral (
-           select run_at
-             from job_runs
-            where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
-              and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
-              and run_at > statement_timestamp() and run_at <= horizon
-              and job_type = any (job_types) and timeout_s <= max_timeout_s
-            order by run_at, id
-            limit 1) as next
-        union all
-        select next.at                         -- a due run that waits for a unit of a rate limit, or for the end of a handler's pause
-          from due_limit_keys(queues, '', scan_limit) as waiting (key)
-         cross join lateral (
-           select case when rate_count is null then paused_until
-                       else greatest(advance_rate(bound, 0) - make_interval(
-                              secs => (rate_burst - 1) * 1e0 * rate_period_s / rate_count), paused_until) end as at
-             from job_limits as bound
-            where bound.key = coalesce((select def.limit_key from job_definitions as def
-                                         where def.id = case when waiting.key ~ '^schedule:[0-9]{1,18}$'
-                                                             then substr(waiting.key, 10)::bigint end), waiting.key)
-              and (rate_count is not null or paused_until > statement_timestamp())) as next
-         where next.at > statement_timestamp() and next.at <= horizon
-           and exists (
-             select from unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
-              cross join lateral (
-                select from job_runs
-                 where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
-                   and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
-                   and run_at <= statement_timestamp()
-                   and job_type = any (job_types) and timeout_s <= max_timeout_s
-                 limit 1) as due)
-        union all
-        select next.run_at
           from (select run_at, queue, job_type, timeout_s
                   from job_runs
                  where crash_count >= 2 and dead_at is null and run_at > statement_timestamp() and run_at <= horizon
@@ -87,8 +55,48 @@ begin
                  limit scan_limit) as next
          where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
       ) as soon);
-  if within_s >= 1 and coalesce(soonest, 1e9) > 1 and exists (
-       select from ended_runs where ended_at between statement_timestamp() - interval '1 minute' and statement_timestamp()) then
+  keys := coalesce(keys[:scan_limit], array(select due_limit_keys(queues, '', scan_limit)));
+  if keys <> '{}' then
+    soonest := least(soonest, (
+      select extract(epoch from min(soon.at) - statement_timestamp())
+        from (
+          select next.run_at as at
+            from unnest(keys) as waiting (key)
+           cross join unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
+           cross join lateral (
+             select run_at
+               from job_runs
+              where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
+                and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                and run_at > statement_timestamp() and run_at <= horizon
+                and job_type = any (job_types) and timeout_s <= max_timeout_s
+              order by run_at, id
+              limit 1) as next
+          union all
+          select next.at                         -- a due run that waits for a unit of a rate limit, or for the end of a handler's pause
+            from unnest(keys) as waiting (key)
+           cross join lateral (
+             select case when rate_count is null then paused_until
+                         else greatest(advance_rate(bound, 0) - make_interval(
+                                secs => (rate_burst - 1) * 1e0 * rate_period_s / rate_count), paused_until) end as at
+               from job_limits as bound
+              where bound.key = coalesce((select def.limit_key from job_definitions as def
+                                           where def.id = case when waiting.key ~ '^schedule:[0-9]{1,18}$'
+                                                               then substr(waiting.key, 10)::bigint end), waiting.key)
+                and (rate_count is not null or paused_until > statement_timestamp())) as next
+           where next.at > statement_timestamp() and next.at <= horizon
+             and exists (
+               select from unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
+                cross join lateral (
+                  select from job_runs
+                   where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
+                     and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                     and run_at <= statement_timestamp()
+                     and job_type = any (job_types) and timeout_s <= max_timeout_s
+                   limit 1) as due)
+        ) as soon));
+  end if;
+  if within_s >= 1 and coalesce(soonest, 1e9) > 1 and ended is not null then
     soonest := 1;
   end if;
   if within_s >= 1 and exists (select from backfills where finished_at is null) then
