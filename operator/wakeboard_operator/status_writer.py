@@ -96,10 +96,18 @@ class StatusWriter:
         self._later: dict[Key, float] = {}  # when to check again (time.monotonic())
 
     async def write(self, conn: AsyncConnection) -> int:
-        """Writes the statuses that are due and returns their number. Raises WakeboardError without a database."""
+        """Writes the statuses that are due and returns their number. They stay due if it fails.
+
+        Raises WakeboardError without a database.
+        """
         keys = self._due()
-        if not keys:
-            return 0
+        try:
+            return await self._write_due(conn, keys) if keys else 0
+        except BaseException:
+            self._reconciler.mark_pending(keys)
+            raise
+
+    async def _write_due(self, conn: AsyncConnection, keys: list[Key]) -> int:
         transitions: list[_StatusChange] = []
         values: list[_StatusChange] = []
         now = await MaintenanceStore(conn).now()
@@ -177,7 +185,10 @@ class StatusWriter:
         mine = [each for each in known if self._may_write(each)]
         found = await schedule_states(conn, [each.definition_id for each in mine if each.definition_id is not None])
         facts = {each.id: each for each in found if not each.removed}
-        return [(each, facts.get(each.definition_id or 0)) for each in mine]
+        still_there = [
+            each for each in mine if self._reconciler.cache.get(each.resource.key)
+        ]  # a resync may remove one
+        return [(each, facts.get(each.definition_id or 0)) for each in still_there]
 
     def _may_write(self, known: CachedResource) -> bool:
         """Whether the schedule is ours or no other operator runs it; if unknown, it is checked again later."""

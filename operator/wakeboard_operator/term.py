@@ -159,12 +159,7 @@ class Term:
         reconciler = self._reconciler
         while True:
             reconciler.mark_pending(reconciler.cache.keys_for(await store.pop_changed_definitions()))
-            pending = reconciler.pending_keys
-            try:
-                await writer.write(store.conn)
-            except BaseException:
-                reconciler.mark_pending(pending)
-                raise
+            await writer.write(store.conn)
             await asyncio.sleep(STATUS_INTERVAL_S)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from testbed.cluster.job_schedules import job_schedule, path
 from tests.operator.test_reconciler import ReconcilerHarness, reconciler_harness
+from wakeboard.errors import WakeboardError
 from wakeboard.store.connection import connect
 from wakeboard_operator import status_writer
 from wakeboard_operator.cache import ResourceCache
@@ -173,6 +174,14 @@ async def test_statuses_are_written_before_events(
     note("post_event")
     assert await leader.write() == 2
     assert calls == ["patch_status", "patch_status", "post_event", "post_event"]
+
+
+async def test_statuses_stay_due_while_the_database_is_away(leader: WriterHarness, database: str) -> None:
+    async with await connect(database) as gone:
+        pass
+    with pytest.raises(WakeboardError):
+        await leader.writer.write(gone)
+    assert await leader.write() == 1
 
 
 async def test_a_conflict_is_recomputed_for_the_newer_version(leader: WriterHarness) -> None:

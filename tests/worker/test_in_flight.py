@@ -66,6 +66,13 @@ def test_limited_runs_are_not_prefetched_while_they_occupy_slots(store: Store) -
     assert most <= 4  # two run, and the outcomes of two others may not be reported yet
 
 
+def test_limited_runs_start_as_soon_as_a_busy_worker_has_a_free_slot(store: Store) -> None:
+    store.watcher.do("select wakeboard.set_limit('k', 50)")
+    store.enqueue("naps", '{"seconds": 0.1}', count=30, limit_key="k")
+    with store.worker("--forever", handlers=ASYNC, concurrency=2, poll_seconds=60):
+        store.watcher.wait("select count(*) = 30 from wakeboard.job_run_history")
+
+
 def test_an_urgent_run_is_found_behind_foreign_ones(store: Store) -> None:
     _many(store, "of-another-image", 5_000, priority=5, age="1 hour")
     (urgent,) = store.enqueue("does-nothing", priority=5)

@@ -89,10 +89,12 @@ class _Turn:
     claimed: int = 0
     again: bool = False
     answers: list[Answer] = field(default_factory=list["Answer"])
+    limited_left_out: bool = False
+    """Whether an executor asked for no runs with a limit key, because none could start at once."""
 
     def waits(self) -> bool:
         """Whether something waits for the end of a run of this worker."""
-        return any(answer.waits for answer in self.answers)
+        return self.limited_left_out or any(answer.waits for answer in self.answers)
 
     def maintenance(self) -> Sequence[str] | None:
         """The maintenance tasks that may have work, as the newest answer says that knows; None: unknown."""
@@ -236,7 +238,9 @@ class Fetcher:
             count = self._rows_wanted(share)
             if count <= 0 or self.stopped or (turn.claimed and turn.again and share.backs_off()):
                 continue
-            rows, answer = await self._fetch(share, count, store, alone=alone and not turn.claimed)
+            limited = self._limited_wanted(share)
+            turn.limited_left_out |= limited == 0
+            rows, answer = await self._fetch(share, count, limited, store, alone=alone and not turn.claimed)
             turn.claimed += len(rows)
             turn.again |= answer.again
             turn.answers.append(answer)
@@ -247,11 +251,10 @@ class Fetcher:
                 return
 
     async def _fetch(
-        self, share: _Share, count: int, store: WorkerStore, *, alone: bool
+        self, share: _Share, count: int, limited: int, store: WorkerStore, *, alone: bool
     ) -> tuple[Sequence[ClaimedRow], Answer]:
         stays = self._age_s() < self._stay_s
         within_s = self._settings.poll_seconds if stays else float(self._settings.drain_lookahead_seconds)
-        limited = self._limited_wanted(share)
         began, sent = time.monotonic(), boottime()
         rows, answer = await store.fetch(
             *(share.job_types, count, share.state),
