@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 
-pytest_plugins = ["tests.hung_tests"]
+pytest_plugins = ["tests.browser", "tests.hung_tests"]
 
 MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 4 << 30  # bytes
