@@ -63,9 +63,9 @@ def page() -> str:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     kubernetes = str(chart["kubeVersion"]).removeprefix(">=").removesuffix("-0").removesuffix(".0") + " or newer"
     lines = [MADE, "", INTRODUCTION.format(description=chart["description"], kubernetes=kubernetes)]
-    lines += ["# Values"]
+    lines += ["## Values"]
     for section, values in groupby(read_values(), key=lambda value: value.section):
-        lines += ["", f"## {section}", "", *_section(list(values))]
+        lines += ["", f"### {section}", "", *_section(list(values))]
     return "\n".join(lines) + "\n"
 
 

@@ -243,6 +243,7 @@ def cli_page() -> str:
         "",
         "# The command line",
         "",
+        "Each command of `wakeboard`, its options, its exit codes and the keys of its JSON, in the words of `--help`.",
         "`--json` prints JSON. Keys are not removed or renamed; new ones can be added. Times are ISO 8601 in UTC,",
         "durations are seconds, missing values are null. An error is one sentence on standard error.",
         "`WAKEBOARD_DEBUG=1` adds the traceback.",

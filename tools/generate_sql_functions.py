@@ -62,7 +62,7 @@ def _entry(function: SqlFunction) -> str:
     text, _, example = function.description.partition("\nExample:\n")
     example = re.sub(r"^  ", "", example, flags=re.MULTILINE)
     listed = re.sub(r"^  ('\w+'|null) +", r"- \1: ", text, flags=re.MULTILINE)
-    listed = re.sub(r":\n- ", r":\n\n- ", re.sub(r"(\n- [^\n]*)\n(?!-|\n)", r"\1\n\n", listed))
+    listed = re.sub(r":\n- ", r":\n\n- ", re.sub(r"(\n- [^\n]*(?:\n  [^\n]*)*)\n(?!-|\n|  )", r"\1\n\n", listed))
     return (
         f"### {function.name}\n\n```\n{signature}\n  → {result}\n```\n\nRoles: {', '.join(sorted(function.roles))}.\n\n"
         f"{listed}\n" + (f"\n```sql\n{example}\n```\n" if example else "")
