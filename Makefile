@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode test-bytecode release release-check
+.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup site clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode test-bytecode release release-check
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -66,6 +66,9 @@ release-check: .venv/dev.ready chart-tools test-cluster ## install, compile and 
 screenshots: .venv/dev.ready test-packages ## take a picture of every page of the board, into build/screenshots (SCREENSHOTS_ARGS=--docs)
 	$(BIN)/python -m tools.screenshots $(SCREENSHOTS_ARGS)
 
+site: .venv/site.ready ## build the documentation site into build/site
+	$(BIN)/python -m tools.build_site
+
 audit: .venv/dev.ready ## compare the locked versions with the advisories that the package registries offer
 	$(BIN)/python -m tools.audit
 
@@ -77,6 +80,7 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 	$(COMPILE) pyproject.toml --extra operator --extra otel --constraint locks/dev.txt --output-file locks/operator.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
 	$(COMPILE) pyproject.toml --extra local --group patterns --constraint locks/dev.txt --output-file locks/patterns.txt
+	$(COMPILE) --group site --constraint locks/dev.txt --output-file locks/site.txt
 	$(COMPILE) --group go --output-file locks/go.txt
 	$(COMPILE) --group competitors --output-file locks/competitors.txt
 	$(BIN)/python -m bench.competitors --lock
@@ -119,6 +123,9 @@ wheelhouse: .venv/dev.ready ## download what the Dockerfile installs, to build i
 
 .venv/patterns.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/patterns.txt
 	$(PYTHON) tools/bootstrap.py patterns
+
+.venv/site.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/site.txt
+	$(PYTHON) tools/bootstrap.py site
 
 .venv/dev.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/dev.txt
 	$(PYTHON) tools/bootstrap.py dev

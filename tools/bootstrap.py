@@ -1,7 +1,8 @@
-"""Creates .venv with nothing but python3: `python3 tools/bootstrap.py demo|patterns|dev|test-packages`.
+"""Creates .venv with nothing but python3: `python3 tools/bootstrap.py demo|patterns|site|dev|test-packages`.
 
 demo     what `wakeboard up` needs
 patterns that, and what examples/patterns need
+site     what builds the documentation site
 dev      that, and what tests and checks need
 test-packages  Debian packages that tests need: PostgreSQL 15, Patroni, PgBouncer, Chromium (if not root, it prints how)
 
@@ -28,6 +29,7 @@ BUILD_LOCK = ROOT / "locks" / "build.txt"
 LOCKS = {
     "demo": ROOT / "locks" / "local.txt",
     "patterns": ROOT / "locks" / "patterns.txt",
+    "site": ROOT / "locks" / "site.txt",
     "dev": ROOT / "locks" / "dev.txt",
 }
 TEST_PACKAGES = {
@@ -41,7 +43,7 @@ TEST_PACKAGES = {
 
 
 def main(what: str) -> None:
-    """Runs one of the four. The stamp file marks .venv as ready for make."""
+    """Runs one of the five. The stamp file marks .venv as ready for make."""
     if what == "test-packages":
         install_test_packages()
         return
@@ -53,7 +55,7 @@ def main(what: str) -> None:
     install("--require-hashes", "-r", str(LOCKS[what]))
     install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     (VENV / (what + ".ready")).touch()
-    for less in {"dev": ["demo", "patterns"], "patterns": ["demo"]}.get(what, []):
+    for less in {"dev": ["demo", "patterns", "site"], "patterns": ["demo"]}.get(what, []):
         (VENV / (less + ".ready")).touch()
     report(f"Ready after {time.monotonic() - began:.0f} s.")
 

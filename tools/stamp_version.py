@@ -24,6 +24,7 @@ _BEFORE: Final = (
     r"\nVersion ",  # README.md
     r"\*\*What ",
     r"migrations from ",
+    r'\nsite_name = "wakeboard ',
 )
 NAMES_VERSION: Final = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}")
 FILES: Final = (
@@ -41,6 +42,7 @@ FILES: Final = (
     "examples/image/packaged/Dockerfile",
     "examples/image/simple/Dockerfile",
     "wakeboard/__init__.py",
+    "zensical.toml",
 )
 
 

@@ -48,7 +48,7 @@ ELSEWHERE: Final = frozenset(
         ),
         *("BOARD_PROXY_USER_HEADER", "BOARD_TOKENS_FILE", "BOARD_WATCH_ORIGINS", "BOARD_WATCH_SECRETS_FILE"),
         *("STATUS_ERRORS", "STATUS_MIN_INTERVAL_SECONDS", "STATUS_WRITES_PER_SECOND", "TENANCY"),
-        *("DEBUG", "EFFECTS_DSN", "POD_UID", "READ_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"),
+        *("DEBUG", "EFFECTS_DSN", "POD_UID", "UP_COMPANION", "WORKER_NAME", "ZONE"),
     )
 )
 # Secrets of handlers, variables of the tests, and those that Kubernetes sets for each Service named wakeboard….
@@ -81,6 +81,12 @@ class Settings(BaseSettings):
     # database
     dsn: SecretStr = Field(
         SecretStr(""), description="Postgres connection string or URL. Empty: libpq's own PG* variables."
+    )
+    read_dsn: SecretStr = Field(
+        SecretStr(""),
+        description="Postgres connection string of a hot standby, from which the board and commands that only read"
+        " read. While it is more than 5 seconds behind, or cannot be reached, they read from `WAKEBOARD_DSN`. Empty:"
+        " always.",
     )
     prepared_statements: bool = Field(
         default=False,

@@ -62,12 +62,6 @@ class BoardSettings(Settings):
         description="Postgres connection string of the role that executes actions (the operator's role). Then the role"
         " of `WAKEBOARD_DSN` only reads (the viewer's role). Empty: the same as `WAKEBOARD_DSN`.",
     )
-    read_dsn: SecretStr = Field(
-        SecretStr(""),
-        description="Postgres connection string of a hot standby, from which the board and commands that only read"
-        " read. While it is more than 5 seconds behind, or cannot be reached, they read from `WAKEBOARD_DSN`. Empty:"
-        " always.",
-    )
     board_tokens_file: str = Field(
         "", description="File of `WAKEBOARD_BOARD_LOGIN=tokens`: a name, a role and a hash on each line."
     )

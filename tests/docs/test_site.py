@@ -1,0 +1,102 @@
+"""The documentation site is built without a warning, and a browser shows it without a server or a network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs]
+
+from testbed.processes import ROOT
+from tools.build_site import SITE, nav_pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.async_api import Page
+
+# One process, so that the site is built once.
+pytestmark = [pytest.mark.anyio, pytest.mark.xdist_group("site")]
+
+PHONE: Final[Any] = {"width": 390, "height": 844}
+WIDE: Final[Any] = {"width": 1440, "height": 900}
+# One page of each kind, and those with the widest tables and blocks of code.
+WALKED: Final = [
+    *("index.md", "tutorials/python-application.md", "board.md", "settings.md", "sql-functions.md"),
+    *("charts/wakeboard/README.md", "benchmarks.md", "decisions/README.md"),
+]
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """The built site."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.build_site"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return SITE
+
+
+def listed_pages() -> list[str]:
+    """The pages of the navigation."""
+    project = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+    return [page for entry in project["nav"] for page, _ in nav_pages(entry)]
+
+
+def address(site: Path, page: str) -> str:
+    path = re.sub(r"(README)?\.md$", lambda found: "index.html" if found[1] else ".html", page)
+    return (site / path).as_uri()
+
+
+async def test_pages_fit_a_phone_without_errors_or_foreign_requests(site: Path, page: Page) -> None:
+    found: list[str] = []
+    page.on("console", lambda message: found.append(f"{page.url}: {message.text}"))
+    page.on("pageerror", lambda error: found.append(f"{page.url}: {error}"))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(("file:", "blob:", "data:")) else found.append(request.url),
+    )
+    await page.route("**/search.js", lambda route: route.fulfill(body=""))  # each page reads a megabyte of it
+    await page.set_viewport_size(PHONE)
+    for name in WALKED:
+        await page.goto(address(site, name))
+        assert await page.locator("article h1").count() == 1, name
+        if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found.append(f"{name} scrolls sideways")
+
+    assert found == []
+
+
+async def test_start_and_reference_pages_are_accessible_in_light_and_dark(site: Path, page: Page) -> None:
+    found: list[str] = []
+    for name in ("index.md", "settings.md"):
+        await page.set_viewport_size(WIDE)
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            await page.goto(address(site, name))
+            await page.evaluate(AXE_SCRIPT)
+            results = await page.evaluate("axe.run({resultTypes: ['violations'], preload: false})")
+            found += [
+                f"{name}, {scheme}: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in results["violations"]
+            ]
+
+    assert found == []
+
+
+async def test_the_search_finds_a_page_without_a_server(site: Path, page: Page) -> None:
+    await page.goto(address(site, "index.md"))
+    await page.keyboard.press("Control+k")
+    await page.get_by_placeholder("Search").fill("fencing token lease epoch")
+    await page.locator("a[href*='architecture.html?h=']").first.click()
+    await page.wait_for_url("**/architecture.html*")
+
+
+def test_llms_txt_says_a_sentence_about_each_page(site: Path) -> None:
+    lines = re.findall(r"^- \[(.+)\]\((.+)\): (.+)$", (site / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    assert [page for _, page, _ in lines] == listed_pages()
+    assert all(sentence[-1] in ".:?" for _, _, sentence in lines)
+    assert all((site / page).exists() for _, page, _ in lines)
