@@ -185,9 +185,8 @@ class StatusWriter:
         mine = [each for each in known if self._may_write(each)]
         found = await schedule_states(conn, [each.definition_id for each in mine if each.definition_id is not None])
         facts = {each.id: each for each in found if not each.removed}
-        still_there = [
-            each for each in mine if self._reconciler.cache.get(each.resource.key)
-        ]  # a resync may remove one
+        # A resync may have removed some meanwhile.
+        still_there = [each for each in mine if self._reconciler.cache.get(each.resource.key)]
         return [(each, facts.get(each.definition_id or 0)) for each in still_there]
 
     def _may_write(self, known: CachedResource) -> bool:
