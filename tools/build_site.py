@@ -40,10 +40,13 @@ LINK: Final = re.compile(r"(?<=\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
 
 def place_in_site(name: str) -> str:
-    """Where a file of the repository is in the site: docs/ is its root, and a source file is shown on a page."""
+    """Where a file of the repository is in the site: docs/ is its root, and a source file is shown on a page.
+
+    Zensical takes no file that is hidden, so `.ci/run` loses its dot.
+    """
     if name.startswith("docs/"):
         return name.removeprefix("docs/")
-    return name if name.endswith(".md") else f"{name}.md"
+    return name if name.endswith(".md") else f"{name.removeprefix('.')}.md"
 
 
 def linked_file(page: str, target: str) -> str:
