@@ -36,6 +36,7 @@ NAMES: Final = ("one", "two", "three")
 SUBREAPER: Final = ROOT / "worker" / "wakeboard_worker" / "builtin" / "subreaper.py"
 POSTGRES: Final = "15"  # the newest that Debian's Patroni knows
 STOP_S: Final = 10.0  # then a node is killed
+THAWED_S: Final = 1.0  # for which a former primary that was frozen goes on
 ANSWER_S: Final = 1.0  # of a Patroni
 LOOK_EVERY_S: Final = 0.2  # for the primary, by a load balancer
 START_S: Final = 90.0
@@ -109,7 +110,9 @@ class PatroniNode:
         for patroni in self._processes()[:1]:
             os.kill(patroni, signal.SIGKILL)
         self._signal(signal.SIGCONT)
-        self._wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._wait(THAWED_S)
+        self.kill()
         self._frozen = False
 
     def begin_stop(self) -> None:
@@ -155,9 +158,9 @@ class PatroniNode:
         except (OSError, HTTPException):
             return 0, None
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float = 3 * STOP_S) -> None:
         if self._process is not None:
-            self._process.wait(STOP_S + 2)
+            self._process.wait(seconds)
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._processes():
