@@ -136,7 +136,7 @@ def check_builder() -> None:
         raise ImageMissing(_why_not(f"wakeboard's images cannot be built: this needs {missing}"))
 
 
-def build_release(target: str, reference: str, arguments: Mapping[str, str], folder: Path) -> None:
+def build_release(target: str, reference: str, labels: Mapping[str, str], folder: Path) -> None:
     """Builds a target of the Dockerfile under the name `reference`, and writes it into `folder` as an OCI layout."""
     check_builder()
     with (
@@ -144,7 +144,7 @@ def build_release(target: str, reference: str, arguments: Mapping[str, str], fol
         tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name,
     ):
         builder = Buildah(_storage())
-        _build_ours(target, builder, ROOT, Path(name) / "context", reference=reference, arguments=arguments)
+        _build_ours(target, builder, ROOT, Path(name) / "context", reference=reference, labels=labels)
         builder.save(reference, folder, "oci")
 
 
@@ -176,14 +176,14 @@ def _build_ours(
     *,
     use_cache: bool = True,
     reference: str = "",
-    arguments: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> None:
     """A target of the project's Dockerfile, as `localhost/wakeboard-TARGET:dev` if no `reference` is given."""
     _copy(OURS, context, project)
     shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
     reference = reference or f"localhost/wakeboard-{target}:dev"
-    arguments = {"BASE": _base(builder), "PIP_NO_INDEX": "1", **(arguments or {})}
-    builder.build(reference, context, target=target, arguments=arguments, use_cache=use_cache)
+    arguments = {"BASE": _base(builder), "PIP_NO_INDEX": "1"}
+    builder.build(reference, context, target=target, arguments=arguments, labels=labels, use_cache=use_cache)
 
 
 def _build_example(builder: Buildah, project: Path, context: Path) -> None:

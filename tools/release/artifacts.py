@@ -85,10 +85,12 @@ def _build_chart(source: Source, folder: Path) -> Facts:
 
 
 def _build_image(target: str, source: Source, folder: Path) -> Facts:
+    labels = {"version": source.version, "revision": source.commit}
+    labels = {f"org.opencontainers.image.{name}": value for name, value in labels.items()}
     reference = f"localhost/wakeboard/{target}:{source.version}"
     name = f"wakeboard-{target}-{source.version}-linux-{ARCHITECTURE}.oci.tar"
     with tempfile.TemporaryDirectory(dir=folder) as layout:
-        build_release(target, reference, {"VERSION": source.version, "REVISION": source.commit}, Path(layout))
+        build_release(target, reference, labels, Path(layout))
         (manifest,) = json.loads(Path(layout, "index.json").read_text())["manifests"]
         pack_folder(Path(layout), folder / name, source.time)
     shutil.copy(ROOT / f"sbom/{target}.cdx.json", folder / f"wakeboard-{target}-{source.version}.cdx.json")
