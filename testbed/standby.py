@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -48,7 +48,8 @@ class Standby:
                 yield
             finally:
                 self.thaw()
-                self._require("")
+                with suppress(psycopg.OperationalError):  # the primary may be gone
+                    self._require("")
 
     def freeze(self) -> None:
         """Stops all processes of the standby as they are. Its connection stays open."""

@@ -66,6 +66,7 @@ class Leadership:
         self.database_error: str | None = None
         self.problem: str | None = None
         self._valid_until = 0.0  # boottime()
+        self._seen_server: str | None = None  # of the last answer of any term
         self._connection = ReconnectingConnection(
             dsn, f"wakeboard leadership {self.identity}", OperatorStore, listens=True
         )
@@ -122,7 +123,10 @@ class Leadership:
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             store = await self._open()
             problem = one_line(self.problem or "")[:MAX_PROBLEM]
-            state = await store.acquire_leadership(self._source, self.identity, self._release, self._lease_s, problem)
+            state = await store.acquire_leadership(
+                self._source, self.identity, self._release, self._lease_s, problem, self._seen_server
+            )
+            self._seen_server = state.seen_server
         if state.is_leader:
             self._valid_until = requested_at + self._lease_s * 2 / 3
         elif self.state is not None and self.state.is_leader:

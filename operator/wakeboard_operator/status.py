@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 UNKNOWN_TYPE_AFTER: Final = timedelta(minutes=10)
 RECHECK_AFTER: Final = timedelta(minutes=1)
+WENT_BACK: Final = (
+    "The database went back in time, or may have, so a run may be missing or run twice: see"
+    " `wakeboard check --after-restore`."
+)
 
 # Why ticks are skipped that were late, or missed in an outage. The other reasons say that nothing should have run.
 LATE_REASONS: Final = frozenset({TOO_LATE, *map(skip_reason, get_args(CatchUpPolicy))})
@@ -205,8 +209,8 @@ def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PL
     if facts.failed:
         many = f"{counted(facts.failed, 'run')} {'has' if facts.failed == 1 else 'have'}"
         return _Answer("False", "Retrying", f"{many} failed and will be retried: {_failure_text(facts)}")
-    if facts.last_result is None:
-        return _no_runs(facts)
+    if facts.last_result is None or facts.database_went_back:
+        return _unknown(facts)
     if facts.last_reason in LATE_REASONS:
         return _Answer("False", "Skipped", _skipped_text(facts))
     if facts.last_result == "dead":
@@ -231,7 +235,9 @@ def _missed_text(facts: ScheduleState, within_s: int) -> str:
     return f"Since {since} it has missed {expected}: see `wakeboard explain {full_name(facts)}`."
 
 
-def _no_runs(facts: ScheduleState) -> _Answer:
+def _unknown(facts: ScheduleState) -> _Answer:
+    if facts.database_went_back:
+        return _Answer("Unknown", "DatabaseWentBack", WENT_BACK)
     if facts.queue_known_at is None and not facts.suspended and not facts.paused:
         return _Answer("Unknown", "NoWorker", _no_worker_text(facts))
     return _Answer("Unknown", "NoRuns", "No run has finished yet.")

@@ -52,7 +52,7 @@ def test_after_a_failover_no_lost_attempt_changes_another_run(postgres_folder: P
         asyncio.run(migrate(primary.dsn))
         standby = Standby(primary, postgres_folder / "standby")
         both = make_conninfo(primary.dsn, host=f"{conninfo_to_dict(primary.dsn)['host']},{promoted}")
-        with standby.streaming(), Worker(both, tmp_path, "--forever", **SETTINGS):
+        with standby.streaming(), Worker(both, tmp_path, "--forever", **SETTINGS) as worker:
 
             def wait_for_handlers(tag: str, event: str) -> None:
                 wait_until(lambda: len(list(tmp_path.glob(f"{tag}-*.{event}"))) == RUNS, f"{tag} handlers: {event}")
@@ -79,3 +79,5 @@ def test_after_a_failover_no_lost_attempt_changes_another_run(postgres_folder: P
                 watcher.wait("select not exists (select from wakeboard.job_runs where locked_by <> 0)")
                 assert watcher.rows(FOREIGN) == []
                 assert watcher.ask("select count(*) from wakeboard.job_run_history") == RUNS
+                assert watcher.rows("select kind, lost from wakeboard.server_changes") == [("promoted", True)]
+                assert worker.log.count("the database went back in time") == 1

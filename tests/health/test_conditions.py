@@ -17,6 +17,7 @@ from wakeboard.health.problems import Condition
 from wakeboard.health.queries.commits import CommitFacts
 from wakeboard.health.queries.facts import DueRuns, Health, LocalFacts, MaintenanceFacts, ReplicaFacts
 from wakeboard.limits.queries import LimitRow
+from wakeboard.restores.rules import ServerChange
 from wakeboard.store.schema_differences import Differences
 from wakeboard.text.facts import Pause
 from wakeboard.views.queries.listings import RemovalRow
@@ -49,6 +50,7 @@ ALERTS: Final = AlertCounts(
     open=1, severity="critical", names=["dead-runs"], of_all_dead=["dead-runs"], summary="3 dead", opened_at=AGO
 )
 PAUSE: Final = Pause(kind="queue", name="mail", reason="a move", paused_at=AGO, actor="ada")
+CHANGE: Final = ServerChange(id=1, noticed_at=NOW, kind="promoted", lost=False, kept_until=AGO)
 STANDBY: Final = CommitFacts(standby_names="s1", standbys=1)
 
 
@@ -106,6 +108,19 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ),
     ("commits that can be lost", changed("server", durable=False), "warn", "when the server crashes"),
     ("commits that can be lost", changed("server", replicas=2), "warn", "a failover can lose the latest commits"),
+    (
+        "databases that went back in time",
+        replace(WELL, server_changes=[replace(CHANGE, lost=True, seen_by="w\n1", seen_until=NOW)]),
+        "bad",
+        "Commits after 2026-03-29 11:50:00.000 UTC are lost. The former server had still answered w 1 at",
+    ),
+    ("databases that went back in time", replace(WELL, server_changes=[CHANGE]), "bad", "are lost is unknown"),
+    (
+        "databases that went back in time",
+        replace(WELL, server_changes=[replace(CHANGE, kind="moved")]),
+        "bad",
+        "restored from a dump",
+    ),
     ("commits that hang", changed("commits", standby_names="s1"), "bad", "no such standby streams."),
     (
         "commits that hang",

@@ -71,6 +71,10 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         status(facts(last_run_id=1, last_finished_at=THEN, last_result="dead")),
         {"Healthy": ("False", "LastRunDiscarded")},
     ),
+    "the database went back in time": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="succeeded", database_went_back=True)),
+        {"Healthy": ("Unknown", "DatabaseWentBack")},
+    ),
     "skipped because the run before was unfinished": (
         status(facts(last_run_id=1, last_finished_at=THEN, last_result="skipped", last_reason="Forbidden")),
         {"Healthy": ("True", "LastRunEnded")},
@@ -156,7 +160,7 @@ def test_the_docs_list_the_reasons_of_healthy_in_their_order() -> None:
     text = Path("docs/conditions.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \w+, `(\w+)`", text.split("## Healthy")[1].split("\n## ")[0], re.MULTILINE)
     known = facts(dead=1, queued=1, oldest_due_at=LONG_AGO, waiting_for="It waits.", failed=1)
-    known = replace(known, expect_success_within_s=60, success_missed_at=THEN)
+    known = replace(known, expect_success_within_s=60, success_missed_at=THEN, database_went_back=True)
     mended: tuple[dict[str, Any], ...] = (
         {},
         {"success_missed_at": None},
@@ -164,6 +168,7 @@ def test_the_docs_list_the_reasons_of_healthy_in_their_order() -> None:
         {"queued": 0},
         {"waiting_for": None},
         {"failed": 0},
+        {"database_went_back": False, "queue_known_at": None},
         {"queue_known_at": THEN - MINUTE},
         {"last_result": "dead", "last_reason": "TooLate"},
         {"last_reason": None},

@@ -102,6 +102,8 @@ VALID: Final = {
     "parent_ticks": "array[statement_timestamp()]",
     "after_id bigint": "0",
     "after_id bigint[]": "'{0,0,0,0,0}'",
+    "newest": "0",
+    "acquire_leadership.seen": "null",
     "offers": """'{"http": ["api.example.com"]}'""",
     "after_key": "''",
     "after_run_at timestamp with time zone": "'-infinity'",

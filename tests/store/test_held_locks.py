@@ -96,6 +96,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "declare_limits": (DECLARE.replace("50", "9"), "select max_running = 9 from job_limits where key = 'free'"),
     "set_retention": ("set_retention('30 days', '7 days')",),
     "set_audit_retention": ("set_audit_retention('400 days')",),
+    "acknowledge_server_changes": ("acknowledge_server_changes(0)",),
     "confirm_removal": ("confirm_removal('file:none')",),
     "reveal": ("reveal({queued_free}, null, 'payload')",),
     "create_bulk_action": ("create_bulk_action('retry', {dead})",),
@@ -218,6 +219,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "report_worker_terminated": ("report_worker_terminated(71, 'OOMKilled')", status("leased", "queued")),
     # reads
+    "server_change": ("server_change()",),
     "run_facts": ("run_facts(now() - interval '5 minutes', now())",),
     "backlog": ("backlog('{default}')",),
     "schema_state": ("schema_state()",),

@@ -253,6 +253,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "resume": lambda: store.resume("queue:x"),
         "set_limit": lambda: store.set_limit("k", 2),
         "set_rate_limit": lambda: store.set_rate_limit("k", Rate(2, 1)),
+        "acknowledge_server_changes": lambda: store.acknowledge_server_changes(0),
         "confirm_removal": lambda: store.confirm_removal("s"),
         "reveal": lambda: store.reveal("payload", run_id=99),
         "discard_and_replay": lambda: store.discard_and_replay([99]),

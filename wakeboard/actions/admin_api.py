@@ -204,6 +204,11 @@ class AdminStore(MaintenanceStore):
         query = "select wakeboard.set_rate_limit(%s, %s, %s, %s, %s, %s, %s)"
         await self._rows(query, key, count, period_s, burst, reason, *self._by)
 
+    async def acknowledge_server_changes(self, newest: int, reason: str = "") -> int:
+        """Acknowledges the changes of the server up to the id `newest`. Returns how many."""
+        query = "select wakeboard.acknowledge_server_changes(%s, %s, %s, %s)"
+        return await self._value(query, newest, reason, *self._by)
+
     async def confirm_removal(self, source: str, reason: str = "") -> int | None:
         """Confirms the pending removal of a source. Returns how many schedules it removes; None: none is pending."""
         return await self._value("select wakeboard.confirm_removal(%s, %s, %s, %s)", source, reason, *self._by)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.health.problems import REGISTERED, Condition, Metric, Problem, severity_order
+from wakeboard.restores.rules import change_sentence
 from wakeboard.text.facts import unserved_fact
 from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
 from wakeboard.text.sanitize import one_line
@@ -169,6 +170,20 @@ def sequences_behind_their_tables(health: Health) -> Iterator[str]:
     """Set them as docs/moving.md says, before anything new is stored: logical replication does not copy sequences."""
     if behind := health.installed.sequences_behind:
         yield f"The next ids of {_listed(behind)} belong to rows that exist."
+
+
+SERVER_CHANGES: Final = Metric(
+    "wakeboard_unacknowledged_restores",
+    "Times that the database may have gone back in time, which no administrator has acknowledged.",
+    lambda health: len(health.server_changes),
+)
+
+
+@Condition("restores", "bad", metric=SERVER_CHANGES, alert="databaseWentBack")
+def databases_that_went_back_in_time(health: Health) -> Iterator[Problem]:
+    """`wakeboard check --after-restore` says what may run twice and what to do, and acknowledges it."""
+    for change in reversed(health.server_changes):
+        yield Problem(change_sentence(change))
 
 
 @Condition("commits", "bad")

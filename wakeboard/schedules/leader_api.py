@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 
 class LeadershipState(NamedTuple):
-    """The leader of a source. `is_leader`: it is the caller. `expires_in_s`: seconds until its lease expires."""
+    """The leader of a source. `is_leader`: it is the caller. `expires_in_s`: seconds until its lease expires.
+
+    `seen_server`: for the next call; by it the database notices that it has gone back in time.
+    """
 
     term: int
     is_leader: bool
     leader: str
     leader_release: str
     expires_in_s: float
+    seen_server: str | None = None
 
 
 class ActionResult(NamedTuple):
@@ -62,16 +66,17 @@ class OperatorStore(MaintenanceStore):
     """Calls that an operator makes without being the leader."""
 
     async def acquire_leadership(
-        self, source: str, holder: str, release: str, lease_s: int, problem: str = ""
+        self, source: str, holder: str, release: str, lease_s: int, problem: str = "", seen: str | None = None
     ) -> LeadershipState:
         """Becomes the leader if there is none, or renews the own lease. Returns the current leader.
 
         Another operator may lead as soon as this connection ends, unless a pooler is between. `problem`: why
-        the caller cannot list or watch JobSchedules, for `wakeboard check` and the board.
+        the caller cannot list or watch JobSchedules, for `wakeboard check` and the board. `seen`: the seen_server of
+        the former answer.
         """
-        columns = "term, is_leader, leader, leader_release, expires_in_s"
-        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s, %s, %s)"
-        values = (source, holder, release, lease_s, self.conn.info.backend_pid, problem)
+        columns = "term, is_leader, leader, leader_release, expires_in_s, seen_server"
+        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s, %s, %s, %s)"
+        values = (source, holder, release, lease_s, self.conn.info.backend_pid, problem, seen)
         return LeadershipState(*(await self._rows(query, *values))[0])
 
     async def release_leadership(self, source: str, term: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
@@ -14,12 +15,17 @@ from wakeboard.store.reply_limit import ReplyLimit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import psycopg
+
     from wakeboard.store.connection import AsyncConnection
+
+log = logging.getLogger("wakeboard.database")
 
 SHORTEST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0  # after an outage of some seconds: so soon, a promoted standby is found
 STEADY_S: Final = 5.0  # a connection that was open for so long has worked; a pooler accepts them in an outage, too
 REPLY_S: Final = 120.0  # longer than any statement takes
+WENT_BACK: Final = "WB005"  # the warning of compare_server.sql
 
 
 class _HasConnection(Protocol):
@@ -68,6 +74,7 @@ class ReconnectingConnection(Generic[StoreT]):
                     name=self._name,
                     reply_limit=self.reply_limit,
                 )
+                conn.add_notice_handler(_log_once)
                 self._store = self._make_store(conn)
                 self._opened_at = time.monotonic()
             return self._store
@@ -87,3 +94,13 @@ class ReconnectingConnection(Generic[StoreT]):
 
     def _is_broken(self, conn: AsyncConnection) -> bool:
         return conn.closed if self._listens else is_broken(conn)
+
+
+_logged: Final = set[str]()  # by this process, over its connections
+
+
+def _log_once(notice: psycopg.errors.Diagnostic) -> None:
+    text = notice.message_primary or ""
+    if notice.sqlstate == WENT_BACK and text not in _logged:
+        _logged.add(text)
+        log.error("%s. %s %s", text, notice.message_detail, notice.message_hint)

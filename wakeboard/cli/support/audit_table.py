@@ -81,6 +81,7 @@ _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "set_retention": lambda detail: f"{_days(detail['before'])} to {_days(detail['after'])}",
     "set_audit_retention": lambda detail: f"{detail['before']} to {counted(detail['after'], 'day')}",
     "set_max_schedules": lambda detail: f"{detail['before'] or 'any'} to {detail['after'] or 'any'}",
+    "acknowledge_server_changes": lambda detail: counted(detail["count"], "server change"),
     "confirm_removal": lambda detail: counted(detail["count"], "schedule"),
     "create_bulk_action": lambda detail: f"{detail['action']} {counted(detail['total'], 'run')}",
     "create_backfill": lambda detail: counted(detail["total"], "run"),

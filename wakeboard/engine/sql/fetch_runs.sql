@@ -1,7 +1,8 @@
 -- for: worker
 -- Leases up to `count` runs that a worker of these queues and job types may execute now, and says when it asks again: the one call by which
 -- a worker gets work. Pass the number of free slots as `count`, and as `state` what the last row of the previous answer said, unchanged
--- (null at first; it names how far the worker has read the queues, and whose turn is next).
+-- (null at first; it names how far the worker has read the queues, whose turn is next, and the newest claim, by which a database that has
+-- gone back in time is noticed: `compare_server`).
 --
 -- A lease holds for least(lease_s, timeout_s + 10, 3600) seconds. Runs with a timeout over `max_timeout_s` are not claimed, nor are runs of
 -- a paused queue, of other job types, or past their start_before. Of a limit key, no more are claimed than its limits allow, and in all
@@ -69,7 +70,7 @@ begin
              0, '-infinity', floor(random() * cardinality(queues))::integer, random() < 0.5, '', '-infinity',
              random(), '-infinity', 0, array_fill('-infinity'::timestamptz, places), array_fill(0::bigint, places),
              array_fill(0e0, array[cardinality(queues)]), array_fill('infinity'::timestamptz, array[cardinality(queues)]),
-             array_fill(false, array[cardinality(queues)]), '-infinity', null, 30, null, false);
+             array_fill(false, array[cardinality(queues)]), '-infinity', null, 30, null, false, s.seen);
   end if;
 
   -- Whose turn is it: a quarantined run's, or the others'?
@@ -169,6 +170,10 @@ begin
   exception when lock_not_available then                   -- of a table: the runs are claimed all the same
     answer := '{"waits": true, "due_s": 1}';
   end;
+  if cardinality(runs) + cardinality(ids) > 0 or (s.seen).started_at is distinct from pg_postmaster_start_time()
+     or (s.seen).server_table <> 'installation'::regclass::oid then
+    s.seen := compare_server(s.seen, cardinality(runs) + cardinality(ids) > 0, worker, null);
+  end if;
   return query select * from unnest(runs);
   if ids <> '{}' then
     return query select * from lease_runs(worker, lease_s, ids, definitions);

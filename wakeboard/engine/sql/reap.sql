@@ -36,6 +36,7 @@ begin
   if reap.after_id = 0 then
     perform from installation for no key update skip locked;
     if found then
+      perform note_server();
       update installation set reap_started_at = statement_timestamp()
        where always
           or reap_started_at > statement_timestamp()                     -- the clock was ahead

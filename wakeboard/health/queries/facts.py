@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 from wakeboard.dependencies.queries import BlockedSchedule, read_blocked_schedules
 from wakeboard.health.queries.commits import CommitFacts, read_commit_facts
 from wakeboard.limits.queries import list_limits
+from wakeboard.restores.queries import read_unacknowledged
 from wakeboard.store.connection import connect
 from wakeboard.store.statements import execute, read, translating
 from wakeboard.text.humanize import counted_at_least
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from wakeboard.alerts.queries.page import AlertCounts
     from wakeboard.limits.queries import LimitRow
+    from wakeboard.restores.rules import ServerChange
     from wakeboard.store.schema_differences import Differences
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.listings import RemovalRow
@@ -212,6 +214,7 @@ class Health:
     due: Sequence[DueRuns] = ()
     definitions: Definitions = field(default_factory=Definitions)
     commits: CommitFacts = field(default_factory=CommitFacts)
+    server_changes: Sequence[ServerChange] = ()
     stalled: Sequence[BlockedSchedule] = ()
     blocked: Sequence[BlockedSchedule] = ()
     dead: Sequence[DeadGroup] = ()
@@ -430,6 +433,7 @@ async def read_health(conn: psycopg.AsyncConnection[Any], namespaces: Collection
         due=await read_due(conn) if sees_all else (),
         definitions=await read_definitions(conn, namespaces),
         commits=await read_commit_facts(conn),
+        server_changes=await read_unacknowledged(conn),
         stalled=await read(conn, class_row(BlockedSchedule), _STALLED, _of(namespaces)),
         blocked=await read_blocked_schedules(conn, namespaces, MOST_NAMED),
         dead=await OverviewQueries(conn, namespaces).dead(),
@@ -448,6 +452,7 @@ async def read_measured(conn: psycopg.AsyncConnection[Any]) -> Health:
         due=await read_due(conn),
         definitions=await read_definitions(conn),
         removals=await listings.removals(),
+        server_changes=await read_unacknowledged(conn),
         runs=await read_live_runs(conn),
     )
 

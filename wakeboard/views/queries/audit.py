@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 ACTIONS = (  # that write audit rows: the names of the SQL functions
+    "acknowledge_server_changes",
     "cancel",
     "cancel_backfill",
     "cancel_bulk_action",

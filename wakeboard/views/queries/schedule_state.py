@@ -37,7 +37,7 @@ class ScheduleState:
     `missing_offer`: the sentence about what none of its workers offers (views/rules/offers.py).
     `runs_after`: the names in spec.after. `waiting_for`: what a user must do something about before it continues.
     `circuit_*`: since when it creates no runs after dead ones, and its probe. `success_missed_at`: since when its ticks
-    have not the success that it expects.
+    have not the success that it expects. `database_went_back`: perhaps, and no user has acknowledged it.
     """
 
     id: int
@@ -92,6 +92,7 @@ class ScheduleState:
     expect_success_within_s: int | None = None
     alert_after_missed: int | None = None
     success_missed_at: datetime | None = None
+    database_went_back: bool = False
     has_ended: bool = False
 
 
@@ -115,6 +116,8 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        action.result as last_action_result,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
        def.expect_success_within_s, def.alert_after_missed, def.success_missed_at,
+       exists (select from wakeboard.server_changes
+                where (at_risk or lost) and acknowledged_at is null) as database_went_back,
        coalesce({ENDED}, false) as has_ended
   from wakeboard.job_definitions as def {RUNS_OF_SCHEDULE}
   left join lateral (
