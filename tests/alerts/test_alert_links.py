@@ -30,6 +30,7 @@ PAGES: list[tuple[dict[str, Any], str]] = [
     ({"noSuccessFor": "26h", "where": {"schedule": "*"}}, "/schedules"),
     ({"circuitOpen": 1}, "/schedules?state=circuit+open"),
     ({"successMissed": 1}, "/schedules?health=failing"),
+    ({"databaseWentBack": 1}, "/"),
     ({"circuitOpen": 1, "where": {"schedule": "ops/backup"}}, "/schedules/ops/backup"),
     ({"durationOver": "3 x p95"}, "/performance?by=type"),
     ({"durationOver": "3 x p95", "where": {"jobType": "send_*"}}, "/performance?by=type&q=send_"),

@@ -152,7 +152,7 @@ def test_every_condition_has_all_its_parts(condition: Condition):
     assert summary_of(rule, Measurement(value))
     assert condition.shown(value)
     path, query = page_behind(definition_of(rule), NOW)
-    assert path in {"/runs", "/schedules", "/performance"}
+    assert path in {"/", "/runs", "/schedules", "/performance"}
     assert not parse_run_search(query.get("q", "") if path == "/runs" else "").problem
 
 
@@ -185,7 +185,7 @@ def spec_of(*rules: Any, **fields: Any) -> AlertSpec:
 def team_rule(rule: dict[str, Any], **fields: Any) -> AlertRule:
     team = {"name": "team", "slack": {"url": {"$secret": "slack"}}}
     written = {"name": "rule", "dead": 1, "receivers": ["team"], **rule}
-    resolved, _ = spec_of(written, receivers=[team], **fields).resolved_rules()  # the other one is built in
+    resolved, *_ = spec_of(written, receivers=[team], **fields).resolved_rules()  # the others are built in
     return resolved
 
 

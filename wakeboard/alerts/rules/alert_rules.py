@@ -32,7 +32,11 @@ from wakeboard.text.name_patterns import SUBDOMAIN
 
 API_VERSION: Final = "wakeboard.dev/v1alpha1"
 KIND: Final = "AlertRules"
-BUILT_IN: Final = "success-missed"  # the rule that a file with receivers has without one of its own
+# The rules that a file with receivers has without any of their condition or name.
+BUILT_IN: Final = (
+    {"name": "success-missed", "successMissed": 1},
+    {"name": "database-went-back", "databaseWentBack": 1, "severity": "critical"},
+)
 MAX_RULES: Final = 200
 MAX_RECEIVERS: Final = 100  # of a rule; the database stores a rule in at most 8 KiB
 
@@ -119,14 +123,13 @@ class AlertSpec(Declared):
     def resolved_rules(self) -> list[AlertRule]:
         """The rules, each with the repeat interval and the quiet hours that apply to it.
 
-        What schedules expect (spec.expectSuccessWithinSeconds) needs no rule: without one, all receivers get it.
+        What schedules expect (spec.expectSuccessWithinSeconds), and a database that went back in time, need no rule:
+        without one, all receivers get them.
         """
-        rules = self.rules
-        if self.receivers and not any(
-            rule.condition.name == "successMissed" or rule.name == BUILT_IN for rule in rules
-        ):
-            everybody = [receiver.name for receiver in self.receivers[:MAX_RECEIVERS]]
-            rules = [*rules, AlertRule.model_validate({"name": BUILT_IN, "successMissed": 1, "receivers": everybody})]
+        everybody = [receiver.name for receiver in self.receivers[:MAX_RECEIVERS]]
+        built_in = [AlertRule.model_validate({**each, "receivers": everybody}) for each in BUILT_IN if everybody]
+        known = {name for rule in self.rules for name in (rule.condition.name, rule.name)}
+        rules = [*self.rules, *(each for each in built_in if not known & {each.condition.name, each.name})]
         return [
             rule.model_copy(
                 update={

@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_snake
 
 from wakeboard.alerts.rules.fields import Duration, Times
-from wakeboard.alerts.rules.links import figures, runs, schedule_or, schedules
+from wakeboard.alerts.rules.links import figures, overview, runs, schedule_or, schedules
 from wakeboard.text.durations import duration_text
 from wakeboard.text.humanize import counted, lasted
 
@@ -182,6 +182,19 @@ CONDITIONS: Final = (
         sentence=lambda found: f"{found.count('schedule')}{found.where} had no success in time",
         shown=_count_of("schedule"),
         link=schedules(health="failing"),
+    ),
+    Condition(
+        name="databaseWentBack",
+        accepts=_up_to(10_000),
+        example={"databaseWentBack": 1},
+        fires_when="the database went back in time, or may have (a failover to an asynchronous replica, a restore),"
+        " and nobody has acknowledged it (`wakeboard check --after-restore`). A file that has receivers and no such"
+        " rule has one for all of them",
+        sentence=lambda found: (
+            f"{found.count('server change')} may have lost commits: see `wakeboard check --after-restore`"
+        ),
+        shown=_count_of("server change"),
+        link=overview,
     ),
     Condition(
         name="noWorker",

@@ -45,6 +45,11 @@ def figures(rule: Mapping[str, Any], _: datetime) -> Link:
     return "/performance", {"by": "type"}
 
 
+def overview(_: Mapping[str, Any], __: datetime) -> Link:
+    """The board's first page."""
+    return "/", {}
+
+
 def schedules(state: str = "", health: str = "") -> LinkTo:
     """Those that the rule applies to, in this state; the page of its only one, whatever its state."""
 
