@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from wakeboard.cli.support.after_restore import after_restore as report_restore
 from wakeboard.cli.support.findings import has_failed, print_findings
-from wakeboard.cli.support.options import AsJson, Strict, read_path
+from wakeboard.cli.support.options import AsJson, Reason, Strict, read_path
 from wakeboard.cli.support.output import print_json
 from wakeboard.cli.support.session import configured_read_dsn, database_dsn, dsn_hint
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
@@ -28,6 +29,7 @@ ANSWER_S: Final = 20.0  # for all that it asks; a cancelled statement may take a
 EXAMPLES = (
     "wakeboard check                  all checks, with hints for those that are not ok",
     "wakeboard check --strict         also fail for warnings",
+    "wakeboard check --after-restore  what may run twice after a failover or restore, and acknowledge it",
     "wakeboard check schedules/       files, without a database",
     "wakeboard check --json | jq '.[] | select(.level != \"ok\")'",
 )
@@ -44,6 +46,18 @@ def command(
         ),
     ] = None,
     strict: Strict = False,
+    after_restore: Annotated[
+        bool,
+        typer.Option(
+            "--after-restore",
+            help="After a failover or restore: what may run twice and what is gone; then acknowledge it.",
+            show_default=False,
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Acknowledge without a question (--after-restore).", show_default=False)
+    ] = False,
+    reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
     """Check that the installation works, or that files are right.
@@ -52,7 +66,15 @@ def command(
     workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. Of files they cover
     what `wakeboard plan` finds: mistakes, chains, names, secrets, clock changes, and minutes with too many ticks.
     The exit code is 1 if a check failed.
+
+    After a failover or restore that lost commits, or may have, a check fails until a user acknowledges it with
+    --after-restore.
     """
+    if after_restore:
+        if files:
+            raise typer.BadParameter("it reads the database; leave the files out", param_hint="--after-restore")
+        report_restore(reason, yes=yes, as_json=as_json)
+        return
     findings = _findings_of(files) if files else asyncio.run(_findings(database_dsn()))
     if as_json:
         print_json(findings)

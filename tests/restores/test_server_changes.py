@@ -1,0 +1,203 @@
+"""A database that went back in time says so: after a failover, a crash that lost commits, and a restore from a dump."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from testbed.standby import Standby
+from wakeboard.cli import main
+from wakeboard.engine.maintenance_api import MaintenanceStore
+from wakeboard.health.conditions import problems
+from wakeboard.health.queries.facts import read_health
+from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, find_binaries
+from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.store.connection import connect
+from wakeboard.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    import pytest
+
+FETCH: Final = "select id, payload from wakeboard.fetch_runs(71, 60, '{default}', '{ping}', 10, %s)"
+LEAD: Final = "select seen_server from wakeboard.acquire_leadership('k8s:shop', 'one', '1', 15, seen => %s)"
+SCHEDULE: Final = "select wakeboard.schedule('shop/report', 'ping', cron => '@yearly')"
+DUE: Final = """
+update wakeboard.job_definitions
+   set next_run_at = date_trunc('year', now()), last_tick_at = date_trunc('year', now()) - interval '1 year'
+"""
+
+
+class Process:
+    """A worker process that keeps what the database says to it, over its connections to several servers."""
+
+    def __init__(self) -> None:
+        self.state: str | None = None
+        self.warnings: list[str] = []
+
+    def fetch(self, dsn: str) -> list[int]:
+        """Claims what is due, and returns its ids."""
+        with connected(dsn) as conn:
+            conn.add_notice_handler(lambda notice: self.warnings.append(notice.sqlstate or ""))
+            *runs, (_, last) = conn.execute(FETCH, [self.state]).fetchall()
+        self.state = last["state"]
+        return [run for run, _ in runs]
+
+    def claim_another(self, dsn: str) -> int:
+        """Claims a run that is enqueued for it, and returns its id."""
+        with connected(dsn) as conn:
+            conn.execute("select wakeboard.enqueue('ping')")
+        (run,) = self.fetch(dsn)
+        return run
+
+
+@contextmanager
+def connected(dsn: str) -> Generator[psycopg.Connection[Any]]:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        yield conn
+
+
+def changes(dsn: str) -> list[tuple[Any, ...]]:
+    with connected(dsn) as conn:
+        return conn.execute(
+            "select kind, at_risk, lost, seen_by, acknowledged_at is not null from wakeboard.server_changes order by id"
+        ).fetchall()
+
+
+def problem_texts(dsn: str) -> list[str]:
+    async def read() -> list[str]:
+        async with await connect(dsn) as conn:
+            return [each.text for each in problems(await read_health(conn)) if each.check == "restores"]
+
+    return asyncio.run(read())
+
+
+def enqueue_ticks(dsn: str) -> int:
+    async def enqueue() -> int:
+        async with await connect(dsn) as conn:
+            made = await schedule_due_ticks(MaintenanceStore(conn), misfire_grace=timedelta(days=366))
+            return made.runs
+
+    return asyncio.run(enqueue())
+
+
+@contextmanager
+def primary_of(folder: Path, **settings: str) -> Generator[EmbeddedPostgres]:
+    """A migrated primary whose maintenance has run."""
+    kept = {**NOT_DURABLE, "full_page_writes": "on", "synchronous_commit": "on", **settings}
+    with EmbeddedPostgres(folder, settings=kept, trusting=True) as primary:
+        asyncio.run(migrate(primary.dsn))
+        with connected(primary.dsn) as conn:
+            conn.execute("select wakeboard.reap()")
+        yield primary
+
+
+def kill(server: EmbeddedPostgres) -> None:
+    assert server.pid
+    os.kill(server.pid, signal.SIGKILL)
+
+
+def test_lost_commits_are_recorded_reported_and_acknowledged(
+    postgres_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    witness, absent = Process(), Process()
+    with primary_of(postgres_folder / "primary") as primary:
+        standby = Standby(primary, postgres_folder / "standby")
+        with standby.streaming():
+            with connected(primary.dsn) as conn:
+                conn.execute(SCHEDULE)
+                assert enqueue_ticks(primary.dsn) == 0  # computes the first one
+                conn.execute(DUE)
+            absent.claim_another(primary.dsn)
+            standby.fall_behind()
+            lost = [witness.claim_another(primary.dsn) for _ in range(40)]  # a server gives 32 ids from memory
+            assert enqueue_ticks(primary.dsn) == 1
+            kill(primary)
+            standby.promote()
+            assert "is unknown" in problem_texts(standby.dsn)[0]  # nothing has recorded it yet
+            absent.fetch(standby.dsn)
+            assert (changes(standby.dsn), absent.warnings) == ([("promoted", True, False, "worker 71", False)], [])
+            witness.fetch(standby.dsn)
+            assert witness.warnings == ["WB005"]
+            assert [row[:3] for row in changes(standby.dsn)] == [("promoted", True, True)]
+            assert (enqueue_ticks(standby.dsn), enqueue_ticks(standby.dsn)) == (1, 0)
+            (text,) = problem_texts(standby.dsn)
+            assert f"ids of runs can come twice: {lost[31] + 1} to {lost[-1]}." in text
+
+            arguments = ["--dsn", standby.dsn, "check", "--after-restore"]
+            assert main([*arguments, "--json"]) == 1
+            (restore,) = [json.loads(capsys.readouterr().out)["restore"]]
+            assert [run["had_started"] for run in restore["runs"]] == [True, False]  # a claimed one, and the tick
+            assert main([*arguments, "--yes", "--reason", "the orders were entered again"]) == 0
+            assert "2 runs may run twice, of which 1 " in capsys.readouterr().out
+            assert (problem_texts(standby.dsn), changes(standby.dsn)[0][-1]) == ([], True)
+            witness.fetch(standby.dsn)
+            assert main(arguments) == 0
+            with connected(standby.dsn) as conn:
+                audit = "select reason, detail -> 'count' from wakeboard.audit_log"
+                assert conn.execute(audit).fetchall() == [("the orders were entered again", 1)]
+
+
+def test_a_failover_to_a_synchronous_standby_raises_no_alarm(postgres_folder: Path) -> None:
+    witness, seen = Process(), None
+    with primary_of(postgres_folder / "primary") as primary:
+        standby = Standby(primary, postgres_folder / "standby")
+        with standby.confirming():
+            with connected(primary.dsn) as conn:
+                conn.execute("select wakeboard.reap()")
+                (seen,) = conn.execute(LEAD, [seen]).fetchone() or (None,)
+            witness.claim_another(primary.dsn)
+            kill(primary)
+            standby.promote()
+            witness.fetch(standby.dsn)
+            with connected(standby.dsn) as conn:
+                conn.execute(LEAD, [seen])
+            assert [row[:3] for row in changes(standby.dsn)] == [("promoted", False, False)]
+            assert (witness.warnings, problem_texts(standby.dsn)) == ([], [])
+
+
+def test_a_crash_that_lost_commits_is_told_from_one_that_lost_none(postgres_folder: Path) -> None:
+    witness = Process()
+    lazy = {"synchronous_commit": "off", "wal_writer_delay": "10s"}
+    with primary_of(postgres_folder / "primary", **lazy) as primary:
+        for loses in (False, True):
+            witness.claim_another(primary.dsn)
+            if not loses:
+                with connected(primary.dsn) as conn:
+                    conn.execute("checkpoint")
+            kill(primary)
+            primary.stop()
+            primary.start()
+            witness.fetch(primary.dsn)
+            assert [row[:3] for row in changes(primary.dsn)][-1] == ("restarted", False, loses)
+            assert [bool(witness.warnings), bool(problem_texts(primary.dsn))] == [loses, loses]
+
+
+def test_a_restore_from_a_dump_is_recorded(database: str, postgres_folder: Path) -> None:
+    witness = Process()
+    with connected(database) as conn:
+        conn.execute("select wakeboard.reap()")
+    witness.claim_another(database)
+    with primary_of(postgres_folder / "other") as other:
+        with connected(other.dsn) as conn:
+            conn.execute("drop schema wakeboard cascade")
+        dump = subprocess.run(
+            [find_binaries() / "pg_dump", "--no-owner", "-d", database], check=True, capture_output=True
+        ).stdout
+        restore = [find_binaries() / "psql", "-v", "ON_ERROR_STOP=1", "-qd", other.dsn]
+        subprocess.run(restore, input=dump, check=True, capture_output=True)
+        witness.fetch(other.dsn)
+        assert changes(other.dsn) == [("moved", True, False, "worker 71", False)]
+        (text,) = problem_texts(other.dsn)
+        assert "restored from a dump" in text
+        assert "had still answered worker 71" in text
