@@ -53,21 +53,23 @@ class Buildah:
         target: str | None = None,
         arguments: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
-        labels: Mapping[str, str] | None = None,
         use_cache: bool = True,
     ) -> None:
         """Builds a Dockerfile. Unchanged steps come from the cache of earlier builds if `use_cache`.
-
-        `labels` replace those of the Dockerfile: the cache takes a LABEL for unchanged whose argument has changed.
         `mounts` maps folders and files of this machine to read-only paths in the build.
         """
         words = ["--layers", "--pull=never", "--network=none", f"--timestamp={EPOCH}", f"--tag={reference}"]
         words += [] if use_cache else ["--no-cache"]
         words += [f"--target={target}"] if target else []
         words += [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
-        words += [f"--label={name}={value}" for name, value in (labels or {}).items()]
         words += [f"--volume={path}:{place}:ro" for path, place in (mounts or {}).items()]
         self._run("build", *words, f"--file={context / 'Dockerfile'}", str(context))
+
+    def label(self, reference: str, labels: Mapping[str, str]) -> None:
+        """Sets labels of an image after its build, whose cache ignores the value of a label or of its argument."""
+        container = self._run("from", "--pull-never", reference).strip()
+        self._run("config", *(f"--label={name}={value}" for name, value in labels.items()), container)
+        self._run("commit", "--rm", f"--timestamp={EPOCH}", container, reference)
 
     def save(self, reference: str, target: Path, form: str = "oci-archive") -> None:
         """Writes an image that carries its name, as a file, or as a folder if `form` is "oci".

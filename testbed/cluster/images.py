@@ -144,7 +144,8 @@ def build_release(target: str, reference: str, labels: Mapping[str, str], folder
         tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name,
     ):
         builder = Buildah(_storage())
-        _build_ours(target, builder, ROOT, Path(name) / "context", reference=reference, labels=labels)
+        _build_ours(target, builder, ROOT, Path(name) / "context", reference=reference)
+        builder.label(reference, labels)
         builder.save(reference, folder, "oci")
 
 
@@ -176,14 +177,13 @@ def _build_ours(
     *,
     use_cache: bool = True,
     reference: str = "",
-    labels: Mapping[str, str] | None = None,
 ) -> None:
     """A target of the project's Dockerfile, as `localhost/wakeboard-TARGET:dev` if no `reference` is given."""
     _copy(OURS, context, project)
     shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
     reference = reference or f"localhost/wakeboard-{target}:dev"
     arguments = {"BASE": _base(builder), "PIP_NO_INDEX": "1"}
-    builder.build(reference, context, target=target, arguments=arguments, labels=labels, use_cache=use_cache)
+    builder.build(reference, context, target=target, arguments=arguments, use_cache=use_cache)
 
 
 def _build_example(builder: Buildah, project: Path, context: Path) -> None:
