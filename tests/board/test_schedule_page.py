@@ -13,7 +13,7 @@ from testbed.processes import wait_for
 from tests.board.schedules import Answer, get, schedules_in, serving_team
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.dst_ticks import DstTicks
-from wakeboard.views.queries.schedule_details import next_ticks
+from wakeboard.views.rules.next_ticks import next_ticks
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, LiteralString, NamedTuple, TypeA
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed
 
-from wakeboard.engine.maintenance_api import Answer, MaintenanceStore
+from wakeboard.engine.answers import Answer, Replayed
+from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard.store.array_texts import moment_array
 from wakeboard.store.statements import read
 from wakeboard.text.canonical_json import check_payload, parse_payload
@@ -46,14 +47,6 @@ class PayloadText(str):
     """A payload as JSON text. It is sent as it is, so that no number loses digits."""
 
     __slots__ = ()
-
-
-class Replayed(NamedTuple):
-    """The answer of `replay` for one run. `new_id`: the run that it created; None if it refused."""
-
-    id: int
-    answer: str
-    new_id: int | None
 
 
 class CreatedBulkAction(NamedTuple):

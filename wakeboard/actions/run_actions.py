@@ -3,13 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from wakeboard.actions.admin_api import AdminStore, Replayed, RunActionName
-    from wakeboard.engine.maintenance_api import Answer
+    from wakeboard.actions.admin_api import RunActionName
+    from wakeboard.engine.answers import Answer, Replayed
+
+
+class RunActor(Protocol):
+    """Acts on runs: the database, or for `kubectl wakeboard` the board. Each action writes an audit row.
+
+    An answer that begins with "refused" says why nothing was done.
+    """
+
+    async def cancel(self, ids: Iterable[int], reason: str = ...) -> list[Answer]:
+        """Cancels runs."""
+        ...
+
+    async def retry(self, ids: Iterable[int], reason: str = ...) -> list[Answer]:
+        """Queues dead or failed runs again."""
+        ...
+
+    async def revoke(self, ids: Iterable[int], reason: str = ...) -> list[Answer]:
+        """Takes running runs from their workers."""
+        ...
+
+    async def discard(self, ids: Iterable[int], reason: str = ...) -> list[Answer]:
+        """Moves dead runs to history."""
+        ...
+
+    async def replay(self, ids: Iterable[int], payload: Any = ..., reason: str = ...) -> list[Replayed]:
+        """Enqueues copies of finished runs."""
+        ...
+
+    async def discard_and_replay(self, ids: Iterable[int], payload: Any = ..., reason: str = ...) -> list[Replayed]:
+        """Moves dead runs to history, and enqueues copies of them."""
+        ...
+
+    async def run_now(self, definition_id: int, payload: Any = ..., reason: str = ...) -> tuple[int | None, str]:
+        """Enqueues a run of a schedule: its id, or None and why not."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +64,7 @@ class RunAction:
     takes: tuple[str, ...]
     effect: str
     done: Mapping[str, str]
-    apply: Callable[[AdminStore, Sequence[int], Any, str], Awaitable[Sequence[Answer | Replayed]]]
+    apply: Callable[[RunActor, Sequence[int], Any, str], Awaitable[Sequence[Answer | Replayed]]]
     danger: bool = False
 
     @property

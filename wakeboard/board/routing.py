@@ -63,6 +63,7 @@ class Redirect:
     """The answer to an action: go to `path` (inside the board) and show `message` there.
 
     `problem`: it did not do what was asked. `link`: a path inside the board that the message names as `label`.
+    `answer`: that of the SQL function, for programs.
     """
 
     path: str
@@ -70,6 +71,7 @@ class Redirect:
     problem: bool = False
     link: str = ""
     label: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

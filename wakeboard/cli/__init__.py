@@ -11,16 +11,17 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.output import sanitized_streams, write_error, write_line
 from wakeboard.process.pid1 import fork_if_pid1
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from typer.exceptions import TyperException
 
 FAILED = 1
@@ -28,16 +29,39 @@ USAGE = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # as of a program that SIGPIPE ends
 BOARD_PROBE = ["board", "--probe"]
-GLOBAL_OPTIONS = ("--dsn", "--zone")  # accepted anywhere in the command, with a value
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command line. `load`: imports its commands. `options`, `flags`: accepted anywhere, with and without a value."""
+
+    name: str
+    load: Callable[[], Any]
+    options: tuple[str, ...]
+    flags: tuple[str, ...] = ("--version",)
+
+
+def _load() -> Any:
+    from wakeboard.cli.app import root_command
+
+    return root_command
+
+
+WAKEBOARD = Program("wakeboard", _load, ("--dsn", "--zone"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Errors are one sentence on standard error."""
     fork_if_pid1()  # `wakeboard migrate` may be a container's command
     arguments = sys.argv[1:] if argv is None else argv
+    return exit_code(lambda: _probe() if list(arguments) == BOARD_PROBE else run_program(WAKEBOARD, arguments))
+
+
+def exit_code(run: Callable[[], int]) -> int:
+    """The exit code of a command, also if it is interrupted or nobody reads its output any more."""
     try:
         try:
-            return _probe() if list(arguments) == BOARD_PROBE else _run(arguments)
+            return run()
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -60,24 +84,25 @@ def _probe() -> int:
     return 0
 
 
-def _run(arguments: Sequence[str]) -> int:
+def run_program(program: Program, arguments: Sequence[str]) -> int:
+    """Runs one command of a program."""
     from typer import Abort
     from typer.exceptions import TyperException
 
-    from wakeboard.cli.app import root_command
-
+    root_command = program.load()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     try:
         _require_text(arguments)
         with sanitized_streams():
-            return root_command(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
+            words = global_options_first(program, arguments)
+            return copy_context().run(root_command, args=words, prog_name=program.name, standalone_mode=False) or 0
     except Abort:  # the user did not confirm
         write_error("wakeboard", "nothing was changed.")
         return FAILED
     except TyperException as exc:
-        return _report_usage_error(exc)
+        return _report_usage_error(exc, program.options)
     except WakeboardError as exc:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
@@ -114,18 +139,18 @@ def _require_text(arguments: Sequence[str]) -> None:
             raise InvalidValue(f"{word[:60]!r} is not valid UTF-8 text; remove the invalid characters.")
 
 
-def _report_usage_error(error: TyperException) -> int:
+def _report_usage_error(error: TyperException, options: Sequence[str]) -> int:
     """Prints an error of the parser, or the help of a group without a command."""
     from wakeboard.cli.support.usage_errors import usage_sentence
 
     if type(error).__name__ == "NoArgsIsHelpError":
         write_line(error.format_message(), sys.stderr)
     else:
-        write_error("wakeboard", usage_sentence(error, GLOBAL_OPTIONS))
+        write_error("wakeboard", usage_sentence(error, options))
     return USAGE
 
 
-def global_options_first(arguments: Sequence[str]) -> list[str]:
+def global_options_first(program: Program, arguments: Sequence[str]) -> list[str]:
     """Moves the global options to the front, where the parser expects them. Raises InvalidValue if one has no value."""
     first: list[str] = []
     rest: list[str] = []
@@ -135,12 +160,12 @@ def global_options_first(arguments: Sequence[str]) -> list[str]:
             return [*first, *rest, word, *words]
         if rest[:1] == ["next"] and word.startswith("--zone"):  # the time zone of its cron expression
             rest.append(word)
-        elif word in GLOBAL_OPTIONS:
+        elif word in program.options:
             value = next(words, "-")
             if value.startswith("-"):
                 raise InvalidValue(f"{word} needs a value.")
             first += [word, value]
-        elif word == "--version" or word.startswith(tuple(f"{option}=" for option in GLOBAL_OPTIONS)):
+        elif word in program.flags or word.startswith(tuple(f"{option}=" for option in program.options)):
             first.append(word)
         else:
             rest.append(word)

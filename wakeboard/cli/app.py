@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from typer.core import TyperArgument
 
-from wakeboard.actions.run_actions import RUN_ACTIONS
-from wakeboard.cli.commands.run_actions import EXAMPLES, command_of
 from wakeboard.cli.support.session import set_dsn
+from wakeboard.cli.typer_application import add_commands, examples, new_application
 from wakeboard.process.display_zone import use_zone
 from wakeboard.process.output import write_error, write_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 # Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES, or an action of run_actions.py.
 # `--help` has the same order.
@@ -60,49 +54,11 @@ GROUPS = {
     "effects": "Effects once for ever, and effects in other databases.",
 }
 
-CLI_SETTINGS = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})
+CLI_SETTINGS = frozenset({"WAKEBOARD_BOARD_NAMESPACE", "WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})
 WARNS_ITSELF = "worker"  # it becomes another program, which reports unknown settings in its log
 
-application = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-# Without this, typer shows the Python type of an argument after its name.
-TyperArgument.display_type_rich = lambda self, ctx: None  # noqa: ARG005
-
-
-def examples(*lines: str) -> str:
-    """The examples at the end of a help text, one per line: the command, two spaces, what it does."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def _add_commands() -> None:
-    groups = {
-        name: typer.Typer(name=name, no_args_is_help=True, help=text) if text else typer.Typer(name=name)
-        for name, text in GROUPS.items()
-    }
-    for words in COMMANDS:
-        command, shown = _command(words)
-        group, _, name = words.rpartition(" ")
-        if name in groups:
-            groups[name].callback(invoke_without_command=True, epilog=examples(*shown))(command)
-        else:
-            groups.get(group, application).command(name, epilog=examples(*shown))(command)
-    for group in groups.values():
-        application.add_typer(group)
-
-
-def _command(words: str) -> tuple[Callable[..., None], Sequence[str]]:
-    for action in RUN_ACTIONS:
-        if action == words:
-            return command_of(action), EXAMPLES[action]
-    module = import_module(f"wakeboard.cli.commands.{words.replace('-', '_').replace(' ', '_')}")
-    return module.command, module.EXAMPLES
-
-
-_add_commands()
+application = new_application()
+add_commands(application, COMMANDS, GROUPS)
 
 
 def _print_version(requested: bool) -> None:

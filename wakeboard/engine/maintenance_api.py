@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from psycopg.types.numeric import Int8BinaryLoader
 
+from wakeboard.engine.answers import Answer
 from wakeboard.store.array_texts import moment_array, number_array
 from wakeboard.store.pg_timestamp import from_pg_timestamp
 from wakeboard.store.statements import call
@@ -24,18 +25,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     import psycopg
-
-
-class Answer(NamedTuple):
-    """The answer for one run or schedule: a word, or 'refused: <why>'."""
-
-    id: int
-    answer: str
-
-    @property
-    def refused(self) -> bool:
-        """Whether nothing was done; `answer` has the reason."""
-        return self.answer.startswith("refused")
 
 
 class Reaped(NamedTuple):

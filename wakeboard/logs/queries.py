@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.logs.rules import Line, unpacked
+from wakeboard.logs.rules import AttemptLog, Line, unpacked
 from wakeboard.store.array_texts import moment_array, number_array
 from wakeboard.store.statements import call_blocking, read
 
@@ -56,16 +55,6 @@ def store_batches(conn: psycopg.Connection[Any], batches: Sequence[tuple[Batch, 
             raise
         call_blocking(conn, "select wakeboard.create_partitions()")
         call_blocking(conn, _STORE, *values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptLog:
-    """What is stored of the log of one attempt. `last_line`: the number of its last stored line."""
-
-    lease_epoch: int
-    attempt: int
-    began_at: datetime
-    last_line: int
 
 
 _ATTEMPTS: LiteralString = """

@@ -63,6 +63,16 @@ class LogRow:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptLog:
+    """What is stored of the log of one attempt. `last_line`: the number of its last stored line."""
+
+    lease_epoch: int
+    attempt: int
+    began_at: datetime
+    last_line: int
+
+
 def log_row(run_id: int, attempt: int, lease_epoch: int, line: Line) -> LogRow:
     """A line of an attempt, for JSON."""
     return LogRow(
@@ -124,10 +134,10 @@ def with_gaps(lines: Iterable[Line], after: int = 0) -> Iterator[Line | Gap]:
         yield line
 
 
-def why_no_log(*, started_at: datetime | None, now: datetime, kept: timedelta) -> str:
-    """Why a run has no log, as a sentence. `kept`: how long logs are kept."""
+def why_no_log(*, started_at: datetime | None, now: datetime, kept: timedelta | None) -> str:
+    """Why a run has no log, as a sentence. `kept`: how long logs are kept; None: unknown."""
     if started_at is None:
         return "It has not started yet."
-    if started_at < now - kept:
+    if kept is not None and started_at < now - kept:
         return f"Logs are kept for {counted(kept.days, 'day')}, and this run started before."
     return "It has logged nothing that is kept (WAKEBOARD_RUN_LOGS and WAKEBOARD_RUN_LOG_LEVEL of its worker)."

@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What an action did, in a sentence. `link`: the path of what it created, or null."""
+    """What an action did, in a sentence. `link`: the path of what it created, or null.
+
+    `answer`: of an action on one run or schedule, the word for it in `--json` of the command line; otherwise null.
+    """
 
     message: str
     link: str | None = None
+    answer: str | None = None
 
 
 REASON: Final = Parameter("reason", "For the audit log.", longest=MAX_REASON)
@@ -112,10 +116,11 @@ def _shown(answered: Redirect | Page) -> Any:
     """What the page of an action answers, for a program: a redirect with a problem is a conflict."""
     if isinstance(answered, Redirect):
         if answered.problem:
-            return problem(409, answered.message)
+            more: dict[str, Any] = {"answer": answered.answer} if answered.answer else {}
+            return problem(409, answered.message, None, **more)
         is_object = re.fullmatch(r"/[a-z]+/[0-9]+", answered.link)
         text = f"{answered.message} {answered.label}." if is_object else answered.message
-        return Done(text.strip(), API + answered.link if is_object else None)
+        return Done(text.strip(), API + answered.link if is_object else None, answered.answer or None)
     match answered.model:
         case NotDone(problem=why, certain=certain):
             return problem(answered.status, why, certain=certain)

@@ -9,17 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from wakeboard.backfills.rules import BackfilledTicks
 from wakeboard.text.facts import Fact
 from wakeboard.ticks.tick_load import ClockChange
-from wakeboard.views.queries.run_details import RunDetails, StepRow
-from wakeboard.views.rules.run_rows import RunRow
+from wakeboard.views.rules.json_rows import ROW_NAMES
+from wakeboard.views.rules.run_detail_rows import RunDetails, StepRow
 
 # Row types import these for type checkers only.
-_NAMES: Final = {
-    each.__name__: each
-    for each in (datetime, timedelta, UUID, Mapping, Sequence, Fact, RunRow, BackfilledTicks, ClockChange)
-}
+_NAMES: Final = {**ROW_NAMES, "ClockChange": ClockChange}
 # JSON texts of the database, which `with_values` makes into values.
 _JSON: Final = {(RunDetails, "payload"), (RunDetails, "result"), (StepRow, "result")}
 _SCALARS: Final[Mapping[Any, dict[str, Any]]] = {

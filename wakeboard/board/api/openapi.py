@@ -22,6 +22,7 @@ _PROBLEM: Final[dict[str, Any]] = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "A sentence that says what to do."},
+        "answer": {"type": "string", "description": "Of a refused action: as in --json of the command line."},
         "certain": {"type": "boolean", "description": "Of an action: nothing was changed; otherwise it is not known."},
     },
     "required": ["title", "status", "detail"],

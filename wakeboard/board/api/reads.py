@@ -16,7 +16,6 @@ from wakeboard.board.pages.calendar import read_calendar
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.limits import read_limits
 from wakeboard.board.pages.overview import read_overview
-from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, is_id_text
 from wakeboard.board.pages.runs import SORTED_ONCE, SORTS
 from wakeboard.board.pages.schedule_filters import FILTERS, one_of, schedule_filter
 from wakeboard.board.pages.schedules import SORTS as SCHEDULE_SORTS
@@ -24,28 +23,25 @@ from wakeboard.board.pages.schedules import place, place_text
 from wakeboard.errors import InvalidValue
 from wakeboard.health.findings import LEVELS, Finding
 from wakeboard.limits.queries import LimitRow
-from wakeboard.logs.queries import attempt_logs, lines_before
-from wakeboard.logs.rules import LEVELS as LOG_LEVELS
-from wakeboard.logs.rules import LogRow, log_row
-from wakeboard.text.facts import Pause
+from wakeboard.text.facts import Fact, Pause
 from wakeboard.text.mask_json import mask_json
 from wakeboard.text.object_ids import is_id, parse_id
 from wakeboard.text.sanitize import one_line
-from wakeboard.views.queries.audit import SOURCES, AuditRow, audit_rows
+from wakeboard.views.queries.audit import SOURCES, audit_rows
 from wakeboard.views.queries.forever_effects import ForeverEffectRow, list_forever_effects
-from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow, with_values
+from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.run_list import position, read_run_page
 from wakeboard.views.queries.run_page import read_run_history, read_shown_run
-from wakeboard.views.queries.schedule_details import (
-    NextTicks,
-    ScheduleDetails,
-    read_next_ticks,
-    read_schedule_details,
-)
-from wakeboard.views.queries.schedule_list import HEALTHS, STATES, ScheduleRow, list_schedules, rows_of_schedules
+from wakeboard.views.queries.run_situation import read_run_situation
+from wakeboard.views.queries.schedule_details import read_next_ticks, read_schedule_details
+from wakeboard.views.queries.schedule_list import HEALTHS, STATES, list_schedules, rows_of_schedules
+from wakeboard.views.rules.audit_rows import AuditRow
 from wakeboard.views.rules.json_types import row_as
+from wakeboard.views.rules.run_detail_rows import AttemptRow, EffectRow, RunDetails, StepRow, with_values
+from wakeboard.views.rules.run_explanation import explain_run
 from wakeboard.views.rules.run_rows import RunRow
 from wakeboard.views.rules.run_search import parse_run_search
+from wakeboard.views.rules.schedule_rows import NextTicks, ScheduleDetails, ScheduleName, ScheduleRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +53,6 @@ if TYPE_CHECKING:
 
 MOST_TICKS: Final = 1000
 MAX_KEY: Final = 256  # characters of an effect's key
-MOST_LINES: Final = 1000  # of a log
 
 Given: TypeAlias = "Mapping[str, Any]"
 
@@ -111,11 +106,12 @@ async def shown_run(request: BoardRequest, _: Given) -> RunDetails:
         key = ("run", run_id, namespaces)
         history = await request.read(key, lambda conn: read_run_history(conn, run_id, namespaces=namespaces))
     if history is None:
-        raise _no_run(run_id)
+        raise no_run(run_id)
     return with_values(history.run, masked=True)
 
 
-def _no_run(run_id: int) -> NotFound:
+def no_run(run_id: int) -> NotFound:
+    """The error for a run that is not there, or that the viewer may not see."""
     return NotFound(f"there is no run {run_id}, or it was deleted from the history")
 
 
@@ -131,44 +127,19 @@ async def _effects(request: BoardRequest, given: Given) -> Items:
     return Items((await shown_run(request, given)).effects)
 
 
-async def _log(request: BoardRequest, given: Given) -> Items:
-    """The lines before a place: the attempt's lease epoch and a number of a line."""
-    run_id, namespaces, count = request.parts["id"], request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
-    level, text = given.get("level", "debug"), given.get("q", "")
-    epoch, before = _place_in_log(given["after"]) if "after" in given else (given.get("lease_epoch"), NO_LINE)
+async def _facts(request: BoardRequest, _: Given) -> Items:
+    run_id, namespaces = request.parts["id"], request.viewer.namespaces
 
     async def read(conn: AsyncConnection) -> Items | None:
-        run = await read_shown_run(conn, run_id, namespaces=namespaces)
-        if run is None:
+        if await read_shown_run(conn, run_id, namespaces=namespaces) is None:
             return None
-        attempts = await attempt_logs(conn, run.uuid)
-        chosen = next(
-            (
-                each
-                for each in reversed(attempts)
-                if epoch in {None, each.lease_epoch} and given.get("attempt", each.attempt) == each.attempt
-            ),
-            None,
-        )
-        if chosen is None:
-            return Items([])
-        least = LOG_LEVELS[level] * (level != "debug")
-        lines = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count + 1, level=least, text=text)
-        older = f"{chosen.lease_epoch}.{lines[1].number}" if len(lines) > count else None
-        return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines[-count:]], older)
+        situation = await read_run_situation(conn, run_id)
+        return None if situation is None else Items(explain_run(situation, with_counts=namespaces is None))
 
-    key = ("api log", run_id, namespaces, epoch, before, count, level, text, given.get("attempt"))
-    found = await request.read(key, read, scans=bool(text)) if is_id(run_id) else None
+    found = await request.read(("api facts", run_id, namespaces), read) if is_id(run_id) else None
     if found is None:
-        raise _no_run(run_id)
+        raise no_run(run_id)
     return found
-
-
-def _place_in_log(text: str) -> tuple[int, int]:
-    epoch, _, number = text.partition(".")
-    if not (is_id_text(epoch) and is_id_text(number)):
-        raise InvalidValue(f"after is {one_line(text)[:60]!r}: write the `next` of the page before")
-    return int(epoch), int(number)
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------------
@@ -198,6 +169,17 @@ async def _schedule(request: BoardRequest, _: Given) -> ScheduleDetails:
     if found is None:
         raise NotFound(f"there is no schedule {definition_id}")
     return replace(found, payload=json.loads(mask_json(json.dumps(found.payload)).text))
+
+
+async def _names(request: BoardRequest, given: Given) -> Items:
+    namespaces, count = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
+    text, whole = (given["name"], True) if "name" in given else (given.get("q", ""), False)
+
+    async def read(conn: AsyncConnection) -> Items:
+        found = await Listings(conn).schedule_names(text, whole=whole)
+        return Items([each for each in found if namespaces is None or each.namespace in namespaces][:count])
+
+    return await request.read(("api names", text, whole, count, namespaces), read)
 
 
 async def _ticks(request: BoardRequest, given: Given) -> NextTicks:
@@ -314,13 +296,6 @@ async def _forever_effects(request: BoardRequest, given: Given) -> Items:
     return page_of(await request.read(("api effects", count, key, after), read), count, lambda row: row.key)
 
 
-_LOG: Final = (
-    Parameter("attempt", "Of this attempt; the newest one without it.", "integer", least=1),
-    Parameter("lease_epoch", "Of the attempt with this lease epoch.", "integer", least=1),
-    Parameter("level", "Lines of this level and above.", choices=tuple(LOG_LEVELS)),
-    Parameter("q", "A part of the line or of its source, in any case.", longest=LONGEST_SEARCH),
-    Parameter("limit", "Maximum number of lines; 50 without it.", "integer", least=1, most=MOST_LINES),
-)
 SEARCH: Final = Parameter("q", "A search, as on the board.")
 _FILTERS: Final = tuple(
     Parameter(name, f"Only schedules with this {name}.", choices={"state": STATES, "health": HEALTHS}.get(name, ()))
@@ -363,12 +338,11 @@ READ_ENDPOINTS: Final = [
     Endpoint(path="/runs/{id:int}/steps", summary="Its steps.", kind=StepRow, is_list=True, answer=_steps),
     Endpoint(path="/runs/{id:int}/effects", summary="Its effects.", kind=EffectRow, is_list=True, answer=_effects),
     Endpoint(
-        path="/runs/{id:int}/log",
-        summary="What an attempt of it logged: the last lines, oldest first; the next page has those before.",
-        kind=LogRow,
+        path="/runs/{id:int}/facts",
+        summary="Why it does not run now, or what happened to it.",
+        kind=Fact,
         is_list=True,
-        answer=_log,
-        parameters=(*_LOG, AFTER),
+        answer=_facts,
     ),
     Endpoint(
         path="/schedules",
@@ -377,6 +351,18 @@ READ_ENDPOINTS: Final = [
         is_list=True,
         answer=_schedules,
         parameters=(_WORDS, *_FILTERS, _sorted(list(SCHEDULE_SORTS)), LIMIT, AFTER),
+    ),
+    Endpoint(
+        path="/schedules/names",
+        summary="Names of schedules, also of removed ones.",
+        kind=ScheduleName,
+        is_list=True,
+        answer=_names,
+        parameters=(
+            Parameter("q", "How NAME or NAMESPACE/NAME begins."),
+            Parameter("name", "All of NAME or NAMESPACE/NAME, instead of q."),
+            LIMIT,
+        ),
     ),
     Endpoint(path="/schedules/{id:int}", summary="One schedule.", kind=ScheduleDetails, answer=_schedule),
     Endpoint(

@@ -12,6 +12,7 @@ from wakeboard.board.api.actions import ACTION_ENDPOINTS
 from wakeboard.board.api.bulk import BULK_ENDPOINTS
 from wakeboard.board.api.endpoints import json_answer
 from wakeboard.board.api.events import EVENT_ENDPOINTS
+from wakeboard.board.api.logs import LOG_ENDPOINTS
 from wakeboard.board.api.openapi import document
 from wakeboard.board.api.reads import READ_ENDPOINTS
 from wakeboard.board.api.watch import WATCH_ENDPOINT
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *READ_ENDPOINTS,
+    *LOG_ENDPOINTS,
     *BULK_ENDPOINTS,
     *EVENT_ENDPOINTS,
     WATCH_ENDPOINT,

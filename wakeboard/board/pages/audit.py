@@ -10,13 +10,14 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
 from wakeboard.text.object_ids import parse_id
 from wakeboard.text.sanitize import one_line
-from wakeboard.views.queries.audit import ACTIONS, SOURCES, AuditFilter, AuditRow, audit_rows
+from wakeboard.views.queries.audit import ACTIONS, SOURCES, AuditFilter, audit_rows
 from wakeboard.views.queries.listings import Listings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wakeboard.store.connection import AsyncConnection
+    from wakeboard.views.rules.audit_rows import AuditRow
 
 PAGE_SIZE: Final = 50
 OF_SCHEDULE: Final = 20

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.text.facts import Fact
-    from wakeboard.views.queries.run_details import RunDetails, StepRow
+    from wakeboard.views.rules.run_detail_rows import RunDetails, StepRow
     from wakeboard.views.rules.run_rows import StoredRun
 
 OPEN_LINES: Final = 40  # longer texts are folded

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route
 
-    from wakeboard.actions.admin_api import Replayed
     from wakeboard.actions.queries.targets import RunTarget
     from wakeboard.actions.run_actions import RunAction
-    from wakeboard.engine.maintenance_api import Answer
+    from wakeboard.engine.answers import Answer, Replayed
 
 STATUS_IN_WORDS: Final[Mapping[str, str]] = {
     "succeeded": "the run has succeeded",
@@ -97,11 +96,12 @@ def _routes(what: RunAction) -> list[Route]:
 def _answered(what: RunAction, answer: Answer | Replayed, path: str) -> Redirect:
     if answer.answer not in what.done:
         why = answer.answer.removeprefix("refused: ")
-        return Redirect(path, full_stop(f"Run {answer.id} was left as it is: {why}"), problem=True)
+        text = full_stop(f"Run {answer.id} was left as it is: {why}")
+        return Redirect(path, text, problem=True, answer=answer.answer)
     text = f"Run {answer.id} {what.done[answer.answer]}"
     if (new_id := getattr(answer, "new_id", None)) is not None:
-        return Redirect(path, f"{text} as", link=f"/runs/{new_id}", label=f"run {new_id}")
-    return Redirect(path, f"{text}.")
+        return Redirect(path, f"{text} as", link=f"/runs/{new_id}", label=f"run {new_id}", answer=answer.answer)
+    return Redirect(path, f"{text}.", answer=answer.answer)
 
 
 ROUTES: Final = [route for what in (*RUN_ACTIONS.values(), DISCARD_AND_REPLAY) for route in _routes(what)]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.logs.links import link_to_log
-from wakeboard.logs.queries import AttemptLog, attempt_logs, lines_before, log_retention
-from wakeboard.logs.rules import LEVELS, Line, why_no_log, with_gaps
+from wakeboard.logs.queries import attempt_logs, lines_before, log_retention
+from wakeboard.logs.rules import LEVELS, AttemptLog, Line, why_no_log, with_gaps
 from wakeboard.text.object_ids import is_id
 from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.run_page import read_shown_run

@@ -48,8 +48,9 @@ async def _run_now(request: BoardRequest, schedule: ScheduleTarget, form: Action
     async with request.acting({schedule.namespace}) as store:
         run_id, answer = await store.run_now(schedule.id, payload, reason)
     if run_id is None:
-        return Redirect(form.next, full_stop(f"No run was created: {answer.removeprefix('refused: ')}"), problem=True)
-    return Redirect(form.next, "Queued as", link=f"/runs/{run_id}", label=f"run {run_id}")
+        why = full_stop(f"No run was created: {answer.removeprefix('refused: ')}")
+        return Redirect(form.next, why, problem=True, answer=answer)
+    return Redirect(form.next, "Queued as", link=f"/runs/{run_id}", label=f"run {run_id}", answer=answer)
 
 
 ROUTES: Final = asked_action("/schedules/{id:int}/run", Permission.RUN_NOW, _schedule, _form, _run_now)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from wakeboard.views.queries.audit import AuditRow
-    from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
     from wakeboard.views.queries.run_page import RunHistory
+    from wakeboard.views.rules.audit_rows import AuditRow
+    from wakeboard.views.rules.run_detail_rows import AttemptRow, EffectRow, RunDetails, StepRow
 
 WIDTH: Final = 1000.0  # units of the axis
 NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from wakeboard.board.pages.run_charts import RunCharts
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.text.facts import Fact
-    from wakeboard.views.queries.audit import AuditRow
     from wakeboard.views.queries.schedule_list import ScheduleHealth
     from wakeboard.views.queries.schedule_page import LimitUse, WeekOfRuns
+    from wakeboard.views.rules.audit_rows import AuditRow
     from wakeboard.views.rules.run_rows import RunRow
     from wakeboard.views.rules.schedule_explanation import ScheduleSituation, State
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.tables import Column, print_rows
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def command(
         return
     from wakeboard.alerts.queries.alerts import read_alerts
 
-    rows, now = query_store(lambda session: read_alerts(session.conn, resolved=include_resolved, limit=limit))
+    rows, now = query_database(lambda session: read_alerts(session.conn, resolved=include_resolved, limit=limit))
     otherwise = "there are no alerts yet." if include_resolved else "no alert is open."
     print_rows(rows, COLUMNS, lambda row: _cells(row, now), otherwise, as_json=as_json)
 

@@ -8,10 +8,10 @@ import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_answer
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
 
 EXAMPLES = (
     "wakeboard alerts silence dead-runs --for 1h --reason 'the bank is down'",
@@ -41,11 +41,11 @@ def command(
         raise typer.BadParameter("write either --for, such as --for 1h, or --until-fixed", param_hint="--for")
     span = parse_duration(duration) if duration is not None else None
 
-    async def silence(session: CommandSession) -> bool:
+    async def silence(session: DatabaseSession) -> bool:
         until = time_after(span, await session.listings.now()) if span is not None else "infinity"
         return await session.store.silence_alert(rule, until, reason)
 
-    changed = with_session(silence)
+    changed = with_database(silence)
     until = f"for {duration}" if duration is not None else "until its alert is resolved"
     sentence = f"{rule} is silenced {until}." if changed else f"{rule} was already silenced {until}."
     print_answer({"rule": rule, "changed": changed}, sentence, as_json=as_json)

@@ -10,12 +10,12 @@ import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_error, print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.text.facts import Fact
 
 EXAMPLES = ("wakeboard alerts test team",)
@@ -48,7 +48,7 @@ def command(
         if not as_json:
             print_message(f"Run {run_id} delivers it. Waiting for at most {wait} s.")
 
-    result = with_session(lambda session: _send(session, receiver, queue, wait, say))
+    result = with_database(lambda session: _send(session, receiver, queue, wait, say))
     if as_json:
         print_json(result)
     elif result["status"] == "succeeded":
@@ -69,7 +69,7 @@ def _problem(result: dict[str, Any], receiver: str, wait: int) -> str:
 
 
 async def _send(
-    session: CommandSession, receiver: str, queue: str, wait: int, say: Callable[[int, Fact | None], None]
+    session: DatabaseSession, receiver: str, queue: str, wait: int, say: Callable[[int, Fact | None], None]
 ) -> dict[str, Any]:
     """Enqueues a delivery and waits for its end. `say` is called before, with its run and why no worker would."""
     import asyncio

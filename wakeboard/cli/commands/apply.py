@@ -12,12 +12,12 @@ import typer
 
 from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_error, print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.tables import print_lines
 from wakeboard.errors import InvalidSchedule, InvalidValue
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.manifests import Manifests
     from wakeboard.schedules.desired_schedule import DesiredSchedule
 
@@ -91,7 +91,7 @@ def command(
     manifests = _load(folder)
     source = f"file:{name or _name_of(folder)}"
     operation = _preview if dry_run else _apply
-    result = with_session(lambda session: operation(session, source, manifests, prune))
+    result = with_database(lambda session: operation(session, source, manifests, prune))
     if as_json:
         print_json(result)
     else:
@@ -120,7 +120,7 @@ def _load(folder: Path) -> Manifests:
     return manifests
 
 
-async def _apply(session: CommandSession, source: str, manifests: Manifests, prune: bool) -> Applied:
+async def _apply(session: DatabaseSession, source: str, manifests: Manifests, prune: bool) -> Applied:
     from wakeboard.dependencies.queries import missing_parents
     from wakeboard.manifests import declared_limits
     from wakeboard.schedules.desired_schedule import desired_from_files
@@ -150,7 +150,7 @@ async def _apply(session: CommandSession, source: str, manifests: Manifests, pru
     )
 
 
-async def _preview(session: CommandSession, source: str, manifests: Manifests, prune: bool) -> Applied:
+async def _preview(session: DatabaseSession, source: str, manifests: Manifests, prune: bool) -> Applied:
     from wakeboard.limits.queries import declared_limit_rows
     from wakeboard.manifests import declared_limits
     from wakeboard.schedules.desired_schedule import desired_from_files
@@ -194,7 +194,7 @@ def _print_missing_parents(desired: Sequence[DesiredSchedule], kept: set[tuple[s
                 print_error(f"note: {missing_parent(each.full_name, f'{each.namespace}/{entry.schedule}')}")
 
 
-async def _difference(session: CommandSession, source: str, desired: DesiredSchedule) -> list[str]:
+async def _difference(session: DatabaseSession, source: str, desired: DesiredSchedule) -> list[str]:
     """The lines of YAML by which a schedule differs from the stored one; none if its labels or zone data do."""
     from difflib import unified_diff
 
@@ -208,7 +208,9 @@ async def _difference(session: CommandSession, source: str, desired: DesiredSche
     return [line for line in unified_diff(before, after, n=0) if not line.startswith("@@")][2:]
 
 
-async def _duplicates(session: CommandSession, source: str, desired: Sequence[DesiredSchedule]) -> dict[str, list[str]]:
+async def _duplicates(
+    session: DatabaseSession, source: str, desired: Sequence[DesiredSchedule]
+) -> dict[str, list[str]]:
     from wakeboard.views.queries.listings import sources_with_same_name
 
     return sources_with_same_name(await session.listings.schedules_called([each.key for each in desired]), source)

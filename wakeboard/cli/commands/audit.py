@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.cli.support.tables import print_rows
 from wakeboard.cli.support.time_args import parse_since, time_since
@@ -15,8 +15,8 @@ from wakeboard.cli.support.time_args import parse_since, time_since
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.audit import AuditRow
+    from wakeboard.cli.support.session import DatabaseSession
+    from wakeboard.views.rules.audit_rows import AuditRow
 
 EXAMPLES = (
     "wakeboard audit                               the newest actions",
@@ -54,7 +54,7 @@ def command(
     (kubectl) or plain SQL. The rows of the single runs of a bulk action are listed only for a run or a schedule.
     """
     start = parse_since(since) if since is not None else None
-    rows, _ = query_store(lambda session: _read(session, of, start, actor, action, limit))
+    rows, _ = query_database(lambda session: _read(session, of, start, actor, action, limit))
     from wakeboard.cli.support.audit_table import audit_cells, audit_columns
 
     otherwise = "no action matches." if of or since or actor or action else "there are no actions yet."
@@ -62,7 +62,7 @@ def command(
 
 
 async def _read(  # one parameter for each option
-    session: CommandSession,
+    session: DatabaseSession,
     of: str | None,
     start: timedelta | datetime | None,
     actor: str | None,
@@ -83,7 +83,7 @@ async def _read(  # one parameter for each option
     return await audit_rows(session.conn, wanted, count)
 
 
-async def _run_or_schedule(session: CommandSession, text: str) -> tuple[int | None, int | None]:
+async def _run_or_schedule(session: DatabaseSession, text: str) -> tuple[int | None, int | None]:
     """The id of the run, or that of the schedule. A run that was deleted from history is known by its id only."""
     from wakeboard.cli.support.lookup import find_runs, find_schedule, parse_run
     from wakeboard.errors import InvalidValue

@@ -21,7 +21,7 @@ from wakeboard.cli.support.backfill import (
 )
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_error, print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.output import write_line
@@ -29,7 +29,7 @@ from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import parse_id
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
 
 EXAMPLES = (
     "wakeboard backfill billing/close-day --from 2026-01-01 --to 2026-02-01 --dry-run",
@@ -113,7 +113,7 @@ def command(
     elif what is None:
         raise typer.BadParameter("give the name of a schedule", param_hint="SCHEDULE")
     else:
-        planned = with_session(lambda session: plan(session, what, *span, again=again))
+        planned = with_database(lambda session: plan(session, what, *span, again=again))
         if dry_run:
             _print_preview(planned, as_json)
         else:
@@ -181,7 +181,7 @@ def _confirm(planned: Planned, *, yes: bool) -> None:
 def _declare(planned: Planned, at_once: int, reason: str, as_json: bool) -> None:
     _print_notes(planned)
     try:
-        made = with_session(lambda session: declare(session, planned, at_once, reason))
+        made = with_database(lambda session: declare(session, planned, at_once, reason))
     except NoTickLeft as error:
         if not as_json:
             raise WakeboardError(str(error)) from None
@@ -196,7 +196,7 @@ def _declare(planned: Planned, at_once: int, reason: str, as_json: bool) -> None
 def _change(number: int, what: str, reason: str, as_json: bool) -> None:
     """Pauses, resumes or cancels a backfill. Raises WakeboardError if there is none."""
 
-    async def change(session: CommandSession) -> tuple[bool, str]:
+    async def change(session: DatabaseSession) -> tuple[bool, str]:
         from wakeboard.cli.support.backfill import find_backfill
 
         known = await find_backfill(session, number)
@@ -209,7 +209,7 @@ def _change(number: int, what: str, reason: str, as_json: bool) -> None:
         changed = await change(f"backfill:{number}", reason)
         return changed, {"pause": "paused", "resume": "resumed"}[what] if changed else known.state
 
-    changed, answer = with_session(change)
+    changed, answer = with_database(change)
     if as_json:
         print_json({"id": number, "changed": changed})
     elif changed:

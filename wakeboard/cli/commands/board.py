@@ -9,7 +9,7 @@ import typer
 
 from wakeboard.cli.support import board_probe
 from wakeboard.cli.support.board_probe import configured_port
-from wakeboard.cli.support.session import database_dsn, with_session
+from wakeboard.cli.support.session import database_dsn, with_database
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.logging_setup import configure_logging
 from wakeboard.process.output import write_line
@@ -88,7 +88,7 @@ def command(
         """Connects once, so that a wrong DSN is an error here and not on a page."""
 
     if not skip_check:
-        with_session(check)
+        with_database(check)
     server = BoardServer(options, listening_socket(settings.board_bind, settings.board_port))
     write_line(f"The board is at {server.login_address} (Ctrl-C stops it)")
     asyncio.run(server.run_until_stopped())

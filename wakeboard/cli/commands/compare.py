@@ -9,7 +9,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.tables import Column, print_lines, styled, table, terminal_width
 from wakeboard.text.humanize import lasted
 from wakeboard.text.sanitize import one_line
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.views.rules.run_comparison import Difference, RunComparison
 
 EXAMPLES = ("wakeboard compare 1042 1043", "wakeboard compare 1042 1043 --json")
@@ -41,7 +41,7 @@ def command(
 
     wanted = [parse_run(first), parse_run(second)]
 
-    async def query(session: CommandSession) -> RunComparison:
+    async def query(session: DatabaseSession) -> RunComparison:
         from wakeboard.views.queries.run_comparison import read_comparison
 
         one, other = await find_runs(session.listings, wanted)
@@ -50,7 +50,7 @@ def command(
             raise no_such_run(f"{first} or {second}")
         return found
 
-    found, _ = query_store(query)
+    found, _ = query_database(query)
     if as_json:
         print_json(found)
     else:

@@ -8,13 +8,13 @@ import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_answer
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.shell_completion import complete_source
 from wakeboard.errors import WakeboardError
 from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
 
 EXAMPLES = ("wakeboard check                       shows pending removals", "wakeboard confirm removal k8s:5f3c…")
 
@@ -33,7 +33,7 @@ def command(
     The next sync that would remove exactly the same schedules removes them.
     """
 
-    async def confirm_removal(session: CommandSession) -> int:
+    async def confirm_removal(session: DatabaseSession) -> int:
         count = await session.store.confirm_removal(source, reason)
         if not count:
             pending = [row.source for row in await session.listings.removals()]
@@ -41,6 +41,6 @@ def command(
             raise WakeboardError(f"no removal is pending for {source!r}{others}.")
         return count
 
-    count = with_session(confirm_removal)
+    count = with_database(confirm_removal)
     sentence = f"the next sync of {source} removes {counted(count, 'schedule')}."
     print_answer({"source": source, "count": count}, sentence, as_json=as_json)

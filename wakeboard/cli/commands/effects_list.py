@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.tables import Column, print_rows, styled
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
@@ -15,7 +15,7 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.views.queries.forever_effects import ForeverEffectRow
 
 COLUMNS = (Column("EFFECT", shrinks=True), Column("STATE"), Column("RUN", right=True), Column("BEGAN"))
@@ -35,12 +35,12 @@ def command(
     RUN is the run that had the effect, or that took it over last.
     """
 
-    async def query(session: CommandSession) -> list[ForeverEffectRow]:
+    async def query(session: DatabaseSession) -> list[ForeverEffectRow]:
         from wakeboard.views.queries.forever_effects import list_forever_effects
 
         return await list_forever_effects(session.conn, prefix, after, limit)
 
-    rows, now = query_store(query)
+    rows, now = query_database(query)
 
     def cells(row: ForeverEffectRow) -> list[str | Text]:
         return [one_line(row.key), styled(row.state), str(row.run_id), relative(row.started_at, now)]

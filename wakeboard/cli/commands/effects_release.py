@@ -8,7 +8,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_error, print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 from wakeboard.text.sanitize import one_line
 
 EXAMPLES = ('wakeboard effects release invoice:812 --reason "the bank has returned the payment"',)
@@ -23,7 +23,7 @@ def command(
 
     The next run for the key has the effect, under another key for the provider. Refused while a run is executing it.
     """
-    answer = with_session(lambda session: session.store.release_effect(key, reason))
+    answer = with_database(lambda session: session.store.release_effect(key, reason))
     if as_json:
         print_json({"key": key, "answer": answer})
     elif answer == "released":

@@ -10,7 +10,7 @@ import typer
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.payload_arg import read_payload
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.shell_completion import complete_queue
 from wakeboard.cli.support.time_args import parse_duration, parse_time, time_after
 from wakeboard.errors import InvalidValue
@@ -18,7 +18,7 @@ from wakeboard.errors import InvalidValue
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.engine.enqueue import Enqueued
     from wakeboard.text.facts import Fact
 
@@ -112,7 +112,7 @@ def command(
     timeout_s = _whole_seconds(timeout, "--timeout")
     value = read_payload(payload)
 
-    async def send(session: CommandSession) -> tuple[Enqueued, datetime | None, bool, Fact | None, datetime]:
+    async def send(session: DatabaseSession) -> tuple[Enqueued, datetime | None, bool, Fact | None, datetime]:
         from wakeboard.engine.enqueue import enqueue as enqueue_run
         from wakeboard.engine.enqueue import was_replaced
         from wakeboard.views.queries.job_types import read_unserved
@@ -142,7 +142,7 @@ def command(
         unserved = await read_unserved(session.conn, queue, job_type) if enqueued.created else None
         return enqueued, due, replaced, unserved, session.now
 
-    enqueued, due, replaced, unserved, now = with_session(send)
+    enqueued, due, replaced, unserved, now = with_database(send)
     if as_json:
         print_json(enqueued)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.support.lookup import UuidRange
+    from wakeboard.cli.support.read_model import Explanation
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.rules.run_explanation import RunSituation
-    from wakeboard.views.rules.schedule_explanation import ScheduleSituation
 
 _IN_WORDS = {"succeeded": "has succeeded", "failed": "has failed and is retried", "circuit open": "has an open circuit"}
 EXAMPLES = ("wakeboard explain 1042", "wakeboard explain billing/close-day", "wakeboard explain 1042 --json")
@@ -43,23 +42,14 @@ def command(
 
     The first line is the state. Each further line is one fact: what it waits for, or what happened to it.
     """
-    from wakeboard.views.rules.run_explanation import RunSituation, explain_run
-    from wakeboard.views.rules.schedule_explanation import explain_schedule
-
     found, now = query_store(lambda session: _read(session, text))
-    if isinstance(found, RunSituation):
-        run = found.run
-        kind, about, name, state, facts = "run", run.id, run.schedule, run.status, explain_run(found)
-        title = f"run {run.id} of {run.schedule or run.job_type} {_IN_WORDS.get(state, f'is {state}')}."
-    else:
-        name, state, facts = f"{found.namespace}/{found.name}", found.state, explain_schedule(found)
-        kind, about = "schedule", found.id
-        title = f"schedule {name} {_IN_WORDS.get(state, f'is {state}')}."
     if as_json:
-        answer: dict[str, Any] = {"kind": kind, "id": about, "name": name, "state": state}
-        print_json({**answer, "facts": facts})
+        print_json({name: value for name, value in found._asdict().items() if name != "job_type"})
         return
-    print_lines([one_line(title), *(one_line(fact.text(lambda at: moment_in_words(at, now))) for fact in facts)])
+    of_run = f"run {found.id} of {found.name or found.job_type}"
+    about = of_run if found.kind == "run" else f"schedule {found.name}"
+    title = f"{about} {_IN_WORDS.get(found.state, f'is {found.state}')}."
+    print_lines([one_line(title), *(one_line(fact.text(lambda at: moment_in_words(at, now))) for fact in found.facts)])
 
 
 def moment_in_words(at: datetime, now: datetime) -> str:
@@ -67,11 +57,9 @@ def moment_in_words(at: datetime, now: datetime) -> str:
     return f"{with_offset(at)} ({relative(at, now)})"
 
 
-async def _read(session: CommandSession, text: str) -> RunSituation | ScheduleSituation:
+async def _read(session: CommandSession, text: str) -> Explanation:
     """What the user named: a run, or a schedule, which may be called like the beginning of a uuid."""
     from wakeboard.cli.support.lookup import UuidRange, find_runs, find_schedule, no_such_run
-    from wakeboard.views.queries.run_situation import read_run_situation
-    from wakeboard.views.queries.schedule_situation import read_schedule_situation
 
     wanted = _run_in(text)
     if wanted is None or (
@@ -80,11 +68,11 @@ async def _read(session: CommandSession, text: str) -> RunSituation | ScheduleSi
         and await session.listings.schedule_names(text, whole=True)
     ):
         known = await find_schedule(session.listings, text, include_removed=True)
-        schedule = await read_schedule_situation(session.conn, known.id)
+        schedule = await session.listings.explained_schedule(known.id)
         if schedule:
             return schedule
     (run_id,) = await find_runs(session.listings, [wanted or 0])
-    run = await read_run_situation(session.conn, run_id)
+    run = await session.listings.explained_run(run_id)
     if run is None:
         raise no_such_run(text)
     return run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson, JobType
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.cli.support.time_args import parse_since, time_since
 from wakeboard.text.humanize import relative
@@ -15,7 +15,7 @@ from wakeboard.text.humanize import relative
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.views.queries.failures import FailureRow
 
 MAX_ERRORS = 3  # error types in a cell; --json has all
@@ -51,12 +51,12 @@ def command(
     """
     start = parse_since(since)
 
-    async def query(session: CommandSession) -> list[FailureRow]:
+    async def query(session: DatabaseSession) -> list[FailureRow]:
         from wakeboard.views.queries.failures import failures_since
 
         return await failures_since(session.conn, time_since(start, session.now), job_type)
 
-    rows, now = query_store(query)
+    rows, now = query_database(query)
     print_rows(rows, COLUMNS, lambda row: _cells(row, now), "no attempt ended in this period.", as_json=as_json)
 
 

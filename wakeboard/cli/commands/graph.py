@@ -8,7 +8,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.tables import print_lines
 from wakeboard.errors import InvalidValue
 
@@ -33,7 +33,7 @@ def command(
 
     if mermaid and as_json:
         raise InvalidValue("--mermaid and --json exclude each other; write one of them")
-    (nodes, edges), _ = query_store(lambda session: read_graph(session.conn, namespace))
+    (nodes, edges), _ = query_database(lambda session: read_graph(session.conn, namespace))
     if as_json:
         print_json({"schedules": [_json_node(node) for node in nodes.values()], "edges": _json_edges(nodes, edges)})
     elif mermaid:

@@ -8,7 +8,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_answer, print_message
-from wakeboard.cli.support.session import query_store, with_session
+from wakeboard.cli.support.session import query_database, with_database
 from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.errors import InvalidValue
 from wakeboard.limits.rules.rate import Rate
@@ -16,7 +16,7 @@ from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.limits.queries import LimitRow
 
 DEFAULT = 1
@@ -96,7 +96,7 @@ def command(
         _print_limits(key, as_json)
         return
 
-    async def change(session: CommandSession) -> LimitRow:
+    async def change(session: DatabaseSession) -> LimitRow:
         if declared:
             return await _restore(session, key, reason)
         if rate is not None or default:
@@ -105,11 +105,11 @@ def command(
             await session.store.set_limit(key, at_once, reason)
         return await _row(session, key) or _unused(key)
 
-    row = with_session(change)
+    row = with_database(change)
     print_answer(row, _sentence(row), as_json=as_json)
 
 
-async def _restore(session: CommandSession, key: str, reason: str) -> LimitRow:
+async def _restore(session: DatabaseSession, key: str, reason: str) -> LimitRow:
     row = await _row(session, key)
     if row is None or row.declared_by is None:
         raise InvalidValue(f"no file declares the limit of {one_line(key)}: `wakeboard limit` lists the keys")
@@ -118,7 +118,7 @@ async def _restore(session: CommandSession, key: str, reason: str) -> LimitRow:
     return await _row(session, key) or row
 
 
-async def _row(session: CommandSession, key: str) -> LimitRow | None:
+async def _row(session: DatabaseSession, key: str) -> LimitRow | None:
     from wakeboard.limits.queries import list_limits
 
     return next((row for row in await list_limits(session.conn) if row.key == key), None)
@@ -142,7 +142,7 @@ def _sentence(row: LimitRow) -> str:
 def _print_limits(key: str | None, as_json: bool) -> None:
     from wakeboard.limits.queries import list_limits
 
-    found, _ = query_store(lambda session: list_limits(session.conn))
+    found, _ = query_database(lambda session: list_limits(session.conn))
     rows = [row for row in found if key in {None, row.key}]
     otherwise = "no limit keys are in use." if key is None else f"{key} is not in use; its limit is {DEFAULT}."
     print_rows(rows, COLUMNS, _cells, otherwise, as_json=as_json)

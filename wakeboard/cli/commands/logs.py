@@ -21,8 +21,7 @@ from wakeboard.text.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.logs.queries import AttemptLog
-    from wakeboard.logs.rules import Gap, Line, LogRow
+    from wakeboard.logs.rules import AttemptLog, LogRow
     from wakeboard.views.rules.run_rows import StoredRun
 
 EXAMPLES = (
@@ -30,8 +29,6 @@ EXAMPLES = (
     "wakeboard logs 1042 -f --level warning",
     "wakeboard logs --schedule billing/close-day -f",
 )
-POLL_S: Final = 0.3
-LINES_AT_ONCE: Final = 10_000
 LAST_FLUSH_S: Final = 1.5  # the last lines of a run are stored this long after its end
 ENDED: Final = frozenset({"succeeded", "cancelled", "discarded", "skipped", "dead"})
 
@@ -90,11 +87,9 @@ class _Log:
     rows: list[LogRow] = field(default_factory=list["LogRow"])
 
     async def show_schedule(self, definition_id: int) -> None:
-        from wakeboard.logs.queries import newest_started_run
-
         last = 0
         while True:
-            run_id = await newest_started_run(self.session.conn, definition_id, last)
+            run_id = await self.session.listings.newest_started_run(definition_id, last)
             if run_id is not None:
                 await self.show_run(run_id)
                 last = run_id
@@ -102,28 +97,26 @@ class _Log:
                 if run_id is None:
                     raise WakeboardError("no run of this schedule has started.")
                 return
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(self.session.listings.poll_s)
 
     async def show_run(self, run_id: int) -> None:
-        from wakeboard.logs.queries import log_retention
         from wakeboard.logs.rules import why_no_log
-        from wakeboard.views.queries.run_details import read_stored_run
 
         shown = dict[int, int]()  # by lease epoch, the last line
         ended_polls = 0
         while True:
-            run = await read_stored_run(self.session.conn, run_id)
+            run = await self.session.listings.stored_run(run_id)
             if run is None:
                 raise no_such_run(str(run_id))
             new = await self._show_new(run, shown)
             if not self.follow:
                 break
             ended_polls = 0 if new or run.status not in ENDED else ended_polls + 1
-            if ended_polls * POLL_S > LAST_FLUSH_S:
+            if ended_polls * self.session.listings.poll_s > LAST_FLUSH_S:
                 break
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(self.session.listings.poll_s)
         if not shown:
-            kept = await log_retention(self.session.conn)
+            kept = await self.session.listings.log_retention()
             why = why_no_log(started_at=run.started_at, now=self.session.now, kept=kept)
             print_error(f"run {run.id} has no log. {why}")
             from wakeboard.cli.support.run_details import log_link
@@ -133,23 +126,20 @@ class _Log:
 
     async def _show_new(self, run: StoredRun, shown: dict[int, int]) -> bool:
         """Shows the lines behind those that were `shown`. Returns whether there were any."""
-        from wakeboard.logs.queries import attempt_logs, lines_after
-        from wakeboard.logs.rules import LEVELS, Line, with_gaps
-
         any_new = False
-        attempts = await attempt_logs(self.session.conn, run.uuid)
+        attempts = await self.session.listings.attempt_logs(run)
         for each in attempts:
             if self.attempt is not None and each.attempt != self.attempt:
                 continue
             if each.lease_epoch not in shown and (len(attempts) > 1 or self.follow):
                 self._heading(run, each)
             last = shown.setdefault(each.lease_epoch, 0)
-            while lines := await lines_after(self.session.conn, run.uuid, each.lease_epoch, last, LINES_AT_ONCE):
+            while rows := await self.session.listings.log_after(run, each, last):
                 any_new = True
-                for part in with_gaps(lines, last):
-                    if not isinstance(part, Line) or part.level >= LEVELS[self.level]:
-                        self._print(run, each, part)
-                shown[each.lease_epoch] = last = lines[-1].number
+                for row in rows:
+                    self._print(row, row.number - last - 1)
+                    last = row.number
+                shown[each.lease_epoch] = last
             sys.stdout.flush()
         return any_new
 
@@ -157,18 +147,18 @@ class _Log:
         if not self.as_json:
             write_line(f"— run {run.id}, attempt {each.attempt} —")
 
-    def _print(self, run: StoredRun, each: AttemptLog, part: Line | Gap) -> None:
-        from wakeboard.logs.rules import Line, log_row
+    def _print(self, row: LogRow, missing: int) -> None:
+        """Prints a line. `missing`: how many lines before it were not kept."""
+        from wakeboard.logs.rules import LEVELS
 
-        if not isinstance(part, Line):
-            if not self.as_json:
-                write_line(f"… {counted(part.lines, 'line')} were not kept …")
+        if missing > 0 and not self.as_json:
+            write_line(f"… {counted(missing, 'line')} were not kept …")
+        if LEVELS[row.level] < LEVELS[self.level]:
             return
-        row = log_row(run.id, each.attempt, each.lease_epoch, part)
         if not self.as_json:
             clock = f"{in_zone(row.at):%H:%M:%S}.{row.at.microsecond // 1000:03d}"
-            first, *more = printable(part.text).split("\n")
-            write_line("\n    ".join([f"{clock} {row.level:7} {one_line(part.source)}: {first}", *more]))
+            first, *more = printable(row.text).split("\n")
+            write_line("\n    ".join([f"{clock} {row.level:7} {one_line(row.source)}: {first}", *more]))
         elif self.follow:
             print_json_line(row)
         else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.schedule_details import NextTicks, Tick
+    from wakeboard.views.rules.schedule_rows import NextTicks, Tick
 
 Gap = Literal["RunAfter", "Skip"]
 Overlap = Literal["First", "Both"]
@@ -76,7 +76,8 @@ def command(
 
 def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Overlap) -> tuple[NextTicks, datetime]:
     from wakeboard.ticks.compiled_ticks import compile_ticks, ticks_for
-    from wakeboard.views.queries.schedule_details import NextTicks, next_ticks
+    from wakeboard.views.rules.next_ticks import next_ticks
+    from wakeboard.views.rules.schedule_rows import NextTicks
 
     now = datetime.now(UTC)  # there may be no database
     try:
@@ -88,10 +89,9 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
 
 async def _of_schedule(session: CommandSession, name: str, count: int) -> NextTicks:
     from wakeboard.cli.support.lookup import find_schedule, no_longer_there
-    from wakeboard.views.queries.schedule_details import read_next_ticks
 
     known = await find_schedule(session.listings, name)
-    found = await read_next_ticks(session.conn, known.id, count, namespaces=None)
+    found = await session.listings.next_ticks(known.id, count)
     if found is None:
         raise no_longer_there(known)
     return found

@@ -9,7 +9,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_answer, print_error
-from wakeboard.cli.support.session import query_store, with_session
+from wakeboard.cli.support.session import query_database, with_database
 from wakeboard.cli.support.shell_completion import complete_pause_name
 from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.cli.support.time_args import parse_duration, time_after
@@ -17,7 +17,7 @@ from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.text.facts import Pause
 
 
@@ -66,14 +66,14 @@ def command(
     require_name(kind, name)
     span = parse_duration(duration) if duration is not None else None
 
-    async def add(session: CommandSession) -> tuple[str, str, bool]:
+    async def add(session: DatabaseSession) -> tuple[str, str, bool]:
         scope, label = await pause_scope(session, kind, name)
         if kind is Kind.QUEUE and name not in await session.listings.queues():
             print_error(f"note: no schedule, run or worker uses a queue {name!r} yet.")
         until = time_after(span, await session.listings.now()) if span is not None else None
         return scope, label, await session.store.pause(scope, reason, until)
 
-    scope, label, changed = with_session(add)
+    scope, label, changed = with_database(add)
     paused = f"paused for {duration}" if duration is not None else "paused"
     sentence = f"{label} is {paused}." if changed else f"{label} was already paused."
     print_answer({"scope": scope, "changed": changed}, sentence, as_json=as_json)
@@ -86,7 +86,7 @@ def require_name(kind: Kind, name: str | None) -> None:
         raise typer.BadParameter(problem, param_hint="NAME")
 
 
-async def pause_scope(session: CommandSession, kind: Kind, name: str | None) -> tuple[str, str]:
+async def pause_scope(session: DatabaseSession, kind: Kind, name: str | None) -> tuple[str, str]:
     """The scope for the SQL functions, and its label for users."""
     if name is None:
         return "all", "everything"
@@ -100,7 +100,7 @@ async def pause_scope(session: CommandSession, kind: Kind, name: str | None) -> 
 
 def print_pauses(as_json: bool) -> None:
     """Lists what is paused."""
-    rows, now = query_store(lambda session: session.listings.pauses())
+    rows, now = query_database(lambda session: session.listings.pauses())
     columns = (Column("PAUSED"), Column("SINCE"), Column("ENDS"), Column("BY"), Column("REASON", shrinks=True))
 
     def cells(row: Pause) -> list[str]:

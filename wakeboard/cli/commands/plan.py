@@ -10,7 +10,7 @@ import typer
 from wakeboard.cli.support.findings import has_failed, print_findings
 from wakeboard.cli.support.options import AsJson, Strict
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.cli.support.time_args import parse_time
 from wakeboard.errors import InvalidValue
@@ -19,7 +19,7 @@ from wakeboard.process.output import write_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.manifests import Parsed
     from wakeboard.plan.plan import Plan
     from wakeboard.plan.rules.state import State
@@ -106,11 +106,11 @@ def _plan(states: Sequence[str], source: str | None, since: datetime, days: int)
         raise InvalidValue(f"{len(states)} states are given; write {wanted}{' with --source' if source else ''}.")
     parsed: Parsed = {}
     after = read_state(states[-1], parsed)
-    before = with_session(lambda session: _stored(session, source)) if source else read_state(states[0], parsed)
+    before = with_database(lambda session: _stored(session, source)) if source else read_state(states[0], parsed)
     return plan(before, after, since, days)
 
 
-async def _stored(session: CommandSession, source: str) -> State:
+async def _stored(session: DatabaseSession, source: str) -> State:
     from wakeboard.plan.states import read_source
 
     return await read_source(session.conn, source)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.tables import Column, print_rows, styled
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.views.queries.queue_backlog import QueueRow
 
 SOON_S = 60.0
@@ -34,12 +34,12 @@ def command(as_json: AsJson = False) -> None:
     next tick does. Runs that no worker may claim, such as dead ones and those of a pause, are not counted.
     """
 
-    async def query(session: CommandSession) -> list[QueueRow]:
+    async def query(session: DatabaseSession) -> list[QueueRow]:
         from wakeboard.views.queries.queue_backlog import read_queues
 
         return await read_queues(session.conn, SOON_S)
 
-    rows, _ = query_store(query)
+    rows, _ = query_database(query)
     otherwise = "there are no queues yet: no schedule, run or worker names one."
     print_rows(rows, COLUMNS, _cells, otherwise, as_json=as_json)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from wakeboard.cli.commands.pause import Kind, PauseKind, PauseName, pause_scope, print_pauses, require_name
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
 
 EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule clean-up")
 
@@ -26,11 +26,11 @@ def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "",
         return
     require_name(kind, name)
 
-    async def remove(session: CommandSession) -> tuple[str, str, bool]:
+    async def remove(session: DatabaseSession) -> tuple[str, str, bool]:
         scope, label = await pause_scope(session, kind, name)
         return scope, label, await session.store.resume(scope, reason)
 
-    scope, label, changed = with_session(remove)
+    scope, label, changed = with_database(remove)
     if as_json:
         print_json({"scope": scope, "changed": changed})
     elif changed:

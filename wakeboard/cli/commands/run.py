@@ -14,7 +14,7 @@ from wakeboard.cli.support.tables import print_lines, terminal_width
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.run_details import RunDetails
+    from wakeboard.views.rules.run_detail_rows import RunDetails
 
 EXAMPLES = ("wakeboard run 1042", "wakeboard run 0b0e1c5a --json", "wakeboard run 1042 | less")
 
@@ -36,10 +36,8 @@ def command(
     wanted = parse_run(text)
 
     async def query(session: CommandSession) -> RunDetails:
-        from wakeboard.views.queries.run_details import read_run_details
-
         (run_id,) = await find_runs(session.listings, [wanted])
-        details = await read_run_details(session.conn, run_id)
+        details = await session.listings.run_details(run_id)
         if details is None:
             raise no_such_run(text)
         return details
@@ -48,7 +46,7 @@ def command(
 
     details, now = query_store(query)
     if as_json:
-        from wakeboard.views.queries.run_details import with_values
+        from wakeboard.views.rules.run_detail_rows import with_values
 
         print_json(with_values(replace(details, log_link=log_link(details) or None)))
         return

@@ -25,10 +25,10 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.actions.admin_api import Replayed, RunActionName
+    from wakeboard.actions.admin_api import RunActionName
     from wakeboard.actions.run_actions import RunAction
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.engine.maintenance_api import Answer
+    from wakeboard.engine.answers import Answer, Replayed
     from wakeboard.views.rules.run_rows import RunRow
 
 BATCH_SIZE = 1000  # runs in one SQL statement
@@ -173,7 +173,6 @@ def _require_runs_or_filters(options: Options) -> None:
 
 def _finder(options: Options) -> Callable[[CommandSession], Awaitable[list[int]]]:
     """The query for the selected runs. Raises InvalidValue before the command connects."""
-    from wakeboard.actions.queries.run_selection import RunQuery, read_selected_ids
     from wakeboard.cli.support.lookup import find_runs, parse_run, run_search
 
     runs = [parse_run(text) for text in options.runs or ()]
@@ -184,7 +183,7 @@ def _finder(options: Options) -> Callable[[CommandSession], Awaitable[list[int]]
             return await find_runs(session.listings, runs)
         statuses = options.selected_statuses
         search = await run_search(session, statuses, options.schedule, options.job_type, options.queue, since)
-        return await read_selected_ids(session.conn, RunQuery(search=search, takes=statuses))
+        return await session.listings.selected_ids(search, statuses)
 
     return find
 

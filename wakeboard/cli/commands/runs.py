@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.run_list import ListedRun
-    from wakeboard.views.rules.run_search import RunSearch
+    from wakeboard.views.rules.run_rows import RunRow
 
 WATCH_S: Final = 1.0  # between two looks at the list
 
@@ -96,7 +95,7 @@ def command(
 
         given = await run_search(session, status, schedule, job_type, queue, start)
         matching = RunSearch(terms=typed.terms + given.terms)
-        rows = await _newest(session, matching, limit)
+        rows = await session.listings.newest_runs(matching, limit)
         if as_json:
             print_json([row_as(RunRow, row) for row in rows])
         elif rows or watch:
@@ -107,7 +106,8 @@ def command(
             print_message("there are no runs yet. `wakeboard enqueue ping` enqueues one.")
         while watch:
             await asyncio.sleep(WATCH_S)
-            before, rows = {(row.id, row.status, row.attempts) for row in rows}, await _newest(session, matching, limit)
+            before = {(row.id, row.status, row.attempts) for row in rows}
+            rows = await session.listings.newest_runs(matching, limit)
             lines = await _table(session, rows, wide=output == "wide")
             changed = [at for at, row in enumerate(rows, start=1) if (row.id, row.status, row.attempts) not in before]
             print_lines([lines[at] for at in reversed(changed)])
@@ -118,19 +118,7 @@ def command(
         query_store(use)
 
 
-async def _newest(session: CommandSession, search: RunSearch, count: int) -> list[ListedRun]:
-    """The newest runs that fit, however many pages of the search that takes."""
-    from wakeboard.views.queries.run_list import read_run_page
-
-    page = await read_run_page(session.conn, search, namespaces=None, count=count)
-    runs = page.runs
-    while page.older is not None and len(runs) < count:
-        page = await read_run_page(session.conn, search, namespaces=None, count=count - len(runs), after=page.older)
-        runs += page.runs
-    return runs
-
-
-async def _table(session: CommandSession, rows: Sequence[ListedRun], *, wide: bool) -> list[Text]:
+async def _table(session: CommandSession, rows: Sequence[RunRow], *, wide: bool) -> list[Text]:
     now = await session.listings.now()
     if not wide:
         return table(RUN_COLUMNS, [run_cells(row, now) for row in rows], terminal_width())

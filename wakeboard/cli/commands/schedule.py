@@ -22,7 +22,7 @@ from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.schedule_details import ScheduleDetails
+    from wakeboard.views.rules.schedule_rows import ScheduleDetails
 
 EXAMPLES = ("wakeboard schedule weekly-report", "wakeboard schedule billing/weekly-report --json")
 
@@ -61,10 +61,9 @@ def command(
 
 async def _read(session: CommandSession, name: str) -> ScheduleDetails:
     from wakeboard.cli.support.lookup import find_schedule, no_longer_there
-    from wakeboard.views.queries.schedule_details import read_schedule_details
 
     known = await find_schedule(session.listings, name, include_removed=True)
-    found = await read_schedule_details(session.conn, known.id, namespaces=None)
+    found = await session.listings.schedule_details(known.id)
     if found is None:
         raise no_longer_there(known)
     return found

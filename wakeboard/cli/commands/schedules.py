@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,13 +15,12 @@ from wakeboard.text.humanize import relative, runs_after_words
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from rich.text import Text
 
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.schedule_list import ScheduleRow
+    from wakeboard.views.rules.schedule_rows import ScheduleRow
 
 SHOWN = 1000
 UTC_NAMES = {"UTC", "Etc/UTC"}
@@ -63,14 +61,14 @@ def command(
 
 async def _print_json(session: CommandSession, namespace: str | None, limit: int) -> None:
     printed = JsonList()
-    async for rows, _ in _pages(session, namespace, limit):
+    async for rows, _ in session.listings.schedule_pages(namespace, limit):
         printed.add(rows)
     printed.end()
 
 
 async def _print_tables(session: CommandSession, namespace: str | None, limit: int) -> None:
     shown, has_more = 0, False
-    async for rows, more in _pages(session, namespace, limit):
+    async for rows, more in session.listings.schedule_pages(namespace, limit):
         print_table(COLUMNS, [_cells(row, session.now) for row in rows])
         print_lines(_errors(rows))
         shown, has_more = shown + len(rows), more
@@ -80,24 +78,6 @@ async def _print_tables(session: CommandSession, namespace: str | None, limit: i
         print_message(f"there are no schedules in namespace {namespace!r}.")
     elif not shown:
         print_message("there are no schedules yet. `wakeboard apply DIR` creates them from a folder of YAML.")
-
-
-async def _pages(
-    session: CommandSession, namespace: str | None, limit: int
-) -> AsyncIterator[tuple[list[ScheduleRow], bool]]:
-    """At most `limit` schedules, as many at a time as a table has, and whether there are more of them."""
-    from wakeboard.dependencies.queries import read_blocking_reasons
-    from wakeboard.views.queries.schedule_list import schedule_rows
-
-    last, more = None, True
-    while limit > 0 and more:
-        size = min(limit, SHOWN)
-        rows = await schedule_rows(session.conn, namespace, size + 1, last)
-        more, rows = len(rows) > size, rows[:size]
-        blocked = await read_blocking_reasons(session.conn, [row.id for row in rows if row.runs_after])
-        if rows:
-            yield [replace(row, blocked=blocked[row.id]) if row.id in blocked else row for row in rows], more
-            last, limit = rows[-1], limit - size
 
 
 def _cells(row: ScheduleRow, now: datetime) -> list[str | Text]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.session import query_database
 from wakeboard.cli.support.tables import Column, print_rows
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.views.queries.overview import PoolRow
 
 COLUMNS = (
@@ -32,12 +32,12 @@ def command(as_json: AsJson = False) -> None:
     A pool has workers now, or had one in the last hour: WAKES are the workers that started and ended in it.
     """
 
-    async def query(session: CommandSession) -> list[PoolRow]:
+    async def query(session: DatabaseSession) -> list[PoolRow]:
         from wakeboard.views.queries.overview import OverviewQueries
 
         return await OverviewQueries(session.conn, None).pools()
 
-    rows, now = query_store(query)
+    rows, now = query_database(query)
 
     def cells(row: PoolRow) -> list[str]:
         counts = f"{row.workers:,}", f"{row.capacity:,}", relative(row.last_seen, now), f"{len(row.wakes):,}"

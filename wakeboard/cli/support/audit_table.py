@@ -13,7 +13,7 @@ from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.views.queries.audit import AuditRow
+    from wakeboard.views.rules.audit_rows import AuditRow
 
 _COLUMNS = (
     Column("WHO", shrinks=True),

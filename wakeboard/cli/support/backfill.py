@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.backfills.rules import FOUND, BackfillRange, TickRules, backfill_range, counts_in_words
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import query_store, with_session
+from wakeboard.cli.support.session import query_database, with_database
 from wakeboard.cli.support.tables import Column
 from wakeboard.errors import WakeboardError
 from wakeboard.process.display_zone import in_zone, zone_label
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wakeboard.actions.admin_api import DeclaredBackfill
     from wakeboard.backfills.queries import BackfillRow
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
 
 TICKS_SHOWN: Final = 10
 WATCH_EVERY_S: Final = 1.0
@@ -84,7 +84,7 @@ class Planned:
 # -- declaring ---------------------------------------------------------------------------------------------------------
 
 
-async def plan(session: CommandSession, schedule: str, first: str, last: str, *, again: bool) -> Planned:
+async def plan(session: DatabaseSession, schedule: str, first: str, last: str, *, again: bool) -> Planned:
     """What a backfill of this range would do. Raises WakeboardError."""
     from wakeboard.backfills.queries import history_begins
     from wakeboard.cli.support.lookup import find_schedule, no_longer_there
@@ -112,7 +112,7 @@ async def plan(session: CommandSession, schedule: str, first: str, last: str, *,
     return Planned(definition_id=known.id, rules=rules, range=wanted, found=found, again=again, notes=notes)
 
 
-async def declare(session: CommandSession, planned: Planned, at_once: int, reason: str) -> DeclaredBackfill:
+async def declare(session: DatabaseSession, planned: Planned, at_once: int, reason: str) -> DeclaredBackfill:
     """Declares the backfill. Raises NoTickLeft."""
     made = await session.store.create_backfill(
         planned.definition_id, planned.range, at_once=at_once, again=planned.again, reason=reason
@@ -158,7 +158,7 @@ def preview_lines(planned: Planned) -> list[Text]:
 # -- showing -----------------------------------------------------------------------------------------------------------
 
 
-async def find_backfill(session: CommandSession, number: int) -> BackfillRow:
+async def find_backfill(session: DatabaseSession, number: int) -> BackfillRow:
     """The backfill with this number. Raises WakeboardError."""
     from wakeboard.backfills.queries import backfill
 
@@ -171,14 +171,14 @@ async def find_backfill(session: CommandSession, number: int) -> BackfillRow:
 def print_backfills(schedule: str | None, count: int, as_json: bool) -> None:
     """Lists the newest backfills, of one schedule or of all."""
 
-    async def query(session: CommandSession) -> list[BackfillRow]:
+    async def query(session: DatabaseSession) -> list[BackfillRow]:
         from wakeboard.backfills.queries import backfills
         from wakeboard.cli.support.lookup import find_schedule
 
         known = await find_schedule(session.listings, schedule, include_removed=True) if schedule is not None else None
         return await backfills(session.conn, count, definition_id=known.id if known else None)
 
-    rows, now = query_store(query)
+    rows, now = query_database(query)
     _print_rows(rows, now, as_json)
     if not rows and not as_json:
         print_message("there are no backfills yet." if schedule is None else f"{schedule} has no backfills yet.")
@@ -186,7 +186,7 @@ def print_backfills(schedule: str | None, count: int, as_json: bool) -> None:
 
 def print_backfill(number: int, as_json: bool) -> None:
     """Shows one backfill."""
-    row, now = query_store(lambda session: find_backfill(session, number))
+    row, now = query_database(lambda session: find_backfill(session, number))
     if as_json:
         print_json(row)
     else:
@@ -224,7 +224,7 @@ def _cells(row: BackfillRow, now: datetime) -> Iterator[str]:
 def watch(number: int, as_json: bool) -> int:
     """Prints how far the backfill is, each time that changes, until it ends. Returns the exit code."""
 
-    async def follow(session: CommandSession) -> BackfillRow:
+    async def follow(session: DatabaseSession) -> BackfillRow:
         printed = ""
         while True:
             row = await find_backfill(session, number)
@@ -236,7 +236,7 @@ def watch(number: int, as_json: bool) -> int:
                 return row
             await asyncio.sleep(WATCH_EVERY_S)
 
-    row = with_session(follow)
+    row = with_database(follow)
     if as_json:
         print_json(row)
     return int(bool(row.dead) or row.state == "cancelled")

@@ -18,9 +18,10 @@ from wakeboard.text.similar_names import closest
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from wakeboard.cli.support.read_model import ReadModel
     from wakeboard.cli.support.session import CommandSession
-    from wakeboard.views.queries.listings import Listings, ScheduleName
     from wakeboard.views.rules.run_search import RunSearch
+    from wakeboard.views.rules.schedule_rows import ScheduleName
 
 UUID_DIGITS = 32
 MIN_UUID_DIGITS = 8
@@ -43,7 +44,7 @@ class UuidRange:
         return self.first == self.last
 
 
-async def find_schedule(listings: Listings, text: str, *, include_removed: bool = False) -> ScheduleName:
+async def find_schedule(listings: ReadModel, text: str, *, include_removed: bool = False) -> ScheduleName:
     """The schedule called name, namespace/name or source/namespace/name. A current schedule precedes a removed one.
 
     Raises WakeboardError if there is none (with the closest name) or more than one.
@@ -84,14 +85,14 @@ def _suggestion(text: str, names: Sequence[ScheduleName]) -> str:
     return f"; did you mean {close}?" if close else ": `wakeboard schedules` lists them."
 
 
-async def find_runs(listings: Listings, runs: Sequence[int | UuidRange]) -> list[int]:
+async def find_runs(listings: ReadModel, runs: Sequence[int | UuidRange]) -> list[int]:
     """The ids of these runs. Raises WakeboardError if a uuid matches no run, or several."""
     complete = [run.first for run in runs if isinstance(run, UuidRange) and run.complete]
     known = await listings.ids_of(complete) if complete else {}
     return [run if isinstance(run, int) else await _id_of(listings, run, known) for run in runs]
 
 
-async def _id_of(listings: Listings, uuids: UuidRange, known: Mapping[UUID, int]) -> int:
+async def _id_of(listings: ReadModel, uuids: UuidRange, known: Mapping[UUID, int]) -> int:
     if uuids.run_id is not None and await listings.has_run(uuids.run_id):
         return uuids.run_id
     if uuids.first in known:
@@ -146,6 +147,7 @@ async def run_search(
 
     known = await find_schedule(session.listings, schedule, include_removed=True) if schedule is not None else None
     terms = [
+        *session.listings.scope,
         exact_term("status", *statuses) if statuses else None,
         exact_term("schedule", known.short) if known else None,
         exact_term("type", job_type) if job_type is not None else None,

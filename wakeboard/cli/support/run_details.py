@@ -31,7 +31,7 @@ from wakeboard.text.sanitize import one_line, printable
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.views.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
+    from wakeboard.views.rules.run_detail_rows import AttemptRow, EffectRow, RunDetails, StepRow
     from wakeboard.views.rules.run_rows import StoredRun
 
 MAX_VALUE_LENGTH = 2000  # characters of a payload or a result

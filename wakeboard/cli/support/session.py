@@ -1,19 +1,22 @@
-"""The database session of a command: which database, the connection, the queries. The event loop starts here.
+"""The session of a command: what it reads and acts through. The event loop starts here.
 
 Commands that only read may use the standby of WAKEBOARD_READ_DSN, except if `--dsn` names a database.
 
 The database is the one of `--dsn` or WAKEBOARD_DSN. Without them it is that of a `wakeboard up` that runs the current
-folder or was started in it, or else the one that libpq's PG* variables name.
+folder or was started in it, or else the one that libpq's PG* variables name. `kubectl wakeboard` sets another way to
+open a session: through the board.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from wakeboard.cli.support.output import print_error
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
@@ -23,12 +26,15 @@ from wakeboard.process.system_user import system_user
 from wakeboard.text.humanize import lasted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from wakeboard.actions.admin_api import AdminStore
+    from wakeboard.actions.run_actions import RunActor
+    from wakeboard.cli.support.database_reads import DatabaseReads
+    from wakeboard.cli.support.read_model import ReadModel
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.views.queries.listings import Listings
 
 UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
 STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn."
@@ -37,17 +43,35 @@ DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wake
 WORTH_A_NOTE: Final = timedelta(seconds=1)  # that a standby is behind
 
 _Result = TypeVar("_Result")
+_Session = TypeVar("_Session", bound="CommandSession")
 _explicit_dsn: ContextVar[str] = ContextVar("_explicit_dsn", default="")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommandSession:
-    """An open connection and its APIs. `now`: the database's clock at the start. `conn` is for `enqueue`."""
+    """What a command reads and acts through. `now`: the installation's clock at the start."""
 
-    conn: AsyncConnection
-    store: AdminStore
-    listings: Listings
+    store: RunActor
+    listings: ReadModel
     now: datetime
+
+
+@dataclass(frozen=True)
+class DatabaseSession(CommandSession):
+    """The session of a command that only the command line has: an open connection and its APIs."""
+
+    store: AdminStore
+    listings: DatabaseReads
+    conn: AsyncConnection
+
+
+OpenSession: TypeAlias = "Callable[[], AbstractAsyncContextManager[CommandSession]]"
+_other_session: ContextVar[OpenSession | None] = ContextVar("_other_session", default=None)
+
+
+def use_sessions(opened: OpenSession) -> None:
+    """Makes the commands that need no database open their sessions like this."""
+    _other_session.set(opened)
 
 
 def set_dsn(dsn: str) -> None:
@@ -77,26 +101,45 @@ def dsn_hint() -> str:
 
 
 def with_session(use: Callable[[CommandSession], Awaitable[_Result]]) -> _Result:
+    """Opens a session, of a database over its primary, and returns the result of `use`. Raises WakeboardError."""
+    return asyncio.run(_with(_other_session.get() or _database_session, use))
+
+
+def with_database(use: Callable[[DatabaseSession], Awaitable[_Result]]) -> _Result:
     """Connects to the primary, checks the schema, and returns the result of `use`. Raises WakeboardError."""
-    return asyncio.run(_with_session(use, reads=False))
+    return asyncio.run(_with(_database_session, use))
 
 
 def query_store(query: Callable[[CommandSession], Awaitable[_Result]]) -> tuple[_Result, datetime]:
+    """As `query_database`, for a command that needs no database."""
+    opened = _other_session.get() or partial(_database_session, reads=True)
+    return asyncio.run(_with(opened, lambda session: _and_now(session, query)))
+
+
+def query_database(query: Callable[[DatabaseSession], Awaitable[_Result]]) -> tuple[_Result, datetime]:
     """The result of `query`, which only reads, maybe from a standby, and the database's clock at the start.
 
     Raises WakeboardError.
     """
-
-    async def query_and_now(session: CommandSession) -> tuple[_Result, datetime]:
-        return await query(session), session.now
-
-    return asyncio.run(_with_session(query_and_now, reads=True))
+    return asyncio.run(_with(partial(_database_session, reads=True), lambda session: _and_now(session, query)))
 
 
-async def _with_session(use: Callable[[CommandSession], Awaitable[_Result]], *, reads: bool) -> _Result:
+async def _and_now(session: _Session, query: Callable[[_Session], Awaitable[_Result]]) -> tuple[_Result, datetime]:
+    return await query(session), session.now
+
+
+async def _with(
+    opened: Callable[[], AbstractAsyncContextManager[_Session]], use: Callable[[_Session], Awaitable[_Result]]
+) -> _Result:
+    async with opened() as session:
+        return await use(session)
+
+
+@asynccontextmanager
+async def _database_session(*, reads: bool = False) -> AsyncGenerator[DatabaseSession]:
     from wakeboard.actions.admin_api import AdminStore
+    from wakeboard.cli.support.database_reads import DatabaseReads
     from wakeboard.store.connection import require_schema
-    from wakeboard.views.queries.listings import Listings
 
     dsn = database_dsn()
     try:
@@ -108,9 +151,9 @@ async def _with_session(use: Callable[[CommandSession], Awaitable[_Result]], *, 
             await require_schema(conn)
         except SchemaMismatch as exc:
             raise SchemaMismatch(f"{exc} {STOPPED_HINT}") if not dsn and UP_LOG.exists() else exc from exc
-        listings = Listings(conn)
+        listings = DatabaseReads(conn)
         store = AdminStore(conn, actor=system_user(), source="cli")
-        return await use(CommandSession(conn, store, listings, in_zone(await listings.now())))
+        yield DatabaseSession(store, listings, in_zone(await listings.now()), conn)
 
 
 async def _connection(dsn: str, *, reads: bool) -> AsyncConnection:

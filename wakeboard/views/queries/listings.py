@@ -14,6 +14,7 @@ from psycopg.rows import class_row, scalar_row, tuple_row
 from wakeboard.store.statements import call, read
 from wakeboard.text.facts import Pause
 from wakeboard.views.rules.run_rows import RunRow
+from wakeboard.views.rules.schedule_rows import ScheduleName
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -29,27 +30,6 @@ STATUSES = LIVE + PAST  # 'discarded': a dead run that was given up; its history
 MOST_NAMES = 1_000
 
 _Row = TypeVar("_Row")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleName:
-    """How a schedule is addressed: by as much of source/namespace/name as makes it unique."""
-
-    id: int
-    source: str
-    namespace: str
-    name: str
-    removed: bool
-
-    @property
-    def short(self) -> str:
-        """namespace/name, as runs and logs show it."""
-        return f"{self.namespace}/{self.name}"
-
-    @property
-    def full(self) -> str:
-        """source/namespace/name."""
-        return f"{self.source}/{self.short}"
 
 
 def sources_with_same_name(known: Iterable[ScheduleName], source: str) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from wakeboard.views.queries.run_details import RunDetails
+    from wakeboard.views.rules.run_detail_rows import RunDetails
     from wakeboard.views.rules.run_rows import StoredRun
 
 BOUNDS: Final = Bounds(attempts=1, steps=1000, step_result=0)

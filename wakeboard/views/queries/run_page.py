@@ -14,12 +14,7 @@ from psycopg.rows import class_row, scalar_row
 from wakeboard.store.statements import read
 from wakeboard.views.queries.index_order import prefer_index_order
 from wakeboard.views.queries.listings import Listings
-from wakeboard.views.queries.run_details import (
-    Bounds,
-    RunDetails,
-    read_run_details,
-    read_stored_run,
-)
+from wakeboard.views.queries.run_details import Bounds, read_run_details, read_stored_run
 from wakeboard.views.queries.run_situation import situation_of
 
 if TYPE_CHECKING:
@@ -28,6 +23,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from wakeboard.views.rules.run_detail_rows import RunDetails
     from wakeboard.views.rules.run_explanation import RunSituation
     from wakeboard.views.rules.run_rows import StoredRun
 

@@ -5,72 +5,25 @@ The fields of the rows are public: they are the keys of `--json`. Needs SELECT o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.ticks.compiled_ticks import ticks_for
-from wakeboard.ticks.upcoming_ticks import upcoming_ticks
 from wakeboard.views.queries.schedule_page import live_runs, past_runs, schedule_row
 from wakeboard.views.queries.schedule_situation import read_schedule_situation
+from wakeboard.views.rules.next_ticks import next_ticks
 from wakeboard.views.rules.schedule_explanation import explain_schedule
+from wakeboard.views.rules.schedule_rows import NextTicks, ScheduleDetails, Tick
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import psycopg
 
-    from wakeboard.text.facts import Fact
-    from wakeboard.ticks.ticks import Ticks
-    from wakeboard.views.rules.run_rows import RunRow
     from wakeboard.views.rules.schedule_explanation import ScheduleSituation
 
 TICKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 10
 _COLUMNS: Final = ("id", "source", "schedule", "time_zone", "job_type", "queue", "priority", "payload")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
-    """One tick. `local`: the time in the time zone of the schedule. `note`: what a clock change does to it."""
-
-    at: datetime
-    local: str
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextTicks:
-    """The next ticks in order: `at` in UTC, `local` in the time zone, `note` if a clock change affects the tick.
-
-    `skipped`: a sentence for each local time in this period that does not exist because of a clock change.
-    """
-
-    schedule: str | None
-    cron: str | None
-    time_zone: str
-    state: str
-    ticks: list[Tick]
-    skipped: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleDetails:
-    """A schedule. `facts`: as `explain` prints them. `runs`: first unfinished ones, then those that ended last."""
-
-    id: int
-    name: str
-    source: str
-    state: str
-    schedule: str | None
-    time_zone: str
-    runs_after: list[str]
-    job_type: str
-    queue: str
-    priority: int
-    payload: Any
-    facts: list[Fact]
-    runs: list[RunRow]
-    ticks: list[Tick]
 
 
 async def read_schedule_details(
@@ -113,13 +66,6 @@ async def read_next_ticks(
     )
 
 
-def next_ticks(tick_schedule: Ticks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
-    """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
-    found = upcoming_ticks(tick_schedule, after, count)
-    ticks = [Tick(at=tick.at, local=_iso(tick.local), note=tick.note) for tick in found.ticks]
-    return ticks, list(found.skipped)
-
-
 async def _found(
     conn: psycopg.AsyncConnection[Any], definition_id: int, namespaces: frozenset[str] | None
 ) -> tuple[dict[str, Any], ScheduleSituation] | None:
@@ -133,7 +79,3 @@ def _stored_ticks(row: dict[str, Any], after: datetime, count: int) -> tuple[lis
     if row["cron_fields"] is None:
         return [], []
     return next_ticks(ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"]), after, count)
-
-
-def _iso(local: datetime) -> str:
-    return local.isoformat(timespec="seconds" if local.second else "minutes")

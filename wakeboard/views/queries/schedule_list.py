@@ -25,6 +25,7 @@ from wakeboard.views.queries.schedule_selection import (
     schedules_from,
     select_schedules,
 )
+from wakeboard.views.rules.schedule_rows import ScheduleRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,43 +39,6 @@ LIVE_RUNS_READ: LiteralString = "200"  # of one schedule
 DEAD_RUNS_READ: LiteralString = "100000"  # of all schedules
 CHOICES_EVERY: Final = 5  # of a sample, in which the values are looked for
 MAX_CHOICES: LiteralString = "200"  # values of one field to filter by
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleRow:
-    """A schedule, its next tick, its last result and its runs.
-
-    `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
-    `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why), on demand
-    or ended (it has no further tick). `runs_after`: the names in spec.after. `blocked`: what it waits for that does not
-    pass by itself, if that was asked for. `last_*`: the run that ended last.
-    """
-
-    id: int
-    namespace: str
-    name: str
-    source: str
-    job_type: str
-    queue: str
-    priority: int
-    schedule: str | None
-    time_zone: str
-    concurrency_policy: str
-    generation: int
-    spec_hash: str
-    state: str
-    schedule_error: str | None
-    next_run_at: datetime | None
-    runs_after: list[str] | None
-    last_tick_at: datetime | None
-    last_run_id: int | None
-    last_status: str | None
-    last_finished_at: datetime | None
-    queued: int
-    running: int
-    failed: int
-    dead: int
-    blocked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

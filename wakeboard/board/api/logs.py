@@ -1,0 +1,111 @@
+"""The logs of runs in the API: the last lines of an attempt, those before, or those that follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, Endpoint, Items, Parameter
+from wakeboard.board.api.reads import no_run
+from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, is_id_text
+from wakeboard.errors import InvalidValue
+from wakeboard.logs.queries import attempt_logs, lines_after, lines_before
+from wakeboard.logs.rules import LEVELS, AttemptLog, LogRow, log_row
+from wakeboard.text.object_ids import is_id
+from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.run_page import read_shown_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wakeboard.board.routing import BoardRequest
+    from wakeboard.store.connection import AsyncConnection
+
+MOST_LINES: Final = 1000
+
+Given: TypeAlias = "Mapping[str, Any]"
+
+
+async def _logged_attempts(request: BoardRequest, _: Given) -> Items:
+    run_id, namespaces = request.parts["id"], request.viewer.namespaces
+
+    async def read(conn: AsyncConnection) -> Items | None:
+        run = await read_shown_run(conn, run_id, namespaces=namespaces)
+        return None if run is None else Items(await attempt_logs(conn, run.uuid))
+
+    found = await request.read(("api logged attempts", run_id, namespaces), read) if is_id(run_id) else None
+    if found is None:
+        raise no_run(run_id)
+    return found
+
+
+async def _log(request: BoardRequest, given: Given) -> Items:
+    """The lines before a place: the attempt's lease epoch and a number of a line. With `behind`, those that follow."""
+    run_id, namespaces, count = request.parts["id"], request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
+    behind = given.get("behind")
+    if behind is not None and {"after", "q", "level"} & {*given}:
+        raise InvalidValue("behind comes with lease_epoch or attempt, and limit: leave out after, q and level")
+    level, text = given.get("level", "debug"), given.get("q", "")
+    epoch, before = _place_in_log(given["after"]) if "after" in given else (given.get("lease_epoch"), NO_LINE)
+
+    async def read(conn: AsyncConnection) -> Items | None:
+        run = await read_shown_run(conn, run_id, namespaces=namespaces)
+        if run is None:
+            return None
+        attempts = await attempt_logs(conn, run.uuid)
+        chosen = next(
+            (
+                each
+                for each in reversed(attempts)
+                if epoch in {None, each.lease_epoch} and given.get("attempt", each.attempt) == each.attempt
+            ),
+            None,
+        )
+        if chosen is None:
+            return Items([])
+        if behind is not None:
+            lines = await lines_after(conn, run.uuid, chosen.lease_epoch, behind, count)
+            return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines])
+        least = LEVELS[level] * (level != "debug")
+        lines = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count + 1, level=least, text=text)
+        older = f"{chosen.lease_epoch}.{lines[1].number}" if len(lines) > count else None
+        return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines[-count:]], older)
+
+    key = ("api log", run_id, namespaces, epoch, before, behind, count, level, text, given.get("attempt"))
+    found = await request.read(key, read, scans=bool(text)) if is_id(run_id) else None
+    if found is None:
+        raise no_run(run_id)
+    return found
+
+
+def _place_in_log(text: str) -> tuple[int, int]:
+    epoch, _, number = text.partition(".")
+    if not (is_id_text(epoch) and is_id_text(number)):
+        raise InvalidValue(f"after is {one_line(text)[:60]!r}: write the `next` of the page before")
+    return int(epoch), int(number)
+
+
+_LOG: Final = (
+    Parameter("attempt", "Of this attempt; the newest one without it.", "integer", least=1),
+    Parameter("lease_epoch", "Of the attempt with this lease epoch.", "integer", least=1),
+    Parameter("behind", "Only the lines that follow the one with this number, the first ones.", "integer"),
+    Parameter("level", "Lines of this level and above.", choices=tuple(LEVELS)),
+    Parameter("q", "A part of the line or of its source, in any case.", longest=LONGEST_SEARCH),
+    Parameter("limit", "Maximum number of lines; 50 without it.", "integer", least=1, most=MOST_LINES),
+)
+LOG_ENDPOINTS: Final = [
+    Endpoint(
+        path="/runs/{id:int}/log/attempts",
+        summary="Its attempts that have a log, oldest first.",
+        kind=AttemptLog,
+        is_list=True,
+        answer=_logged_attempts,
+    ),
+    Endpoint(
+        path="/runs/{id:int}/log",
+        summary="What an attempt of it logged: the last lines, oldest first; the next page has those before.",
+        kind=LogRow,
+        is_list=True,
+        answer=_log,
+        parameters=(*_LOG, AFTER),
+    ),
+]
