@@ -253,6 +253,40 @@ def test_a_short_secret_is_refused(tmp_path: Path):
         ProxyAccess(AnsweringReviews(), secret="short", token_file=tmp_path)
 
 
+class KnownToken(AnsweringReviews):
+    """Reviews of an API server that knows one token."""
+
+    async def user_of(self, token: str) -> str | None:
+        return "anna" if token == SECRET else None
+
+    async def self_may(self, token: str, permission: Permission, namespace: str | None) -> bool:  # noqa: ARG002
+        return True
+
+
+async def test_a_passed_token_counts_for_the_api_and_never_from_a_browser(database: str, tmp_path: Path):
+    path, _ = token_file(tmp_path, ("anna", "viewer"))
+    kubernetes = Client(database, access=KubernetesAccess(KnownToken()))
+    others = [Client(database, access=access) for access in (TokenAccess(path), LocalAccess())]
+    plugin = {"host": "10.0.0.1:6443", "x-wakeboard-authorization": f"Bearer {SECRET}"}
+
+    async def status(client: Client, method: str, path: str, **more: str) -> int:
+        sent = {**plugin, **{name.replace("_", "-"): value for name, value in more.items()}}
+        return (await client.send(method, path, headers=sent)).status
+
+    assert await status(kubernetes, "GET", "/api/v1/runs") == 200
+    assert await status(kubernetes, "POST", "/api/v1/runs/1/retry") == 404  # there is no such run
+    assert await status(kubernetes, "GET", "/api/v1/runs", x_wakeboard_authorization="Bearer wrong") == 401
+    assert await status(kubernetes, "GET", "/runs") == 421
+    for of_browsers in ({"origin": "http://10.0.0.1:6443"}, {"sec_fetch_site": "same-origin"}, {"cookie": "a=b"}):
+        assert await status(kubernetes, "GET", "/api/v1/runs", **of_browsers) == 421
+        assert await status(kubernetes, "POST", "/api/v1/runs/1/retry", **of_browsers) == 421
+    for client in others:
+        assert await status(client, "GET", "/api/v1/runs") == 421
+        assert await status(client, "POST", "/api/v1/runs/1/retry", host="127.0.0.1") == 403
+    for client in (kubernetes, *others):
+        await client.close()
+
+
 def test_permissions_are_virtual_subresources_of_jobschedules():
     assert attributes(Permission.VIEW, "shop") == {
         "group": "wakeboard.dev",

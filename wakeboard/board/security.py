@@ -1,7 +1,8 @@
 """Checks and headers that apply to every request, before any page or action.
 
 - The Host must be one of the allowed ones (421 otherwise). A page of another site that resolves its own name to this
-  address cannot talk to the board (DNS rebinding).
+  address cannot talk to the board (DNS rebinding). Requests of `kubectl wakeboard` have the Host of an API server: with
+  the login `kubernetes` a request to the API may have any, if it brings a token in a header that no browser sends.
 - An unsafe method must come from the board's own pages (403 otherwise): Sec-Fetch-Site is same-origin, or without that
   header the Origin is the board's. A request with neither is refused unless it carries a bearer token.
 - A request that repeats Host, Origin or Sec-Fetch-Site is refused: a proxy may have checked the other one.
@@ -21,8 +22,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 
+from wakeboard.board.access.kubernetes import KubernetesAccess
+from wakeboard.board.access.viewer import passed_token
 from wakeboard.board.paths import host_name
 from wakeboard.board.problem_details import as_problem, is_of_api, is_of_watchers
 
@@ -53,6 +57,7 @@ class Security:
         self._hosts = frozenset(host.lower() for host in options.hosts)
         self._origin = options.origin.rstrip("/").lower()
         self._prefix = options.prefix.rstrip("/")
+        self._takes_passed_tokens = isinstance(options.access, KubernetesAccess)
         self._watchers = options.run_tokens.origins if options.run_tokens else frozenset[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - ASGI
@@ -94,13 +99,14 @@ class Security:
     def _refused(self, scope: Scope) -> PlainTextResponse | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
-        if len(headers.getlist("host")) != 1 or host_name(host) not in self._hosts:
+        is_passed = self._takes_passed_tokens and passed_token(HTTPConnection(scope)) is not None
+        if len(headers.getlist("host")) != 1 or (host_name(host) not in self._hosts and not is_passed):
             return PlainTextResponse(
                 f"421: this board does not answer for the host {host[:100]!r}. Name it in WAKEBOARD_BOARD_HOSTS.\n", 421
             )
         if len(scope["path"]) > MAX_PATH:
             return PlainTextResponse(f"414: the path is longer than {MAX_PATH} characters.\n", 414)
-        if scope["method"] in SAFE_METHODS:
+        if scope["method"] in SAFE_METHODS or is_passed:
             return None
         expected = self._origin or f"{scope['scheme']}://{host}"
         came = headers.get("sec-fetch-site") or headers.get("origin")

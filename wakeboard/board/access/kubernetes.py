@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.board.access.reviewed_viewer import ReviewedViewer, visible_namespaces
-from wakeboard.board.access.viewer import token_of
+from wakeboard.board.access.viewer import passed_token, token_of
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -24,7 +24,7 @@ class KubernetesAccess:
 
     async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:
         """The user of the request's token. Raises ReviewFailed."""
-        token = token_of(request)
+        token = passed_token(request) or token_of(request)
         name = await self._reviews.user_of(token) if token else None
         if name is None:
             return None

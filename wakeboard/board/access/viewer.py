@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
+from wakeboard.board.problem_details import is_of_api
 from wakeboard.process.system_user import system_user
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
 MAX_TOKEN: Final = 8192  # characters of a token; a longer one is none
+PASSED_TOKEN: Final = "x-wakeboard-authorization"  # noqa: S105 - a header, which has `Bearer …`
+_OF_BROWSERS: Final = ("origin", "sec-fetch-site", "cookie")
 TOKEN_COOKIE: Final = "wakeboard-board"  # noqa: S105 - the beginning of its name
 
 
@@ -111,6 +114,19 @@ def token_of(request: HTTPConnection) -> str:
     bearer = bearer_token(request)
     token = login_cookie(request) if bearer is None else bearer
     return token if len(token) <= MAX_TOKEN else ""
+
+
+def passed_token(request: HTTPConnection) -> str | None:
+    """The token that `kubectl wakeboard` sends through the proxy of an API server; None without it.
+
+    The API server takes the header `Authorization` for itself, so the plugin sends its token in one more header
+    (docs/decisions/0035). It counts for the JSON API only, and never in a request that a browser may have sent.
+    """
+    given = request.headers.getlist(PASSED_TOKEN)
+    if len(given) != 1 or not is_of_api(request.scope) or any(name in request.headers for name in _OF_BROWSERS):
+        return None
+    scheme, _, token = given[0].partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and len(token) <= MAX_TOKEN else None
 
 
 def bearer_token(request: HTTPConnection) -> str | None:
