@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def serving(options: BoardOptions) -> Generator[str]:
-    """Serves a board on a free port of loopback inside the block. Yields its address, without a trailing slash."""
-    with serving_board(options) as server:
+def serving(options: BoardOptions, host: str = "127.0.0.1") -> Generator[str]:
+    """Serves a board on a free port of loopback inside the block. Yields its address, without a trailing slash.
+
+    `host`: another address of this machine.
+    """
+    with serving_board(options, host) as server:
         yield server.address.rstrip("/")
 
 
 @contextmanager
-def serving_board(options: BoardOptions) -> Generator[BoardServer]:
+def serving_board(options: BoardOptions, host: str = "127.0.0.1") -> Generator[BoardServer]:
     """As `serving`. Yields the server, whose connections a test counts."""
-    server = BoardServer(options, listening_socket("127.0.0.1", 0), handles_signals=False)
+    server = BoardServer(options, listening_socket(host, 0), handles_signals=False)
     with _in_a_thread(server, server.run_until_stopped):
         yield server
 

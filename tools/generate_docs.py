@@ -123,16 +123,15 @@ def answers() -> dict[str, Answer]:
     from wakeboard.plan.rules.changes import ScheduleChange
     from wakeboard.store.migrate import Migrated
     from wakeboard.text.facts import Pause
-    from wakeboard.views.queries.audit import AuditRow
     from wakeboard.views.queries.failures import FailureRow
     from wakeboard.views.queries.forever_effects import ForeverEffectRow
     from wakeboard.views.queries.overview import PoolRow
     from wakeboard.views.queries.queue_backlog import QueueRow
-    from wakeboard.views.queries.run_details import RunDetails
-    from wakeboard.views.queries.schedule_details import NextTicks, ScheduleDetails
-    from wakeboard.views.queries.schedule_list import ScheduleRow
+    from wakeboard.views.rules.audit_rows import AuditRow
     from wakeboard.views.rules.run_comparison import RunComparison
+    from wakeboard.views.rules.run_detail_rows import RunDetails
     from wakeboard.views.rules.run_rows import RunRow
+    from wakeboard.views.rules.schedule_rows import NextTicks, ScheduleDetails, ScheduleRow
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
     refused = {"refused": "true if the run was not changed"}
@@ -264,6 +263,8 @@ def cli_page() -> str:
         "time zone, also in `up`. `--at` and `--since` use it for times without an offset.",
         "",
         "With `--dry-run --json`, `retry`, `cancel`, `replay`, `discard` and `release` print runs as `runs` does.",
+        "",
+        "Some commands work with a kubeconfig instead of a database: [kubectl wakeboard](kubectl.md).",
         "",
         *_help_block([]),
     ]

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.cli.app import root_command
+from wakeboard.cli.kubectl import FLAGS, OPTIONS
+from wakeboard.cli.kubectl.app import root_command as plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,26 +18,31 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [ROOT / "wakeboard", ROOT / "worker/wakeboard_worker", ROOT / "operator/wakeboard_operator"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ADVICE = re.compile(r"`wakeboard ([a-z][^`]*)`")
+OF_PLUGIN = re.compile(r"(?:`|^)kubectl wakeboard ([a-z][^`\n]*)", re.MULTILINE)
+OPTIONS_OF_KUBECTL = {"-n", "-A", "-o", *OPTIONS, *FLAGS}
 MANY = {"retry", "cancel", "replay", "discard"}
 EVERYWHERE = {"--dsn", "--zone", "--version", "--help", "-h"}
 
 
 def test_advised_commands_and_options_exist():
     wrong = [
-        f"{place}: wakeboard {words}" for place, words in _advice() if not _can_be_typed(root_command, words.split())
+        f"{place}: {words}"
+        for advice, program, others in ((ADVICE, root_command, EVERYWHERE), (OF_PLUGIN, plugin, OPTIONS_OF_KUBECTL))
+        for place, words in _advice(advice)
+        if not _can_be_typed(program, words.split(), others)
     ]
 
     assert not wrong, "\n".join(wrong)
 
 
-def _advice() -> Iterator[tuple[str, str]]:
+def _advice(advice: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     for source in SOURCES:
         for file in sorted(source.rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text("utf-8"))):
                 if isinstance(node, ast.JoinedStr | ast.Constant):
-                    yield from ((f"{file.name}:{node.lineno}", words) for words in ADVICE.findall(_text(node)))
+                    yield from ((f"{file.name}:{node.lineno}", words) for words in advice.findall(_text(node)))
     for page in PAGES:
-        yield from ((page.name, words) for words in ADVICE.findall(page.read_text("utf-8")))
+        yield from ((page.name, words) for words in advice.findall(page.read_text("utf-8")))
 
 
 def _text(node: ast.JoinedStr | ast.Constant) -> str:
@@ -44,7 +51,7 @@ def _text(node: ast.JoinedStr | ast.Constant) -> str:
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "VALUE" for part in node.values)
 
 
-def _can_be_typed(command: Any, words: list[str]) -> bool:
+def _can_be_typed(command: Any, words: list[str], everywhere: set[str]) -> bool:
     while words and hasattr(command, "commands"):
         command = command.commands.get(words[0])
         words = words[1:]
@@ -56,4 +63,4 @@ def _can_be_typed(command: Any, words: list[str]) -> bool:
         return False  # filters alone choose no runs
     own = words[: words.index("--")] if "--" in words else words  # what follows is another command's
     options = [word.partition("=")[0] for word in own if word.startswith("-") and word != "-"]
-    return all(option in known | EVERYWHERE for option in options)
+    return all(option in known | everywhere for option in options)

@@ -39,11 +39,12 @@ class ApiServer:
         return cls(url.rstrip("/"), Path(ca_file) if ca_file else None)
 
 
-def ssl_context(ca_file: Path | None) -> ssl.SSLContext:
-    """Trusts the authorities of the file, None: of the system, as kubectl does. Raises OSError if it cannot be read.
+def ssl_context(ca_file: Path | None = None, ca_text: str | None = None) -> ssl.SSLContext:
+    """Trusts the authorities of the file or the text, as kubectl does; without either those of the system.
 
-    Since 3.13 Python also asks for key identifiers, which the authorities of older clusters do not have.
+    Since 3.13 Python also asks for key identifiers, which the authorities of older clusters do not have. Raises OSError
+    if the file cannot be read, or the text has no certificate.
     """
-    context = ssl.create_default_context(cafile=ca_file and str(ca_file))
+    context = ssl.create_default_context(cafile=ca_file and str(ca_file), cadata=ca_text)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

@@ -1,0 +1,324 @@
+"""`kubectl wakeboard` reads and acts through a real API server, with the permissions of its user."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tomllib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from testbed.board_server import serving
+from testbed.cluster.binaries import find_program
+from tests.cli.conftest import Result
+from tests.cli.sample_store import SampleStore
+from tests.cluster.test_board_access import account, grant
+from wakeboard.board import BoardOptions
+from wakeboard.board.access import KubernetesAccess
+from wakeboard.board.access.reviews import Reviews
+from wakeboard.cli import main as wakeboard
+from wakeboard.cli.kubectl import main as plugin
+from wakeboard.kube.api_server import ApiServer
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from testbed.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.usefixtures("crds")
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICE = "wakeboard-board"
+LABELS = {"app.kubernetes.io/name": "wakeboard", "app.kubernetes.io/component": "board"}
+ALL_ACTIONS = [("create", action) for action in ("retry", "cancel", "replay", "discard", "release", "run")]
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback: an API server passes nothing on to loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            pytest.skip("this machine has no address besides loopback")
+        return probe.getsockname()[0]
+
+
+def rules_of_the_guide() -> list[Any]:
+    """The rules of the Role in docs/kubectl.md."""
+    block = re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "kubectl.md").read_text("utf-8"), re.DOTALL)
+    assert block
+    return yaml.safe_load(block[1])["rules"]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A board with the login `kubernetes` behind the API server, and the database that it shows."""
+
+    cluster: Cluster
+    namespace: str
+    folder: Path
+    database: str
+    capsys: pytest.CaptureFixture[str]
+
+    def user(self, name: str, *rules: tuple[str, str], uses_proxy: bool = True) -> str:
+        """The path of the kubeconfig of a user with these rights in the namespace."""
+        token = account(self.cluster, self.namespace, name)
+        grant(self.cluster, self.namespace, name, *rules)
+        if uses_proxy:
+            self.bind_proxy_role(name)
+        return self.kubeconfig(name, {"token": token})
+
+    def bind_proxy_role(self, name: str) -> None:
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": self.namespace}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "board-proxy"}
+        self.cluster.apply(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": {"name": "board-proxy", "namespace": self.namespace},
+                "rules": rules_of_the_guide(),
+            },
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": f"{name}-proxy", "namespace": self.namespace},
+                "roleRef": role,
+                "subjects": [subject],
+            },
+        )
+
+    def kubeconfig(self, name: str, user: dict[str, Any]) -> str:
+        cluster = {"server": self.cluster.url, "certificate-authority": str(self.cluster.folder / "pki" / "ca.crt")}
+        text = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": name, "namespace": self.namespace}}],
+            "users": [{"name": name, "user": user}],
+        }
+        path = self.folder / f"{name}.kubeconfig"
+        path.write_text(json.dumps(text))
+        return str(path)
+
+    def kubectl(self, kubeconfig: str, *arguments: str) -> Result:
+        """`kubectl wakeboard` in this process."""
+        return self._run(plugin, *arguments, f"--kubeconfig={kubeconfig}", f"--board-namespace={self.namespace}")
+
+    def wakeboard(self, *arguments: str) -> Result:
+        return self._run(wakeboard, *arguments, "--dsn", self.database)
+
+    def _run(self, program: Any, *arguments: str) -> Result:
+        self.capsys.readouterr()
+        code = program(arguments)
+        printed = self.capsys.readouterr()
+        return Result(code, printed.out, printed.err)
+
+
+@contextmanager
+def board_of(cluster: Cluster, namespace: str, database: str) -> Generator[None]:
+    """A board, and a Service that leads to it."""
+    reviews = Reviews(ApiServer(cluster.url, cluster.folder / "pki" / "ca.crt"))
+    options = BoardOptions(dsn=database, access=KubernetesAccess(reviews), listen=False)
+    with serving(options, own_address()) as address:
+        at = urlsplit(address)
+        about = {"name": SERVICE, "namespace": namespace, "labels": LABELS}
+        pod = {"kind": "Pod", "name": SERVICE, "namespace": namespace}  # the API server passes requests on to pods only
+        cluster.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "board"}})
+        spec = {"serviceAccountName": "board", "containers": [{"name": "board", "image": "board"}]}
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        cluster.call("POST", pods, {"metadata": about, "spec": spec})
+        status = {"phase": "Running", "podIP": at.hostname, "podIPs": [{"ip": at.hostname}]}
+        merge = "application/merge-patch+json"
+        cluster.call("PATCH", f"{pods}/{SERVICE}/status", {"status": status}, merge)
+        cluster.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": about,
+                "spec": {"ports": [{"name": "http", "port": 80}]},
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "Endpoints",
+                "metadata": {"name": SERVICE, "namespace": namespace},
+                "subsets": [
+                    {
+                        "addresses": [{"ip": at.hostname, "targetRef": pod}],
+                        "ports": [{"name": "http", "port": at.port}],
+                    }
+                ],
+            },
+        )
+        yield
+
+
+@pytest.fixture
+def installation(
+    control_plane: Cluster,
+    namespace: str,
+    database: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Installation]:
+    monkeypatch.setenv("PATH", f"{find_program('kubectl').parent}:{programs(tmp_path / 'bin')}:{os.environ['PATH']}")
+    monkeypatch.setenv("COLUMNS", "100")
+    with board_of(control_plane, namespace, database):
+        yield Installation(control_plane, namespace, tmp_path, database, capsys)
+
+
+@pytest.fixture
+def sample(database: str) -> Iterator[SampleStore]:
+    store = SampleStore(database)
+    yield store
+    store.close()
+
+
+def programs(folder: Path) -> Path:
+    """A folder with the programs of the package, as an installation makes them."""
+    folder.mkdir()
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    for name, place in declared.items():
+        module, _, function = place.partition(":")
+        text = f"#!{sys.executable}\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def shown(words: list[str], result: Result) -> list[str]:
+    """The lines without times. Runs of the same time may be in any order."""
+    text = re.sub(r"\d+ ms|\d+ (s|min|h) ago|in \d+ (s|min|h|days)|now|\d\d:\d\d:\d\d", "…", result.out)
+    return sorted(text.splitlines()) if words[0] == "runs" else text.splitlines()
+
+
+def by_id(found: Any) -> list[str]:
+    """The JSON of each row. Runs of the same time may be in any order."""
+    rows: list[Any] = found if isinstance(found, list) else [found]
+    has_runs = '"uuid"' in json.dumps(rows)
+    texts = [json.dumps(row) for row in rows]
+    return sorted(texts) if has_runs else texts
+
+
+def test_commands_print_what_those_of_the_database_print(installation: Installation, sample: SampleStore):
+    name = installation.namespace
+    sample.register_worker("report")
+    schedule = sample.add_schedule(f"{name}/daily")
+    dead, done, waits = (sample.run_now(schedule) for _ in range(3))
+    epoch = sample.claim(dead)
+    sample.log(dead, "began", "went wrong", epoch=epoch)
+    sample.sql("select wakeboard.revoke(array[%s]::bigint[])", dead)
+    sample.fail(dead, outcome="discarded")
+    sample.succeed(done, {"rows": 12, "note": "ä"})
+    user = installation.user("anna", ("get", "runs"))
+
+    for words in (
+        ["schedules"],
+        ["runs"],
+        ["runs", "status:dead"],
+        ["runs", "--schedule", "daily", "--output", "wide"],
+        *(["run", str(run)] for run in (dead, done, waits)),
+        *(["explain", str(run)] for run in (dead, done, waits)),
+        ["explain", "daily"],
+        ["schedule", "daily"],
+        ["next", "daily"],
+        ["logs", str(dead)],
+        ["logs", str(waits)],
+    ):
+        expected, answer = installation.wakeboard(*words), installation.kubectl(user, *words)
+        assert (answer.code, answer.err) == (expected.code, expected.err), words
+        assert shown(words, answer) == shown(words, expected)
+        if "wide" not in words:
+            rows = installation.wakeboard(*words, "--json").json
+            found = installation.kubectl(user, *words, "-o", "json").json
+            assert by_id(found) == by_id(rows), words
+
+
+def test_rbac_decides_what_a_user_sees_and_does(installation: Installation, sample: SampleStore):
+    name = installation.namespace
+    sample.register_worker("report")
+    mine, hidden = (sample.run_now(sample.add_schedule(f"{where}/daily")) for where in (name, "elsewhere"))
+    sample.fail(mine, outcome="discarded")
+    viewer = installation.user("viewer", ("get", "runs"))
+    editor = installation.user("editor", ("get", "runs"), *ALL_ACTIONS)
+
+    assert [row["id"] for row in installation.kubectl(viewer, "runs", "-A", "-o", "json").json] == [mine]
+    assert installation.kubectl(viewer, "runs", "-n", "elsewhere").out == "no run matches.\n"
+    assert "there is no run" in installation.kubectl(viewer, "run", str(hidden)).err
+    refused = installation.kubectl(viewer, "retry", str(mine))
+    assert (refused.code, "(permission: retry)" in refused.err) == (1, True)
+    refused = installation.kubectl(editor, "retry", str(mine), str(hidden))
+    assert refused.code == 1
+    assert refused.out == f"run {mine} is queued again, due now.\n"
+    assert f"run {hidden}: refused: " in refused.err
+    again = installation.kubectl(editor, "retry", str(mine), "-o", "json")
+    assert again.json == [{"id": mine, "answer": "refused: the run is queued", "refused": True}]
+    made = installation.kubectl(editor, "run-now", "daily", "--payload", '{"days": 7}', "-o", "json").json
+    assert made["schedule"] == f"{name}/daily"
+    assert sample.value("select payload from wakeboard.job_runs where id = %s", made["id"]) == {"days": 7}
+    assert {
+        actor for (actor,) in sample.sql("select distinct actor::text from wakeboard.audit_log where source = 'board'")
+    } == {f"system:serviceaccount:{name}:editor"}
+
+
+def test_each_way_to_reach_no_board_has_a_sentence(installation: Installation):
+    cluster, name = installation.cluster, installation.namespace
+    stranger = installation.user("stranger", ("get", "runs"), uses_proxy=False)
+    nobody = installation.user("nobody")
+    wrong = installation.kubeconfig("wrong", {"token": "wrong"})
+    certified = installation.kubeconfig("certified", {"client-certificate-data": "eA==", "client-key-data": "eA=="})
+    viewer = installation.user("viewer", ("get", "runs"))
+
+    def error(kubeconfig: str, *words: str) -> str:
+        answer = installation.kubectl(kubeconfig, "runs", *words)
+        assert answer.code
+        assert "Traceback" not in answer.err
+        return answer.err
+
+    assert f"you may not `list services` in the namespace {name}" in error(stranger)
+    assert f"you may not `get services/proxy` on {SERVICE}:http in the namespace {name}" in error(
+        stranger, "--board", SERVICE
+    )
+    assert "may see the runs of no namespace" in error(nobody)
+    assert "the API server refuses your token" in error(wrong)
+    assert "logs in with a client certificate, which the API server does not pass on" in error(certified)
+    assert "there is no board-of-tea:http" in error(viewer, "--board", "board-of-tea") or "may not" in error(
+        viewer, "--board", "board-of-tea"
+    )
+    cluster.call("PUT", f"/api/v1/namespaces/{name}/endpoints/{SERVICE}", {"metadata": {"name": SERVICE}})
+    assert "the board is not ready" in error(viewer)
+    cluster.call("DELETE", f"/api/v1/namespaces/{name}/services/{SERVICE}")
+    assert f"there is no board with a Service in the namespace {name}" in error(viewer)
+
+
+def test_kubectl_finds_the_plugin_and_its_completion(installation: Installation, sample: SampleStore):
+    sample.add_schedule(f"{installation.namespace}/daily")
+    user = installation.user("anna", ("get", "runs"))
+    words = ["kubectl", "wakeboard", "schedules", "--kubeconfig", user, "--board-namespace", installation.namespace]
+
+    shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    typed = [
+        "__complete",
+        "wakeboard",
+        "--kubeconfig",
+        user,
+        "--board-namespace",
+        installation.namespace,
+        "run-now",
+        "da",
+    ]
+    completed = subprocess.run(["kubectl", *typed], capture_output=True, text=True, check=True, timeout=60)
+
+    assert f"{installation.namespace}/daily" in shown.stdout
+    assert completed.stdout.split() == ["daily", ":4"]
