@@ -12,7 +12,7 @@ import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -205,7 +205,7 @@ def shown(words: list[str], result: Result) -> list[str]:
 
 def by_id(found: Any) -> list[str]:
     """The JSON of each row. Runs of the same time may be in any order."""
-    rows: list[Any] = found if isinstance(found, list) else [found]
+    rows = cast("list[Any]", found) if isinstance(found, list) else [found]
     has_runs = '"uuid"' in json.dumps(rows)
     texts = [json.dumps(row) for row in rows]
     return sorted(texts) if has_runs else texts

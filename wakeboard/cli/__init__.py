@@ -1,44 +1,22 @@
-"""The command line: the entry point `main`, errors and exit codes. Each command is a module in `commands/`.
+"""The command line: the entry point `main`. Each command is a module in `commands/`.
 
 Modules that are slow to import (psycopg, pydantic, rich) are imported when a command needs them.
-
-Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 3 something differs (only of `plan --detailed-exitcode`),
-130 interrupted (but `up` and `worker` end with 0 then), 141 the reader of the output is gone.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
-from collections.abc import Callable, Sequence
-from contextvars import copy_context
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.process.output import sanitized_streams, write_error, write_line
+from wakeboard.cli.program import FAILED, Program, exit_code, run_program
+from wakeboard.errors import WakeboardError
+from wakeboard.process.output import write_error
 from wakeboard.process.pid1 import fork_if_pid1
 
 if TYPE_CHECKING:
-    from typer.exceptions import TyperException
+    from collections.abc import Sequence
 
-FAILED = 1
-USAGE = 2
-INTERRUPTED = 130
-BROKEN_PIPE = 141  # as of a program that SIGPIPE ends
 BOARD_PROBE = ["board", "--probe"]
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A command line. `load`: imports its commands. `options`, `flags`: accepted anywhere, with and without a value."""
-
-    name: str
-    load: Callable[[], Any]
-    options: tuple[str, ...]
-    flags: tuple[str, ...] = ("--version",)
 
 
 def _load() -> Any:
@@ -57,21 +35,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exit_code(lambda: _probe() if list(arguments) == BOARD_PROBE else run_program(WAKEBOARD, arguments))
 
 
-def exit_code(run: Callable[[], int]) -> int:
-    """The exit code of a command, also if it is interrupted or nobody reads its output any more."""
-    try:
-        try:
-            return run()
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of the pipe is gone. What is still buffered must not fail again when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
 def _probe() -> int:
     """The health check of a pod, without the imports of the other commands."""
     from wakeboard.cli.support.board_probe import configured_port, probe
@@ -82,91 +45,3 @@ def _probe() -> int:
         write_error("wakeboard", str(exc))
         return FAILED
     return 0
-
-
-def run_program(program: Program, arguments: Sequence[str]) -> int:
-    """Runs one command of a program."""
-    from typer import Abort
-    from typer.exceptions import TyperException
-
-    root_command = program.load()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    try:
-        _require_text(arguments)
-        with sanitized_streams():
-            words = global_options_first(program, arguments)
-            return copy_context().run(root_command, args=words, prog_name=program.name, standalone_mode=False) or 0
-    except Abort:  # the user did not confirm
-        write_error("wakeboard", "nothing was changed.")
-        return FAILED
-    except TyperException as exc:
-        return _report_usage_error(exc, program.options)
-    except WakeboardError as exc:
-        if os.environ.get("WAKEBOARD_DEBUG"):
-            raise
-        write_error("wakeboard", str(exc))
-        return USAGE if isinstance(exc, InvalidValue) else FAILED
-    except BrokenPipeError:
-        raise
-    except OSError as exc:
-        if os.environ.get("WAKEBOARD_DEBUG") or exc.filename is None:
-            raise
-        write_error("wakeboard", _file_error(exc))
-        return FAILED
-
-
-def _file_error(error: OSError) -> str:
-    """A sentence about a file or folder that cannot be used, and what to do."""
-    name = Path(os.fsdecode(error.filename)).absolute()
-    match error.errno:
-        case errno.EACCES | errno.EPERM | errno.EROFS:
-            advice = "Start the command in a folder that you may write to"
-        case errno.ENOSPC | errno.EDQUOT:
-            advice = "Free space on its disk"
-        case errno.EEXIST | errno.ENOTDIR | errno.EISDIR:
-            advice = "Move what is in the way"
-        case _:
-            advice = "Mend that"
-    return f"{name} cannot be used: {error.strerror or error}. {advice}, then try again."
-
-
-def _require_text(arguments: Sequence[str]) -> None:
-    """Raises InvalidValue for an argument that Postgres cannot store: with a NUL, or bytes that are not UTF-8."""
-    for word in arguments:
-        if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise InvalidValue(f"{word[:60]!r} is not valid UTF-8 text; remove the invalid characters.")
-
-
-def _report_usage_error(error: TyperException, options: Sequence[str]) -> int:
-    """Prints an error of the parser, or the help of a group without a command."""
-    from wakeboard.cli.support.usage_errors import usage_sentence
-
-    if type(error).__name__ == "NoArgsIsHelpError":
-        write_line(error.format_message(), sys.stderr)
-    else:
-        write_error("wakeboard", usage_sentence(error, options))
-    return USAGE
-
-
-def global_options_first(program: Program, arguments: Sequence[str]) -> list[str]:
-    """Moves the global options to the front, where the parser expects them. Raises InvalidValue if one has no value."""
-    first: list[str] = []
-    rest: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == "--":
-            return [*first, *rest, word, *words]
-        if rest[:1] == ["next"] and word.startswith("--zone"):  # the time zone of its cron expression
-            rest.append(word)
-        elif word in program.options:
-            value = next(words, "-")
-            if value.startswith("-"):
-                raise InvalidValue(f"{word} needs a value.")
-            first += [word, value]
-        elif word in program.flags or word.startswith(tuple(f"{option}=" for option in program.options)):
-            first.append(word)
-        else:
-            rest.append(word)
-    return [*first, *rest]

@@ -2,7 +2,7 @@
 
 kubectl runs the program `kubectl-wakeboard`. Commands, arguments and output are those of `wakeboard`. Only the session
 differs: it asks the board's API through the API server, so it needs no database password, no `exec` and no forward
-(docs/kubectl.md, docs/decisions/0035).
+(docs/kubectl.md, docs/decisions/0033).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.cli import Program, exit_code, run_program
+from wakeboard.cli.program import Program, exit_code, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from wakeboard.cli.kubectl import board, check
+from wakeboard.cli.kubectl.place import DEFAULT_NAMESPACE, Place
 from wakeboard.cli.support.session import CommandSession, use_sessions
 from wakeboard.cli.typer_application import add_commands, examples, new_application
 from wakeboard.process.display_zone import in_zone, use_zone
@@ -21,25 +21,12 @@ COMMANDS: Final = (
     *("schedules", "schedule", "next", "runs", "run", "explain", "logs"),
     *("run-now", "retry", "cancel", "replay", "discard", "release"),
 )
-DEFAULT_NAMESPACE: Final = "wakeboard"  # of the board, as docs/install.md installs it
 PROGRAM: Final = "kubectl wakeboard"
 
 application = new_application(completes=False)  # kubectl completes
 add_commands(application, COMMANDS, program=PROGRAM)
 application.command("board", epilog=examples(*board.EXAMPLES))(board.command)
 application.command("check", epilog=examples(*check.EXAMPLES))(check.command)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Which cluster, which board in it, and which namespace commands are about; None: that of the context."""
-
-    context: str = ""
-    kubeconfig: str = ""
-    board_namespace: str = DEFAULT_NAMESPACE
-    board: str = ""
-    namespace: str | None = None
-    all_namespaces: bool = False
 
 
 def use_place(place: Place) -> None:

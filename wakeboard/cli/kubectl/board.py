@@ -17,7 +17,7 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.cli.kubectl.app import Place
+    from wakeboard.cli.kubectl.place import Place
 
 TIMEOUT_S: Final = 60
 STOP_S: Final = 5

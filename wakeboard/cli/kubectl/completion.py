@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from typer._completion_classes import completion_init
 
-from wakeboard.cli.kubectl.app import DEFAULT_NAMESPACE, Place, use_place
+from wakeboard.cli.kubectl.app import use_place
+from wakeboard.cli.kubectl.place import DEFAULT_NAMESPACE, Place
 from wakeboard.process.output import write_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.cli import Program
+    from wakeboard.cli.program import Program
 
 NO_FILES: Final = ":4"  # ShellCompDirectiveNoFileComp of cobra: the shell offers no names of files
 VARIABLE: Final = "_KUBECTL_WAKEBOARD_COMPLETE"
