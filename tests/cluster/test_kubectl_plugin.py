@@ -200,7 +200,8 @@ def programs(folder: Path) -> Path:
 def shown(words: list[str], result: Result) -> list[str]:
     """The lines without times. Runs of the same time may be in any order."""
     text = re.sub(r"\d+ ms|\d+ (s|min|h) ago|in \d+ (s|min|h|days)|now|\d\d:\d\d:\d\d", "…", result.out)
-    return sorted(text.splitlines()) if words[0] == "runs" else text.splitlines()
+    lines = [" ".join(line.split()) for line in text.splitlines()]  # widths of columns follow the times
+    return sorted(lines) if words[0] == "runs" else lines
 
 
 def by_id(found: Any) -> list[str]:
