@@ -120,7 +120,7 @@ def passed_token(request: HTTPConnection) -> str | None:
     """The token that `kubectl wakeboard` sends through the proxy of an API server; None without it.
 
     The API server takes the header `Authorization` for itself, so the plugin sends its token in one more header
-    (docs/decisions/0033). It counts for the JSON API only, and never in a request that a browser may have sent.
+    (docs/decisions/0035). It counts for the JSON API only, and never in a request that a browser may have sent.
     """
     given = request.headers.getlist(PASSED_TOKEN)
     if len(given) != 1 or not is_of_api(request.scope) or any(name in request.headers for name in _OF_BROWSERS):

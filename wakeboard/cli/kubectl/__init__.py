@@ -2,7 +2,7 @@
 
 kubectl runs the program `kubectl-wakeboard`. Commands, arguments and output are those of `wakeboard`. Only the session
 differs: it asks the board's API through the API server, so it needs no database password, no `exec` and no forward
-(docs/kubectl.md, docs/decisions/0033).
+(docs/kubectl.md, docs/decisions/0035).
 """
 
 from __future__ import annotations

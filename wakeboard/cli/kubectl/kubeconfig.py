@@ -2,7 +2,7 @@
 
 kubectl merges the files and answers with one context. A token is in it, in a file that it names, or comes from its
 credential plugin, which this module runs as kubectl does. The board reviews that token, so nothing else can be used:
-what an API server learns from a client certificate or from `--as` it does not tell the board (docs/decisions/0033).
+what an API server learns from a client certificate or from `--as` it does not tell the board (docs/decisions/0035).
 """
 
 from __future__ import annotations
