@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.tables import Column, print_lines, styled, table, terminal_width
 from wakeboard.errors import InvalidValue
 from wakeboard.restores.rules import change_sentence, moment
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from wakeboard.cli.support.session import CommandSession
+    from wakeboard.cli.support.session import DatabaseSession
     from wakeboard.restores.queries import RepeatedRun, Restore, ScheduleSource
 
 SHOWN: Final = 20  # runs in the table; --json has more
@@ -47,7 +47,7 @@ NOTHING: Final = "no failover or restore waits for an acknowledgement."
 
 def after_restore(reason: str, *, yes: bool, as_json: bool) -> None:
     """Reports, and acknowledges once the user has confirmed. Exits with 1 if that is left to do."""
-    restore, now = with_session(_read)
+    restore, now = with_database(_read)
     if restore is None:
         if as_json:
             print_json({"restore": None, "acknowledged": 0})
@@ -57,7 +57,7 @@ def after_restore(reason: str, *, yes: bool, as_json: bool) -> None:
     if not as_json:
         print_lines(list(report_lines(restore, now)))
     reason = _confirmed(reason, yes=yes, as_json=as_json)
-    acknowledged = with_session(lambda session: _acknowledge(session, restore, reason)) if reason else 0
+    acknowledged = with_database(lambda session: _acknowledge(session, restore, reason)) if reason else 0
     if as_json:
         print_json({"restore": restore, "acknowledged": acknowledged})
     elif acknowledged:
@@ -66,14 +66,14 @@ def after_restore(reason: str, *, yes: bool, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-async def _read(session: CommandSession) -> tuple[Restore | None, datetime]:
+async def _read(session: DatabaseSession) -> tuple[Restore | None, datetime]:
     from wakeboard.restores.queries import read_restore
 
     await session.store.acknowledge_server_changes(0)  # records the change, if nothing has yet
     return await read_restore(session.conn), session.now
 
 
-async def _acknowledge(session: CommandSession, restore: Restore, reason: str) -> int:
+async def _acknowledge(session: DatabaseSession, restore: Restore, reason: str) -> int:
     return await session.store.acknowledge_server_changes(max(each.id for each in restore.changes), reason)
 
 
