@@ -87,7 +87,17 @@ BOARD_SET_BY_THE_CHART: Mapping[str, Any] = {
 }
 # The connection string of a Secret, the file of another login, and what only a board outside of a cluster needs.
 BOARD_OTHERS = {"board_acting_dsn", "board_tokens_file", "board_api_server", "board_api_server_ca_file"}
-SET_BY_THE_CHART = {"alerts_file", "board_url", "dsn", "limits_file", "pool", "operator_port", "ready_file", "release"}
+SET_BY_THE_CHART = {
+    "alerts_file",
+    "board_url",
+    "dsn",
+    "limits_file",
+    "pool",
+    "operator_port",
+    "read_dsn",
+    "ready_file",
+    "release",
+}
 JOBS: Mapping[str, Any] = {
     "jobs_namespaces": ["shop", "billing"],
     "jobs_allow_overrides": True,

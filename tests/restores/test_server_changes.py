@@ -132,7 +132,7 @@ def test_lost_commits_are_recorded_reported_and_acknowledged(
             assert [row[:3] for row in changes(standby.dsn)] == [("promoted", True, True)]
             assert (enqueue_ticks(standby.dsn), enqueue_ticks(standby.dsn)) == (1, 0)
             (text,) = problem_texts(standby.dsn)
-            assert f"ids of runs can come twice: {lost[31] + 1} to {lost[-1]}." in text
+            assert f"run ids can come twice: {lost[31] + 1} to {lost[-1]}." in text
 
             arguments = ["--dsn", standby.dsn, "check", "--after-restore"]
             assert main([*arguments, "--json"]) == 1

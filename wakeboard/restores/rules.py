@@ -77,5 +77,5 @@ def _seen(change: ServerChange) -> str:
 def _ids(change: ServerChange) -> str:
     if not change.ids_again:
         return ""
-    again = counted(change.ids_again, "id")
-    return f" At least {again} of runs can come twice: {change.kept_id + 1} to {change.seen_id}."
+    again = counted(change.ids_again, "run id")
+    return f" At least {again} can come twice: {change.kept_id + 1} to {change.seen_id}."

@@ -126,7 +126,7 @@ def _gone(restore: Restore) -> Iterator[str]:
     if newest.audit_action is not None and newest.audit_at is not None:
         yield f"  The newest action that is kept is {one_line(newest.audit_action)}, at {moment(newest.audit_at)}."
     if again := sum(each.ids_again for each in restore.changes):
-        yield f"  At least {counted(again, 'id')} of runs can come twice: name runs by their uuid."
+        yield f"  At least {counted(again, 'run id')} can come twice: name runs by their uuid."
 
 
 def _source_line(each: ScheduleSource, now: datetime) -> str:
