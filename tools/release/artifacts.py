@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from testbed.clients import QUIET, npm, typescript_worker
 from testbed.cluster.images import build_release, check_builder
+from tools.build_site import SITE
 from tools.chart_linters import find_tool
 from tools.release.archives import pack_folder, unpack
 from tools.release.go_module import write_module
@@ -97,6 +98,18 @@ def _build_image(target: str, source: Source, folder: Path) -> Facts:
     return {"image": reference, "digest": manifest["digest"]}
 
 
+def _build_plugin(_: Source, folder: Path) -> Facts:
+    _run([sys.executable, "-m", "tools.kubectl_plugin", str(folder)], ROOT)
+    return {}
+
+
+def _build_site(source: Source, folder: Path) -> Facts:
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(source.time)}
+    _run([sys.executable, "-m", "tools.build_site"], ROOT, environment)
+    pack_folder(SITE, folder / f"wakeboard-docs-{source.version}.tar.gz", source.time)
+    return {}
+
+
 def _copy(path: str, _: Source, folder: Path) -> Facts:
     for file in tracked_files(path):
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +146,10 @@ ARTIFACTS: Final = (
     Artifact("chart", "charts", "the Helm chart", _build_chart, partial(find_tool, "helm")),
     Artifact("crds", "crds", "the resource definition JobSchedule", partial(_copy, "crds")),
     Artifact("schemas", "schemas", _SCHEMAS, partial(_copy, "schemas")),
+    Artifact(
+        "kubectl", "kubectl", "the kubectl plugin: an archive for each system, and krew's manifest", _build_plugin
+    ),
+    Artifact("site", "site", "the documentation site, which also works without a server", _build_site),
     _image("operator", "the operator"),
     _image("worker", "the worker, the base of users' images"),
     _image("worker-build", "the worker with an installer, for a first stage of users' images"),

@@ -138,6 +138,20 @@ def build_wheel(release: Distribution, folder: Path) -> str:
     return wheel.name
 
 
+def run_plugin(release: Distribution, folder: Path) -> str:
+    """The plugin of this system starts in an empty environment, and the manifest has the hash of every archive."""
+    manifest = yaml.safe_load(release.file("kubectl", ".yaml").read_text())
+    hashes = {each["uri"].rpartition("/")[2]: each["sha256"] for each in manifest["spec"]["platforms"]}
+    for name, digest in hashes.items():
+        if sha256(release.file("kubectl", name)) != digest:
+            raise Failed(f"{name} has another hash in the manifest.")
+    unpack(release.file("kubectl", f"-linux-{ARCHITECTURE}.tar.gz"), folder)
+    said = _run([sys.executable, folder / "kubectl-wakeboard", "--help"], folder, {"PATH": "/nowhere"})
+    if "kubectl wakeboard" not in said:
+        raise Failed(f"`kubectl-wakeboard --help` says {said!r}")
+    return f"{len(hashes)} archives"
+
+
 # -- other languages ----------------------------------------------------------------------------------------------
 
 
@@ -246,11 +260,23 @@ def read_texts(release: Distribution, _: Path) -> str:
     return f"{definition['metadata']['name']}, {len(properties)} schemas"
 
 
+def read_site(release: Distribution, folder: Path) -> str:
+    """The start page names the version, and the search and the texts for language models are there."""
+    unpack(release.file("site"), folder)
+    if release.version not in (folder / "index.html").read_text(encoding="utf-8"):
+        raise Failed(f"The start page does not name the version {release.version}.")
+    if absent := [name for name in ("llms.txt", "llms-full.txt", "search.json") if not (folder / name).is_file()]:
+        raise Failed(f"The site lacks {', '.join(absent)}.")
+    return f"{sum(1 for _ in folder.rglob('*.html'))} pages"
+
+
 STEPS: Final = (
     Step("checksums", (), lambda release, _: release.check_files()),
     Step("texts", ("notes", "crds", "schemas"), read_texts),
     Step("wheel", ("wheel", "sdist"), install_and_run),
     Step("sdist", ("wheel", "sdist"), build_wheel),
+    Step("kubectl", ("kubectl",), run_plugin),
+    Step("site", ("site",), read_site),
     Step("npm", ("npm",), compile_typescript),
     Step("go", ("go",), compile_go),
     Step("images", (*POD_IMAGES, BUILD_IMAGE), inspect_images),
