@@ -4,7 +4,7 @@ import contextlib
 import copy
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
@@ -12,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.schedules.full_spec import FULL_SPEC
+from wakeboard.alerts.rules.alert_rules import AlertRules
+from wakeboard.declared.validation_messages import wanted
 from wakeboard.errors import InvalidSchedule
-from wakeboard.schedules.rules.job_schedule import JobScheduleSpec, load_job_schedule, spec_hash
+from wakeboard.limits.rules.declared_limits import Limits
+from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec, load_job_schedule, spec_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FULL: dict[str, Any] = {
     "apiVersion": "wakeboard.dev/v1alpha1",
@@ -60,6 +66,22 @@ def test_every_field_can_be_written():
     assert loaded.spec.model_dump(by_alias=True) == FULL_SPEC | dict.fromkeys(
         ("every", "at", "after")
     )  # each excludes schedule
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """All objects of a JSON schema that describe a value."""
+    if isinstance(schema, dict):
+        if "type" in schema:
+            yield cast("dict[str, Any]", schema)
+        schema = list(cast("dict[str, Any]", schema).values())
+    if isinstance(schema, list):
+        for each in cast("list[Any]", schema):
+            yield from parts(each)
+
+
+@pytest.mark.parametrize("declared", [JobSchedule, AlertRules, Limits])
+def test_what_to_write_is_known_of_every_field(declared: Any):
+    assert all(wanted(part) for part in parts(declared.model_json_schema()))
 
 
 def test_only_the_job_type_is_required():

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pydantic_core import PydanticCustomError
 
+from wakeboard.text.durations import INTERVAL_IN_WORDS
+from wakeboard.text.durations import PATTERN as DURATION
 from wakeboard.text.humanize import counted
 from wakeboard.text.name_patterns import IN_WORDS
 from wakeboard.text.similar_names import closest, letters
@@ -115,6 +117,8 @@ def _kind(node: Schema) -> str:  # noqa: PLR0911 - a table
             return "true or false"
         case {"type": "array"}:
             return "a list"
+        case {"type": "string", "pattern": pattern} if pattern == f"^{DURATION}$":
+            return INTERVAL_IN_WORDS
         case {"type": "string", "maxLength": longest, "pattern": pattern}:
             return f"{IN_WORDS[pattern]}, at most {longest}"
         case {"type": "string", "maxLength": longest}:

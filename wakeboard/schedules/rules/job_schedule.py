@@ -28,8 +28,8 @@ from wakeboard.declared.validation_messages import Place, problems_of, refusal
 from wakeboard.errors import InvalidSchedule
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
 from wakeboard.text.canonical_json import canonical_json, canonical_payload
+from wakeboard.text.durations import INTERVAL_IN_WORDS, parse_duration
 from wakeboard.text.durations import PATTERN as DURATION
-from wakeboard.text.durations import parse_duration
 from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN, WORD
 from wakeboard.text.similar_names import closest
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT, CatchUpPolicy
@@ -81,7 +81,7 @@ def _canonical(payload: object) -> object:
 def _check_interval(interval: str) -> str:
     seconds = parse_duration(interval)
     if seconds is None or seconds > LONGEST_INTERVAL:
-        raise refusal(f'every is "{interval}"; write a whole number with s, m, h or d, at most 366d, for example 90m')
+        raise refusal(f'every is "{interval}"; write {INTERVAL_IN_WORDS}, for example 90m')
     return interval
 
 
