@@ -70,6 +70,20 @@ def test_ticks_that_are_gained_lost_and_moved_are_counted(bare_cli: Cli, reposit
     assert bare_cli("plan", "main:schedules", "HEAD:./schedules", "--detailed-exitcode").code == 0
 
 
+def test_schedules_that_cannot_be_read_are_in_no_number(bare_cli: Cli, repository: Repository):
+    repository.write("same", every="6h")
+    repository.write("wrong", every="1h")
+    repository.write("child", after=[{"schedule": "wrong"}])
+    repository.commit()
+    repository.write("wrong", every="hourly")
+
+    result = bare_cli(*PLAN, "--json")
+
+    whole = result.json
+    assert (whole["ticks_before"], whole["ticks_after"], whole["gained"], whole["lost"]) == (120, 120, 0, 0)
+    assert (whole["unchanged"], whole["schedules"], result.code) == (1, [], 1)
+
+
 def test_each_kind_of_mistake_is_a_finding_and_old_ones_are_not(bare_cli: Cli, repository: Repository):
     old = {"schedule": "0 3 * * *", "payload": {"password": "known"}, "limitKey": "api"}
     repository.write("old", **old)

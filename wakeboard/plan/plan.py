@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from wakeboard.plan.rules.state import State, StateTicks
 
 DAYS: Final = 30
-MOST_DAYS: Final = 366
 _DAY: Final = 86_400  # seconds
 
 
@@ -30,7 +29,8 @@ class Plan(TickChange):
     """What a change does to the ticks from `begin` (a whole minute) on, before `end`, and what is wrong.
 
     `before` and `after`: the names of the states. The numbers are those of all schedules together; `schedules` has
-    those that differ, and `unchanged` counts the others. `findings`: as of `wakeboard check`.
+    those that differ, and `unchanged` counts the others. Both leave out the schedules whose declaration is wrong in one
+    of the states, and those that run after them. `findings`: as of `wakeboard check`; they name these.
     """
 
     before: str
@@ -52,16 +52,16 @@ def plan(before: State, after: State, since: datetime, days: int) -> Plan:
         after=after.name,
         begin=moment_of(begin),
         end=moment_of(compared.end),
-        ticks_before=_count(before, compared.old),
-        ticks_after=_count(after, compared.new),
+        ticks_before=_count(compared, before, compared.old),
+        ticks_after=_count(compared, after, compared.new),
         gained=sum(each.gained for each in changes),
         lost=sum(each.lost for each in changes),
         moved=sum(each.moved for each in changes),
-        unchanged=len(after.schedules) - sum(each.change != "removed" for each in changes),
+        unchanged=len(after.schedules.keys() - compared.unknown) - sum(each.change != "removed" for each in changes),
         schedules=changes,
         findings=findings(compared),
     )
 
 
-def _count(state: State, ticks: StateTicks) -> int:
-    return sum(ticks.count(key) for key in state.schedules)
+def _count(compared: Comparison, state: State, ticks: StateTicks) -> int:
+    return sum(ticks.count(key) for key in state.schedules.keys() - compared.unknown)
