@@ -47,6 +47,10 @@ def listed_pages() -> list[str]:
     return [page for entry in project["nav"] for page, _ in nav_pages(entry)]
 
 
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} <= set(listed_pages())
+
+
 def address(site: Path, page: str) -> str:
     path = re.sub(r"(README)?\.md$", lambda found: "index.html" if found[1] else ".html", page)
     return (site / path).as_uri()
