@@ -27,4 +27,5 @@ def test_a_run_that_comes_alone_costs_one_fetch(store: Store) -> None:
     assert store.watcher.ask(CALLS, ["fetch_runs"]) <= EXECUTORS * (RUNS * 1.2 + 5), (
         "the ends of runs let the worker ask again"
     )
-    assert store.watcher.ask(CALLS, ["claim_limited", "claim_quarantined"]) == 0
+    # On a busy machine, a look may come before the run and find nothing: it then looks for others.
+    assert store.watcher.ask(CALLS, ["claim_limited", "claim_quarantined"]) <= RUNS * 0.2
