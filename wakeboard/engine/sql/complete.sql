@@ -17,6 +17,8 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   this_week constant timestamptz := date_trunc('week', present, 'UTC');      -- its partition exists
+  untimed_at constant timestamptz := case when timed_ids is not null then present end;   -- when those runs began; null: at their claim
+  ages_s jsonb;                        -- {"<run id>": [began, ended], …}: costs the other runs less than a join
   free bigint[] := ids;
   is_one constant boolean := epochs[1] = all (epochs);       -- the epoch of all runs: nearly always, as they come from one claim
   again boolean := false;
@@ -25,6 +27,12 @@ begin
   if (worker <> 0 and 0 <= all (epochs) and cardinality(ids) = cardinality(epochs)) is not true then       -- cheaper than three casts
     perform worker::worker_number, ids::id_array, epochs::epoch_array;
     raise exception using errcode = '22023', message = 'arrays of complete differ in length; write one epoch for each run';
+  end if;
+  if timed_ids <> '{}' then
+    select jsonb_object_agg(id, jsonb_build_array(least(greatest(started_s, 0), 2678400),
+                                                  least(greatest(least(started_s, ended_s), 0), 2678400))) into ages_s
+      from unnest(timed_ids, started_s_ago, ended_s_ago) as timed (id, started_s, ended_s)
+     where id is not null;
   end if;
 <<tries>>
 loop
@@ -54,16 +62,15 @@ begin
     failed_at, error_type, last_error, result)
   select
     id, uuid, scheduled_for, run_at, created_at,
-    case when timed_ids is null then started_at else greatest(started_at, coalesce(began, present)) end,
-    greatest(started_at, this_week, coalesce(ended, present)),
+    greatest(started_at, case when ages_s is null then untimed_at
+                              else present - make_interval(secs => coalesce((ages_s -> id::text ->> 0)::float8, 0)) end),
+    greatest(started_at, this_week, case when ages_s is null then present
+                              else present - make_interval(secs => coalesce((ages_s -> id::text ->> 1)::float8, 0)) end),
     locked_by, lease_epoch, 'succeeded', trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
     queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
     failed_at, error_type, last_error, case when results is not null then stored_result(results -> id::text) end
-  from done left join (
-    select timed_id, present - make_interval(secs => least(greatest(started_s, 0), 2678400)) as began,
-           present - make_interval(secs => least(greatest(least(started_s, ended_s), 0), 2678400)) as ended
-      from unnest(timed_ids, started_s_ago, ended_s_ago) as timed (timed_id, started_s, ended_s)) as timed on timed_id = id;
+  from done;
   get diagnostics accepted = row_count;
   exit tries;
 exception when lock_not_available then   -- a second try, without the rows that other transactions have locked
