@@ -3,7 +3,8 @@
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
 without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, a part that the tree of the
 architecture lacks, a version that no generator writes, a worker of clients/ that is no longer small, a wide line of
-SQL, and a file of another project that was changed. A long file is a warning.
+SQL, a file of another project that was changed, a public class whose name another one has, and the name of a test that
+is too long to read. A long file is a warning.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BANNED = Path(__file__).with_name("banned_words.txt")
 LONG_FILE = 500  # lines
 WIDEST_SQL = 140  # characters
+LONGEST_TEST_NAME = 12  # words
 SOURCE = {".py", ".sql", ".sh"}
 NOT_SCANNED = re.compile(
     r"(locks|sbom)/.*|CHANGELOG\.md|LICENSE|NOTICE|.*\.(json|sum|png|svg)"
@@ -34,6 +36,9 @@ CLIENTS = {
     "clients/typescript": "clients/typescript/src/[!i]*.ts",
 }  # their workers, without the index and what is generated
 LONGEST_CLIENT = 970  # lines of code, of which the logs of runs are a quarter
+PRODUCT = re.compile(r"(wakeboard|worker|operator)/.*\.py")
+PUBLIC_CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
+TEST = re.compile(r"^ *(?:async )?def test_(\w+)", re.MULTILINE)
 NO_CODE = re.compile(r"/\*.*?\*/|^\s*//[^\n]*|^import \(.*?^\)|^import [^\n]*", re.MULTILINE | re.DOTALL)
 VENDORED = ROOT / "wakeboard/board/static/vendor"
 ARCHITECTURE = "docs/architecture.md"
@@ -155,6 +160,26 @@ def wide_sql(names: list[str]) -> list[str]:
     ]
 
 
+def classes_with_one_name(names: list[str]) -> list[str]:
+    """A public name means one thing: two classes of the product do not share it."""
+    owners: dict[str, list[str]] = {}
+    for name in filter(PRODUCT.fullmatch, names):
+        for found in PUBLIC_CLASS.findall((ROOT / name).read_text(encoding="utf-8")):
+            owners.setdefault(found, []).append(name)
+    return [f"{', '.join(files)}: each has a class {found}" for found, files in owners.items() if len(files) > 1]
+
+
+def long_test_names(names: list[str]) -> list[str]:
+    """The name of a test states a promise that is read at a glance."""
+    return [
+        f"{name}: test_{found} has more than {LONGEST_TEST_NAME} words"
+        for name in names
+        if name.startswith("tests/") and name.endswith(".py")
+        for found in TEST.findall((ROOT / name).read_text(encoding="utf-8"))
+        if found.count("_") >= LONGEST_TEST_NAME
+    ]
+
+
 def vendored_files() -> list[str]:
     """Each file of another project is the one that vendor.toml names, and no other is beside it."""
     files = {each["name"]: each for each in tomllib.loads((VENDORED / "vendor.toml").read_text())["file"]}
@@ -177,6 +202,7 @@ def main() -> int:
     banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
     errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
     errors += [*missing_in_tree(names), *long_clients(), *wide_sql(names), *vendored_files(), *other_versions(names)]
+    errors += [*classes_with_one_name(names), *long_test_names(names)]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):
             errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)

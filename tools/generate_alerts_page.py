@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.alerts.rules.conditions import CONDITIONS
 
 if TYPE_CHECKING:
-    from wakeboard.alerts.rules.conditions import Condition
+    from wakeboard.alerts.rules.conditions import AlertCondition
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "alerts.md"
 HEADING: Final = "\n| condition | the rule fires when |\n|---|---|\n"
 
 
-def row(condition: Condition) -> str:
+def row(condition: AlertCondition) -> str:
     """Its example and what that means."""
     fields = (f"`{name}`" if name == "where" else f"`{name}: {value}`" for name, value in condition.example.items())
     return f"| {' with '.join(fields)} | {condition.fires_when} |\n"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.health.conditions import CONDITIONS
 
 if TYPE_CHECKING:
-    from wakeboard.health.problems import Condition
+    from wakeboard.health.problems import HealthCondition
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "troubleshooting.md"
 HEADING: Final = "\n| check | reports | what to do | metric | alert rule |\n|---|---|---|---|---|\n"
 
 
-def row(condition: Condition) -> str:
+def row(condition: HealthCondition) -> str:
     """What it reports, and where else that shows."""
     metric = f"`{condition.metric.name}`" if condition.metric else ""
     alert = f"`{condition.alert}`" if condition.alert else ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wakeboard.alerts.rules.alert_rules import AlertRule, AlertSpec, definition_of, load_alert_rules
-from wakeboard.alerts.rules.conditions import CONDITIONS, Condition, page_behind
+from wakeboard.alerts.rules.conditions import CONDITIONS, AlertCondition, page_behind
 from wakeboard.alerts.rules.evaluation import Measurement, is_quiet, like_pattern, notification_of, step_of, summary_of
 from wakeboard.errors import InvalidSchedule
 from wakeboard.store.schema_files import sql_functions
@@ -143,7 +143,7 @@ def test_a_pattern_that_a_schedule_can_match_is_accepted(pattern: str):
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
-def test_every_condition_has_all_its_parts(condition: Condition):
+def test_every_condition_has_all_its_parts(condition: AlertCondition):
     rule = rule_of(**condition.example)
     assert rule.condition is condition
     value = condition.threshold(rule.limit)

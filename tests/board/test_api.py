@@ -127,7 +127,7 @@ async def test_every_read_answers_what_the_document_says(client: Client, parts: 
     assert all(endpoint.shown_path in shown.text for endpoint in ENDPOINTS)
 
 
-def test_every_action_of_a_page_is_one_of_the_api_but_those_on_many_schedules():
+def test_every_action_of_a_page_is_in_the_api_too():
     pages = {route.path for route in ROUTES if hasattr(route, "permission")}
 
     assert pages - set(ACTIONS) == {path for path in pages if path.endswith("-matching")}

@@ -37,7 +37,7 @@ def test_open_alerts_are_listed_the_worst_first(cli: Cli, sample: SampleStore):
     assert other.endswith("- 3 runs are dead: send_mail: Timeout (3)")
 
 
-def test_an_alert_says_for_how_long_it_is_silenced_and_that_nobody_evaluates_it(cli: Cli, sample: SampleStore):
+def test_an_alert_says_for_how_long_it_is_silenced(cli: Cli, sample: SampleStore):
     sample.add_alert([])
     assert cli("alerts", "silence", "dead", "--for", "1h").out == "dead is silenced for 1h.\n"
     assert "[silenced for 60 min] 3 runs are dead" in " ".join(cli("alerts").cells)

@@ -71,7 +71,7 @@ def test_a_schedule_that_another_source_has_too_is_named(
     assert cli("apply", "schedules", "--json", "--name", "other").json["duplicates"].keys() >= {"billing/weekly-report"}
 
 
-def test_a_schedule_after_one_that_does_not_exist_is_named_before_and_after(cli: Cli, folder: Path):
+def test_a_schedule_after_an_unknown_one_is_named_before_and_after(cli: Cli, folder: Path):
     text = MANIFEST.format(name="late", schedule="@daily")
     after = "after: [{schedule: nope}, {schedule: clean-up}]"
     (folder / "late.yaml").write_text(text.replace('schedule: "@daily"', after))

@@ -13,7 +13,7 @@ from wakeboard.alerts.rules.conditions import CONDITIONS as ALERT_CONDITIONS
 from wakeboard.dependencies.queries import BlockedSchedule
 from wakeboard.health.conditions import CONDITIONS, problems
 from wakeboard.health.findings import findings
-from wakeboard.health.problems import Condition
+from wakeboard.health.problems import HealthCondition
 from wakeboard.health.queries.commits import CommitFacts
 from wakeboard.health.queries.facts import DueRuns, Health, LocalFacts, MaintenanceFacts, ReplicaFacts
 from wakeboard.limits.queries import LimitRow
@@ -396,5 +396,5 @@ def test_the_worst_problem_comes_first():
     ("lasted", "severity"), [(0, None), (1, "warn"), (9, "warn"), (10, "bad"), (19, "bad"), (20, "bad")]
 )
 def test_a_condition_is_reported_when_it_has_lasted_long_enough(lasted: int, severity: str | None):
-    condition = Condition("x", "warn", after=MINUTE, bad_after=10 * MINUTE, note_after=20 * MINUTE)
+    condition = HealthCondition("x", "warn", after=MINUTE, bad_after=10 * MINUTE, note_after=20 * MINUTE)
     assert condition.severity_after(lasted * MINUTE) == severity

@@ -321,7 +321,7 @@ PAYLOADS: Final[list[tuple[str, Any]]] = [
 ]
 
 
-async def test_a_wrong_payload_of_a_built_in_job_type_is_refused_in_the_call(store: MaintenanceStore):
+async def test_a_wrong_payload_of_a_built_in_job_is_refused_at_once(store: MaintenanceStore):
     for job_type, payload in PAYLOADS:
         problem = payload_problem(job_type, payload)
         try:

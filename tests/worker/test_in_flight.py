@@ -66,7 +66,7 @@ def test_limited_runs_are_not_prefetched_while_they_occupy_slots(store: Store) -
     assert most <= 4  # two run, and the outcomes of two others may not be reported yet
 
 
-def test_limited_runs_start_as_soon_as_a_busy_worker_has_a_free_slot(store: Store) -> None:
+def test_limited_runs_start_once_a_busy_worker_has_a_free_slot(store: Store) -> None:
     store.watcher.do("select wakeboard.set_limit('k', 50)")
     store.enqueue("naps", '{"seconds": 0.1}', count=30, limit_key="k")
     with store.worker("--forever", handlers=ASYNC, concurrency=2, poll_seconds=60):
