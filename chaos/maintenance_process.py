@@ -10,20 +10,20 @@ from typing import Any, Final, cast
 
 from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard_operator.metrics import Metrics
-from wakeboard_operator.replica import Replica
+from wakeboard_operator.replica import OperatorReplica
 from wakeboard_operator.settings import read_operator_settings
-from wakeboard_operator.term import Term
+from wakeboard_operator.term import LeaderTerm
 
 SOURCE: Final = "file:chaos"  # of the declared limits
 
 
-class MaintenanceOnly(Term):
+class MaintenanceOnly(LeaderTerm):
     """A term with one task."""
 
     def __init__(self) -> None:
         nothing: Any = None  # neither a cluster, nor leadership, nor a watch: maintenance reads none of them
         settings = read_operator_settings()
-        super().__init__(Replica(settings, nothing, SOURCE, nothing, nothing, Metrics()), 0, nothing)
+        super().__init__(OperatorReplica(settings, nothing, SOURCE, nothing, nothing, Metrics()), 0, nothing)
 
     async def run(self) -> None:
         """Runs until the process is killed."""

@@ -18,7 +18,7 @@ HEARTBEAT_TIMEOUT_S: Final = 30.0  # the event loop records a heartbeat every se
 RESYNC_TIMEOUT_INTERVALS: Final = 3  # times reconcile_seconds
 
 
-class Health:
+class OperatorHealth:
     """The health of this process. `reconciler` is that of the current term."""
 
     def __init__(

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.kube.client import ApiError
 from wakeboard_operator.cache import ResourceCache
-from wakeboard_operator.health import Health
+from wakeboard_operator.health import OperatorHealth
 from wakeboard_operator.kube_client import Cluster, login
 from wakeboard_operator.leadership import Leadership, outages
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.reconciler import Reconciler
-from wakeboard_operator.replica import Replica
-from wakeboard_operator.term import RETRY_S, Term
+from wakeboard_operator.replica import OperatorReplica
+from wakeboard_operator.term import RETRY_S, LeaderTerm
 from wakeboard_operator.watch import PendingChanges, WatchSupervisor
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
         )
         supervisor = WatchSupervisor(settings.namespaces, PendingChanges(asyncio.get_running_loop()))
         metrics = Metrics()
-        health = Health(leadership, supervisor, metrics, settings.reconcile_seconds)
+        health = OperatorHealth(leadership, supervisor, metrics, settings.reconcile_seconds)
         try:
             runner = await health.serve(settings.operator_port)
         except OSError as error:
@@ -58,7 +58,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
         stack.push_async_callback(runner.cleanup)
         log.info("operator of %s, listening on port %d", source, health.port)
         stack.push_async_callback(leadership.release)
-        replica = Replica(settings, cluster, source, leadership, supervisor, metrics)
+        replica = OperatorReplica(settings, cluster, source, leadership, supervisor, metrics)
         tasks: list[asyncio.Task[Any]] = [
             asyncio.create_task(work, name=name)
             for name, work in (
@@ -100,13 +100,13 @@ async def _release_leadership(election: asyncio.Task[None], leadership: Leadersh
     await leadership.release()
 
 
-async def _record_heartbeats(health: Health) -> None:
+async def _record_heartbeats(health: OperatorHealth) -> None:
     while True:
         health.heartbeat()
         await asyncio.sleep(1.0)
 
 
-async def _run_terms(replica: Replica, health: Health) -> None:
+async def _run_terms(replica: OperatorReplica, health: OperatorHealth) -> None:
     """Starts the leader's tasks when this process becomes the leader, and cancels them when the term ends."""
     leadership, logged = replica.leadership, ""
     while True:
@@ -119,7 +119,7 @@ async def _run_terms(replica: Replica, health: Health) -> None:
                 replica.settings, replica.source, installation, ResourceCache(), replica.cluster
             )
             leadership.problem = None
-            tasks = Term(replica, term, health.reconciler).start()
+            tasks = LeaderTerm(replica, term, health.reconciler).start()
             log.info("term %d started", term)
             outages.recovered("term")
             await _until(leadership, lambda: not leadership.is_leader() or leadership.term != term)  # noqa: B023 - at once

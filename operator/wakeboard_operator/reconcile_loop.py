@@ -14,7 +14,7 @@ from wakeboard_operator.tracing import span
 if TYPE_CHECKING:
     from wakeboard.schedules.leader_api import LeaderStore
     from wakeboard_operator.reconciler import Reconciler
-    from wakeboard_operator.replica import Replica
+    from wakeboard_operator.replica import OperatorReplica
 
 log = logging.getLogger("wakeboard.operator")
 
@@ -27,7 +27,7 @@ CONFIRMATION_POLL_S: Final = 1.0  # while a removal is pending
 class ReconcileLoop:
     """The syncs of one term."""
 
-    def __init__(self, replica: Replica, reconciler: Reconciler) -> None:
+    def __init__(self, replica: OperatorReplica, reconciler: Reconciler) -> None:
         self._replica, self._reconciler = replica, reconciler
         self._changes = replica.supervisor.changes
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class OperatorReplica:
     """What every replica of the operator has, whether it leads or not."""
 
     settings: OperatorSettings

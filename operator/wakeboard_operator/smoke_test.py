@@ -37,7 +37,7 @@ class SmokeTestFailed(WakeboardError):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SmokeTestOptions:
     """The options of the command line."""
 
     namespace: str
@@ -94,7 +94,7 @@ def has_succeeded(resource: Resource) -> bool:
 class SmokeTest:
     """Creates, runs and deletes one schedule."""
 
-    def __init__(self, api: ApiClient, options: Options) -> None:
+    def __init__(self, api: ApiClient, options: SmokeTestOptions) -> None:
         self._api, self._cluster, self._options = api, Cluster(api), options
         self._began = time.monotonic()
         self.name = f"wakeboard-smoke-test-{secrets.token_hex(3)}"
@@ -164,17 +164,17 @@ class SmokeTest:
         sys.stdout.flush()
 
 
-def parse(words: Sequence[str] | None = None) -> Options:
+def parse(words: Sequence[str] | None = None) -> SmokeTestOptions:
     """Parses the command line. A usage error exits with 2."""
     parser = argparse.ArgumentParser(prog="python -m wakeboard_operator.smoke_test", description=__doc__)
     parser.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", "default"))
     parser.add_argument("--queue", default="default", help="a queue that a pool serves")
     parser.add_argument("--within", type=float, default=180.0, metavar="SECONDS")
     given = parser.parse_args(words)
-    return Options(given.namespace, given.queue, given.within)
+    return SmokeTestOptions(given.namespace, given.queue, given.within)
 
 
-async def _run(options: Options) -> None:
+async def _run(options: SmokeTestOptions) -> None:
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):

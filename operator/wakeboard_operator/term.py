@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wakeboard_operator.kube_client import Cluster
     from wakeboard_operator.metrics import Metrics
     from wakeboard_operator.reconciler import Reconciler
-    from wakeboard_operator.replica import Replica
+    from wakeboard_operator.replica import OperatorReplica
 
 log = logging.getLogger("wakeboard.operator")
 
@@ -64,10 +64,10 @@ SILENT_OWNER: Final = (
 )
 
 
-class Term:
+class LeaderTerm:
     """The term `number` of this replica. Its maintenance loop lasts for the whole term, whatever fails."""
 
-    def __init__(self, replica: Replica, number: int, reconciler: Reconciler) -> None:
+    def __init__(self, replica: OperatorReplica, number: int, reconciler: Reconciler) -> None:
         self._replica, self._number, self._reconciler = replica, number, reconciler
         settings = replica.settings
         alerts, log_alerts = settings.alerts_file, partial(_log_problems, "alert rules")

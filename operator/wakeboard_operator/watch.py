@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import aiohttp
 import kopf
 
-from wakeboard.process.backoff import Backoff
+from wakeboard.process.backoff import BackoffDelays
 from wakeboard.process.egress_proxy import environment_proxy
 from wakeboard.text.humanize import counted
 from wakeboard_operator.kube_client import in_cluster
@@ -281,7 +281,7 @@ class WatchSupervisor:
 
     async def run(self) -> None:
         """Watches until cancelled. Starts after the first successful list."""
-        backoff = Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
+        backoff = BackoffDelays(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
         try:
             while True:
                 await self._served.wait()

@@ -137,7 +137,7 @@ class Attention(NamedTuple):
     epoch: int
 
 
-class Answer(NamedTuple):
+class FetchAnswer(NamedTuple):
     """What a worker learns besides the claimed runs; see `fetch_runs`.
 
     `state`: for the next fetch. `again`: fetch as soon as a slot is free. Otherwise fetch when notified, in `due_s`
@@ -243,7 +243,7 @@ class WorkerStore:
         limited_count: int | None = None,
         all_types: str | None = None,
         within_s: float = 60,
-    ) -> tuple[list[ClaimedRow], Answer]:
+    ) -> tuple[list[ClaimedRow], FetchAnswer]:
         """Leases up to `count` runs of these job types (a text_array), and says when to fetch again; see `fetch_runs`.
 
         `state`: of the previous answer; None: the worker has read nothing yet.
@@ -255,7 +255,7 @@ class WorkerStore:
         rows = list(map(ClaimedRow._make, found))
         if self._after_claim is not None:
             await self._after_claim(self, rows)
-        return rows, Answer(**json.loads(ClaimedRow._make(last).payload[1:]))
+        return rows, FetchAnswer(**json.loads(ClaimedRow._make(last).payload[1:]))
 
     # -- for OpenTelemetry ---------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.health.problems import REGISTERED, Condition, Metric, Problem, severity_order
+from wakeboard.health.problems import REGISTERED, HealthCondition, Metric, Problem, severity_order
 from wakeboard.restores.rules import change_sentence
 from wakeboard.text.facts import unserved_fact
 from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
@@ -45,7 +45,7 @@ def _listed(names: Sequence[str]) -> str:
     return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
 
 
-@Condition("database", "bad", right=lambda health: f"PostgreSQL {health.server.major}.")
+@HealthCondition("database", "bad", right=lambda health: f"PostgreSQL {health.server.major}.")
 def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
     """Connect to a primary of PostgreSQL 15 or later, and a database with the encoding UTF8."""
     server = health.server
@@ -61,7 +61,7 @@ def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
         yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity="warn")
 
 
-@Condition("settings", "warn")
+@HealthCondition("settings", "warn")
 def unexpected_settings(health: Health) -> Iterator[Problem | str]:
     """Use `alter role` to set them to the Postgres defaults for wakeboard's roles."""
     odd = health.server.odd_settings
@@ -79,7 +79,7 @@ def _schema(health: Health) -> str:
     return f"Migration {health.installed.schema_version}, SQL functions of {health.installed.functions_by}"
 
 
-@Condition("schema", "bad", right=lambda health: f"{_schema(health)}.")
+@HealthCondition("schema", "bad", right=lambda health: f"{_schema(health)}.")
 def functions_of_another_release(health: Health) -> Iterator[Problem | str]:
     """Run `wakeboard migrate`."""
     installed, local = health.installed, health.local
@@ -96,7 +96,7 @@ def functions_of_another_release(health: Health) -> Iterator[Problem | str]:
 PARTS: Final = "Tables, indexes, types, functions and triggers are those of this release."
 
 
-@Condition("objects", "bad", right=lambda health: PARTS if health.differences else "")
+@HealthCondition("objects", "bad", right=lambda health: PARTS if health.differences else "")
 def missing_or_altered_parts_of_the_schema(health: Health) -> Iterator[Problem | str]:
     """Restore them from a backup, or run the statements that create them: see wakeboard/store/migrations."""
     if (lost := health.differences) and lost.others:
@@ -107,7 +107,9 @@ def missing_or_altered_parts_of_the_schema(health: Health) -> Iterator[Problem |
         )
 
 
-@Condition("rights", "bad", right=lambda health: "Each role has those of its parts." if health.differences else "")
+@HealthCondition(
+    "rights", "bad", right=lambda health: "Each role has those of its parts." if health.differences else ""
+)
 def missing_rights(health: Health) -> Iterator[str]:
     """Run `wakeboard migrate`, which restores them."""
     for role, rights in (health.differences.rights if health.differences else {}).items():
@@ -119,7 +121,7 @@ def _clocks(health: Health) -> str:
     return f"The database is {lasted(abs(ahead))} {'ahead of' if ahead > timedelta() else 'behind'} this machine."
 
 
-@Condition("clock", "warn", right=_clocks)
+@HealthCondition("clock", "warn", right=_clocks)
 def clocks_that_differ(health: Health) -> Iterator[str]:
     """Synchronize both clocks; wakeboard uses the database's clock."""
     if abs(health.local.clock_ahead) > MAX_CLOCK_SKEW:
@@ -133,14 +135,14 @@ def _route(health: Health) -> str:
     return f"{text}, which does not support LISTEN: workers poll." if polls else f"{text}."
 
 
-@Condition("connection", "bad", right=_route)
+@HealthCondition("connection", "bad", right=_route)
 def poolers_that_lose_prepared_statements(health: Health) -> Iterator[str]:
     """Set WAKEBOARD_PREPARED_STATEMENTS=false, or connect directly."""
     if health.local.route == "transaction pooler" and health.local.prepared_statements:
         yield "Through a transaction pooler, which does not support prepared statements."
 
 
-@Condition("durability", "warn")
+@HealthCondition("durability", "warn")
 def commits_that_can_be_lost(health: Health) -> Iterator[Problem | str]:
     """Turn fsync, full_page_writes and synchronous_commit on."""
     server = health.server
@@ -158,14 +160,14 @@ def _reads(health: Health) -> str:
     return f"From a standby, {'an unknown time' if replica.lag is None else lasted(replica.lag)} behind."
 
 
-@Condition("reads", "warn", right=_reads)
+@HealthCondition("reads", "warn", right=_reads)
 def standbys_that_cannot_be_read(health: Health) -> Iterator[str]:
     """Bring the standby of WAKEBOARD_READ_DSN back. Until then the board and commands read from the primary."""
     if (replica := health.local.replica) and replica.problem:
         yield f"WAKEBOARD_READ_DSN is not used: {one_line(replica.problem)}."
 
 
-@Condition("sequences", "bad")
+@HealthCondition("sequences", "bad")
 def sequences_behind_their_tables(health: Health) -> Iterator[str]:
     """Set them as docs/moving.md says, before anything new is stored: logical replication does not copy sequences."""
     if behind := health.installed.sequences_behind:
@@ -179,14 +181,14 @@ SERVER_CHANGES: Final = Metric(
 )
 
 
-@Condition("restores", "bad", metric=SERVER_CHANGES, alert="databaseWentBack")
+@HealthCondition("restores", "bad", metric=SERVER_CHANGES, alert="databaseWentBack")
 def databases_that_went_back_in_time(health: Health) -> Iterator[Problem]:
     """`wakeboard check --after-restore` says what may run twice and what to do, and acknowledges it."""
     for change in reversed(health.server_changes):
         yield Problem(change_sentence(change))
 
 
-@Condition("commits", "bad")
+@HealthCondition("commits", "bad")
 def commits_that_hang(health: Health) -> Iterator[str]:
     """Bring the standby back, or take it out of synchronous_standby_names and reload the server.
 
@@ -196,7 +198,7 @@ def commits_that_hang(health: Health) -> Iterator[str]:
         yield f"Commits hang: {one_line(why)}."
 
 
-@Condition("vacuum", "warn")
+@HealthCondition("vacuum", "warn")
 def transactions_that_hold_vacuum_back(health: Health) -> Iterator[Problem | str]:
     """End it, and set idle_in_transaction_session_timeout."""
     server = health.server
@@ -237,7 +239,7 @@ WORKER_AGE: Final = Metric(
 )
 
 
-@Condition("workers", "bad", after=NO_WORKER_AFTER, metric=WORKER_AGE, alert="noWorker", right=_workers)
+@HealthCondition("workers", "bad", after=NO_WORKER_AFTER, metric=WORKER_AGE, alert="noWorker", right=_workers)
 def missing_workers(health: Health) -> Iterator[Problem]:
     """Check the CronJob or Deployment of the workers and their last log."""
     if seen := health.maintenance.last_worker:
@@ -251,7 +253,7 @@ def missing_workers(health: Health) -> Iterator[Problem]:
         )
 
 
-@Condition("operators", "bad")
+@HealthCondition("operators", "bad")
 def operators_that_cannot_list_schedules(health: Health) -> Iterator[str]:
     """If it is refused, restore the operator's roles (rbac.create)."""
     for problem in health.maintenance.operator_problems:
@@ -263,7 +265,7 @@ def _is_about_dead(health: Health) -> bool:
     return health.alerts is not None and health.alerts.open == len(health.alerts.of_all_dead)
 
 
-@Condition("alerts", "bad", right=lambda _: "")  # `wakeboard check` does not read them
+@HealthCondition("alerts", "bad", right=lambda _: "")  # `wakeboard check` does not read them
 def open_alerts(health: Health) -> Iterator[Problem]:
     """Their pages show what is behind them."""
     alerts = health.alerts
@@ -278,7 +280,7 @@ def open_alerts(health: Health) -> Iterator[Problem]:
     yield Problem(text, severity=OF_ALERT[alerts.severity], path="/alerts", count=alerts.open)
 
 
-@Condition("ticks", "bad", right=lambda health: f"{health.definitions.schedules_text}, none overdue.")
+@HealthCondition("ticks", "bad", right=lambda health: f"{health.definitions.schedules_text}, none overdue.")
 def schedules_without_a_next_tick(health: Health) -> Iterator[Problem]:
     """Apply the schedules again to compute them."""
     if count := health.definitions.without_tick:
@@ -292,7 +294,7 @@ LATE: Final = Metric(
 )
 
 
-@Condition("ticks", "bad", metric=LATE, alert="late")
+@HealthCondition("ticks", "bad", metric=LATE, alert="late")
 def overdue_schedules(health: Health) -> Iterator[Problem]:
     """Workers and the operator enqueue due ticks: check that they run."""
     if count := health.definitions.late:
@@ -301,7 +303,7 @@ def overdue_schedules(health: Health) -> Iterator[Problem]:
         yield Problem(text, path="/schedules", parameters={"health": "late"})
 
 
-@Condition("ticks", "warn", alert="circuitOpen")
+@HealthCondition("ticks", "warn", alert="circuitOpen")
 def schedules_that_stopped_after_dead_runs(health: Health) -> Iterator[Problem]:
     """Correct what fails, then run `wakeboard resume schedule NAMESPACE/NAME`."""
     if count := health.definitions.open_circuits:
@@ -310,7 +312,7 @@ def schedules_that_stopped_after_dead_runs(health: Health) -> Iterator[Problem]:
         yield Problem(text, path="/schedules", parameters={"state": "circuit open"})
 
 
-@Condition("ticks", "warn", alert="successMissed")
+@HealthCondition("ticks", "warn", alert="successMissed")
 def schedules_without_the_success_that_they_expect(health: Health) -> Iterator[Problem]:
     """`wakeboard explain NAMESPACE/NAME` says what is in the way of its runs."""
     if count := health.definitions.missed:
@@ -321,14 +323,14 @@ def schedules_without_the_success_that_they_expect(health: Health) -> Iterator[P
         yield Problem(text, path="/schedules", parameters={"health": "failing"})
 
 
-@Condition("ticks", "bad")
+@HealthCondition("ticks", "bad")
 def stalled_schedules(health: Health) -> Iterator[Problem]:
     """Correct the schedule and apply it again."""
     for each in health.stalled:
         yield Problem(f"{each.full_name} is stalled: {one_line(each.reason)}", path=f"/schedules/{each.id}")
 
 
-@Condition("dependencies", "warn")
+@HealthCondition("dependencies", "warn")
 def blocked_schedules(health: Health) -> Iterator[Problem]:
     """Correct `after`, declare what is missing, or retry or discard the dead run."""
     for each in health.blocked:
@@ -336,7 +338,7 @@ def blocked_schedules(health: Health) -> Iterator[Problem]:
         yield Problem(f"{each.full_name} is blocked. {each.reason}", severity=severity, path=f"/schedules/{each.id}")
 
 
-@Condition("time zones", "warn", right=lambda health: f"tzdata {health.local.tzdata}.")
+@HealthCondition("time zones", "warn", right=lambda health: f"tzdata {health.local.tzdata}.")
 def ticks_of_other_zone_data(health: Health) -> Iterator[str]:
     """Apply the schedules again to compute their next ticks."""
     ours = health.local.tzdata
@@ -366,7 +368,7 @@ def _runs(waiting: Sequence[DueRuns], noun: str) -> str:
     return counted_at_least(sum(due.runs for due in waiting), noun, more=any(due.more for due in waiting))
 
 
-@Condition("queues", "warn", after=MINUTE, bad_after=10 * MINUTE)
+@HealthCondition("queues", "warn", after=MINUTE, bad_after=10 * MINUTE)
 def queues_without_a_worker(health: Health) -> Iterator[Problem]:
     """Add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule."""
     if not _is_without_worker(health):
@@ -380,7 +382,7 @@ def queues_without_a_worker(health: Health) -> Iterator[Problem]:
         yield Problem(text, "Start one.", oldest, path="/runs", parameters={"q": "status:queued", "sort": "due"})
 
 
-@Condition("job types", "warn", after=MINUTE, bad_after=10 * MINUTE)
+@HealthCondition("job types", "warn", after=MINUTE, bad_after=10 * MINUTE)
 def job_types_without_a_handler(health: Health) -> Iterator[Problem]:
     """Deploy the handler (WAKEBOARD_HANDLERS), or run `wakeboard cancel --all-queued --type TYPE`."""
     return _waiting(health, lambda due: due.queue_served and not due.type_served)
@@ -399,7 +401,7 @@ OLDEST_DUE: Final = Metric(
 )
 
 
-@Condition(
+@HealthCondition(
     *("due runs", "warn", 5 * MINUTE),
     metric=OLDEST_DUE,
     alert="late",
@@ -411,7 +413,7 @@ def runs_that_wait_for_too_long(health: Health) -> Iterator[Problem]:
 
 
 # Expired leases are reaped at least once a minute.
-@Condition(
+@HealthCondition(
     "leases", "bad", after=2 * MINUTE, right=lambda it: f"{counted(it.runs.running, 'run')} running, none stuck."
 )
 def expired_leases(health: Health) -> Iterator[Problem]:
@@ -421,14 +423,14 @@ def expired_leases(health: Health) -> Iterator[Problem]:
         yield Problem(f"{runs} with an expired lease, the oldest expired {expired}.", since=since)
 
 
-@Condition("leases", "warn")
+@HealthCondition("leases", "warn")
 def runs_that_do_not_stop(health: Health) -> Iterator[str]:
     """Handlers must check run.cancelled; the timeout ends a run that does not stop."""
     if count := health.runs.unacknowledged_cancels:
         yield f"{counted(count, 'run')} still running more than 5 minutes after they were cancelled."
 
 
-@Condition("leases", "warn", after=5 * MINUTE)
+@HealthCondition("leases", "warn", after=5 * MINUTE)
 def quarantined_runs_that_wait(health: Health) -> Iterator[Problem]:
     """`wakeboard runs --status queued` shows it; fix its handler or cancel it."""
     if since := health.runs.oldest_quarantined:
@@ -439,7 +441,7 @@ def quarantined_runs_that_wait(health: Health) -> Iterator[Problem]:
 DEAD: Final = Metric("wakeboard_dead_runs", "Dead runs, which wait for a user.", lambda health: health.runs.dead)
 
 
-@Condition("dead runs", "warn", note_after=timedelta(days=1), metric=DEAD, alert="dead")
+@HealthCondition("dead runs", "warn", note_after=timedelta(days=1), metric=DEAD, alert="dead")
 def dead_runs(health: Health) -> Iterator[Problem]:
     """Correct what fails, then retry or discard them: `wakeboard runs --status dead` lists them."""
     alerts = health.alerts
@@ -463,7 +465,7 @@ def _until(health: Health) -> str:
     return f"The history has partitions until {until:%Y-%m-%d}." if until else ""
 
 
-@Condition("partitions", "warn", right=_until)
+@HealthCondition("partitions", "warn", right=_until)
 def missing_partitions(health: Health) -> Iterator[Problem | str]:
     """No process creates new ones. Check that workers wake, or that the operator runs."""
     until = health.maintenance.partitions_until
@@ -474,7 +476,9 @@ def missing_partitions(health: Health) -> Iterator[Problem | str]:
         yield _until(health)
 
 
-@Condition("retention", "warn", right=lambda it: f"The history is kept for {counted(it.local.history_days, 'day')}.")
+@HealthCondition(
+    "retention", "warn", right=lambda it: f"The history is kept for {counted(it.local.history_days, 'day')}."
+)
 def partitions_older_than_the_retention(health: Health) -> Iterator[str]:
     """No process drops old partitions. Check that workers wake, or that the operator runs."""
     oldest, days = health.maintenance.oldest_partition_end, health.local.history_days
@@ -491,7 +495,7 @@ def _reaped(health: Health) -> str:
     )
 
 
-@Condition("maintenance", "warn", right=_reaped)
+@HealthCondition("maintenance", "warn", right=_reaped)
 def rows_that_maintenance_should_have_deleted(health: Health) -> Iterator[str]:
     """No process deletes old rows. Check that workers wake, or that the operator runs."""
     oldest = health.maintenance.oldest_change
@@ -499,7 +503,7 @@ def rows_that_maintenance_should_have_deleted(health: Health) -> Iterator[str]:
         yield f"The oldest definition change is from {relative(oldest, health.now)}."
 
 
-@Condition("pauses", "warn")
+@HealthCondition("pauses", "warn")
 def pauses(health: Health) -> Iterator[Problem]:
     """End a pause with `wakeboard resume`."""
     for pause in health.pauses:
@@ -513,7 +517,7 @@ def pauses(health: Health) -> Iterator[Problem]:
             yield Problem(text, path="/limits")
 
 
-@Condition("limits", "note")
+@HealthCondition("limits", "note")
 def full_limits(health: Health) -> Iterator[Problem]:
     """Raise the limit with `wakeboard limit`, or wait."""
     for limit in health.limits:
@@ -523,7 +527,7 @@ def full_limits(health: Health) -> Iterator[Problem]:
             yield Problem(f"{text}: {counted(limit.waiting, 'run')} waiting.", path="/runs", parameters={"q": query})
 
 
-@Condition("limits", "note")
+@HealthCondition("limits", "note")
 def limits_other_than_declared(health: Health) -> Iterator[Problem]:
     """Restore one with `wakeboard limit KEY --declared`."""
     for limit in health.limits:
@@ -539,7 +543,7 @@ def _pending_removals(health: Health) -> int:
 REMOVALS: Final = Metric("wakeboard_pending_removals", "Removals to be confirmed.", _pending_removals)
 
 
-@Condition("removals", "warn", metric=REMOVALS)
+@HealthCondition("removals", "warn", metric=REMOVALS)
 def removals_that_wait_for_a_confirmation(health: Health) -> Iterator[Problem]:
     """Confirm it if it is intended: `wakeboard confirm removal SOURCE`."""
     for removal in health.removals:

@@ -10,7 +10,7 @@ from wakeboard.health.conditions import CONDITIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wakeboard.health.problems import Condition, Severity
+    from wakeboard.health.problems import HealthCondition, Severity
     from wakeboard.health.queries.facts import Health
 
 Level = Literal["ok", "warn", "fail"]
@@ -29,7 +29,7 @@ class Finding:
 
 def findings(health: Health) -> Iterator[Finding]:
     """The findings of all checks: of each its problems, or else one that says what it measured or looked for."""
-    checks: dict[str, list[Condition]] = {}
+    checks: dict[str, list[HealthCondition]] = {}
     for condition in CONDITIONS:
         checks.setdefault(condition.check, []).append(condition)
     for check, conditions in checks.items():
@@ -40,6 +40,6 @@ def findings(health: Health) -> Iterator[Finding]:
             yield Finding(level="ok", check=check, message=message)
 
 
-def _right(conditions: list[Condition], health: Health) -> Iterator[str]:
+def _right(conditions: list[HealthCondition], health: Health) -> Iterator[str]:
     yield from (condition.right(health) for condition in conditions if condition.right)
     yield f"No {' or '.join(condition.name for condition in conditions)}."

@@ -65,7 +65,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class HealthCondition:
     """Something that can be wrong. It is reported once it has lasted for `after`. Decorates its function.
 
     `check`: the row of `wakeboard check` that reports it. `bad_after`: it is bad from then on, before that `severity`.
@@ -121,7 +121,7 @@ class Condition:
         return shown
 
 
-REGISTERED: Final[list[Condition]] = []
+REGISTERED: Final[list[HealthCondition]] = []
 
 
 def severity_order(problem: Problem) -> int:

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.kube.client import GONE, UNSURE, ApiRefused, ApiUnavailable
-from wakeboard.process.backoff import Backoff
+from wakeboard.process.backoff import BackoffDelays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ class Watch:
     ) -> None:
         self._api, self.path, self._query, self._listener, self._without = api, path, query, listener, without
         self.version = ""
-        self._backoff = Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
+        self._backoff = BackoffDelays(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
         self.synced = asyncio.Event()
         self.problem = ""
         self.refused_since, self.back_at = math.inf, -math.inf

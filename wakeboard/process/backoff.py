@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 
-class Backoff:
+class BackoffDelays:
     """Pauses that double from `first_s` to `longest_s`. Each lasts between half of that and all of it, at random."""
 
     def __init__(self, first_s: float, longest_s: float) -> None:

@@ -8,7 +8,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from wakeboard.process.backoff import Backoff
+from wakeboard.process.backoff import BackoffDelays
 from wakeboard.store.connection import connect, is_broken
 from wakeboard.store.reply_limit import ReplyLimit
 
@@ -60,7 +60,7 @@ class ReconnectingConnection(Generic[StoreT]):
         self.reply_limit = ReplyLimit(math.inf if listens else reply_s)
         self._store: StoreT | None = None
         self._opening = asyncio.Lock()
-        self._backoff, self._opened_at = Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S), 0.0
+        self._backoff, self._opened_at = BackoffDelays(SHORTEST_PAUSE_S, LONGEST_PAUSE_S), 0.0
 
     async def store(self) -> StoreT:
         """Returns the SQL functions over an open connection. Raises DatabaseUnavailable."""

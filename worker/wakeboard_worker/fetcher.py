@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from wakeboard.engine.run import ClaimedRow
-    from wakeboard.engine.worker_api import Answer, WorkerStore
+    from wakeboard.engine.worker_api import FetchAnswer, WorkerStore
     from wakeboard.settings import Settings
     from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard_worker.coroutine_executor import CoroutineExecutor
@@ -88,7 +88,7 @@ class _Turn:
 
     claimed: int = 0
     again: bool = False
-    answers: list[Answer] = field(default_factory=list["Answer"])
+    answers: list[FetchAnswer] = field(default_factory=list["FetchAnswer"])
     limited_left_out: bool = False
     """Whether an executor asked for no runs with a limit key, because none could start at once."""
 
@@ -252,7 +252,7 @@ class Fetcher:
 
     async def _fetch(
         self, share: _Share, count: int, limited: int, store: WorkerStore, *, alone: bool
-    ) -> tuple[Sequence[ClaimedRow], Answer]:
+    ) -> tuple[Sequence[ClaimedRow], FetchAnswer]:
         stays = self._age_s() < self._stay_s
         within_s = self._settings.poll_seconds if stays else float(self._settings.drain_lookahead_seconds)
         began, sent = time.monotonic(), boottime()

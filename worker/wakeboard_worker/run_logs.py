@@ -55,7 +55,7 @@ SHORTEST_SECRET: Final = 4  # characters of a payload's value that is masked
 _KEY_BEGIN, _KEY_END = "-----BEGIN", "-----END"
 
 
-class AttemptLog:
+class AttemptLogBuffer:
     """The lines of one attempt that are not stored yet, and which batches of it are stored."""
 
     __slots__ = (
@@ -93,7 +93,7 @@ class RunLogs:
         self.level = LEVELS[settings.run_log_level]
         self._lock = threading.RLock()  # a destructor that logs may run within it
         # The logs that have lines. No log refers to its attempt: both would stay in memory until a garbage collection.
-        self._gathered: dict[AttemptLog, Attempt] = {}
+        self._gathered: dict[AttemptLogBuffer, Attempt] = {}
         self._size = 0  # of all lines that are not stored yet
         self._was_half_full = False
         self._slice_began = 0.0  # time.thread_time()
@@ -111,12 +111,12 @@ class RunLogs:
         """Whether logs of this job type are kept."""
         return self._kept.get(job_type) != "off"
 
-    def _log_of(self, attempt: Attempt) -> AttemptLog:
+    def _log_of(self, attempt: Attempt) -> AttemptLogBuffer:
         kept = attempt.kept_log
         if kept is None:
             mode = self._kept.get(attempt.job_type)
             only_failed = self._only_failed if mode is None else mode == "failed"
-            attempt.kept_log = kept = AttemptLog(self._max // 4, only_failed=only_failed)
+            attempt.kept_log = kept = AttemptLogBuffer(self._max // 4, only_failed=only_failed)
         return kept
 
     def add(self, attempt: Attempt, level: int, source: str, text: str) -> None:
@@ -129,7 +129,7 @@ class RunLogs:
             self._add(self._log_of(attempt), attempt, level, source, text)
 
     def _add(  # one parameter for each part of a line
-        self, kept: AttemptLog, attempt: Attempt, level: int, source: str, text: str
+        self, kept: AttemptLogBuffer, attempt: Attempt, level: int, source: str, text: str
     ) -> None:
         kept.count += 1
         cost = len(text) + LINE_COST
@@ -151,7 +151,7 @@ class RunLogs:
                 self._size -= cost
         self._note(kept, attempt)
 
-    def _note(self, kept: AttemptLog, attempt: Attempt) -> None:
+    def _note(self, kept: AttemptLogBuffer, attempt: Attempt) -> None:
         if kept not in self._gathered:
             self._gathered[kept] = attempt
             self._size += ATTEMPT_COST
@@ -266,7 +266,7 @@ class RunLogs:
                 time.sleep(SLICE_S)
             self._slice_began = time.thread_time()
 
-    def _take(self, kept: AttemptLog, attempt: Attempt) -> tuple[list[Line], list[Line]]:
+    def _take(self, kept: AttemptLogBuffer, attempt: Attempt) -> tuple[list[Line], list[Line]]:
         """Take what has gathered: lines of the first quarter, and those behind it."""
         with self._lock:
             ended = attempt.has_outcome or self._stopped.is_set()
@@ -286,7 +286,7 @@ class RunLogs:
                 self._note(kept, attempt)
             return first, last
 
-    def _pack(self, kept: AttemptLog, attempt: Attempt, lines: list[Line], *, is_tail: bool) -> None:
+    def _pack(self, kept: AttemptLogBuffer, attempt: Attempt, lines: list[Line], *, is_tail: bool) -> None:
         for part in _parts(self._masked(kept, attempt, lines)):
             data = packed(part)
             kept.sequence += 1
@@ -343,7 +343,7 @@ class RunLogs:
 
     # -- masks ---------------------------------------------------------------------------------------------------------
 
-    def _masked(self, kept: AttemptLog, attempt: Attempt, lines: list[Line]) -> Iterator[Line]:
+    def _masked(self, kept: AttemptLogBuffer, attempt: Attempt, lines: list[Line]) -> Iterator[Line]:
         if kept.secrets is None:
             kept.secrets = _secrets_of(attempt, self._secrets_dir)
         for number, at, level, source, text in lines:
@@ -352,7 +352,7 @@ class RunLogs:
             yield Line(number, at, level, source[:200], _mask(kept, kept.secrets, text))
 
 
-def _mask(kept: AttemptLog, secrets: Secrets, text: str) -> str:
+def _mask(kept: AttemptLogBuffer, secrets: Secrets, text: str) -> str:
     """A line without secrets of the payload, and without what looks like a credential, also in several lines."""
     if kept.in_key:
         kept.in_key = _KEY_END not in text

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
-from wakeboard.alerts.rules.conditions import CONDITIONS, Condition
+from wakeboard.alerts.rules.conditions import CONDITIONS, AlertCondition
 from wakeboard.alerts.rules.fields import Duration, QuietHours, Where, shown
 from wakeboard.alerts.rules.receivers import HeartbeatSpec, Receiver  # noqa: TC001 - pydantic reads it when it builds the class
 from wakeboard.declared.model import Declared
@@ -65,7 +65,7 @@ class AlertRule(_Conditions):
     quiet_hours: QuietHours | None = None
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> AlertCondition:
         """Its condition."""
         return self._conditions()[0]
 
@@ -74,7 +74,7 @@ class AlertRule(_Conditions):
         """What the file has for its condition."""
         return getattr(self, self.condition.field)
 
-    def _conditions(self) -> list[Condition]:
+    def _conditions(self) -> list[AlertCondition]:
         return [each for each in CONDITIONS if getattr(self, each.field) is not None]
 
     @model_validator(mode="after")

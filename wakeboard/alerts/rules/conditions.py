@@ -42,7 +42,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class AlertCondition:
     """What a rule can watch.
 
     `name`: its field in a file. `accepts`: the type of the field. `example`: a rule's fields, as a file has them;
@@ -91,7 +91,7 @@ def _dead(found: Reading) -> str:
 
 
 CONDITIONS: Final = (
-    Condition(
+    AlertCondition(
         name="failures",
         accepts=_up_to(10_000),
         example={"failures": 10, "within": "60m"},
@@ -102,7 +102,7 @@ CONDITIONS: Final = (
         link=runs("failed,dead"),
         within="required",
     ),
-    Condition(
+    AlertCondition(
         name="dead",
         accepts=_up_to(10_000),
         example={"dead": 1},
@@ -112,7 +112,7 @@ CONDITIONS: Final = (
         link=runs("dead"),
         within="optional",
     ),
-    Condition(
+    AlertCondition(
         name="late",
         accepts=Duration,
         example={"late": "5m"},
@@ -123,7 +123,7 @@ CONDITIONS: Final = (
         shown=_lasted,
         link=schedule_or(runs("queued")),
     ),
-    Condition(
+    AlertCondition(
         name="noSuccessFor",
         accepts=Duration,
         example={"noSuccessFor": "26h", "where": {"schedule": "ops/backup-*"}},
@@ -138,7 +138,7 @@ CONDITIONS: Final = (
         needs_where=True,
         interval_s=SLOW_S,
     ),
-    Condition(
+    AlertCondition(
         name="backlog",
         accepts=_up_to(100_000),
         example={"backlog": 1000},
@@ -147,7 +147,7 @@ CONDITIONS: Final = (
         shown=_count_of("run"),
         link=runs("queued"),
     ),
-    Condition(
+    AlertCondition(
         name="durationOver",
         accepts=Times,
         example={"durationOver": "3 x p95"},
@@ -163,7 +163,7 @@ CONDITIONS: Final = (
         within=timedelta(minutes=15),
         interval_s=SLOW_S,
     ),
-    Condition(
+    AlertCondition(
         name="circuitOpen",
         accepts=_up_to(10_000),
         example={"circuitOpen": 1},
@@ -173,7 +173,7 @@ CONDITIONS: Final = (
         shown=_count_of("schedule"),
         link=schedules("circuit open"),
     ),
-    Condition(
+    AlertCondition(
         name="successMissed",
         accepts=_up_to(10_000),
         example={"successMissed": 1},
@@ -183,7 +183,7 @@ CONDITIONS: Final = (
         shown=_count_of("schedule"),
         link=schedules(health="failing"),
     ),
-    Condition(
+    AlertCondition(
         name="databaseWentBack",
         accepts=_up_to(10_000),
         example={"databaseWentBack": 1},
@@ -196,7 +196,7 @@ CONDITIONS: Final = (
         shown=_count_of("server change"),
         link=overview,
     ),
-    Condition(
+    AlertCondition(
         name="noWorker",
         accepts=Duration,
         example={"noWorker": "3m"},
@@ -209,7 +209,7 @@ CONDITIONS: Final = (
 )
 
 
-def condition_in(definition: Mapping[str, object]) -> Condition | None:
+def condition_in(definition: Mapping[str, object]) -> AlertCondition | None:
     """The condition of a rule as `definition_of` returns it. None: this release does not know it."""
     return next((condition for condition in CONDITIONS if condition.name in definition), None)
 

@@ -57,7 +57,7 @@ LAST_DAY: Final = date(2199, 12, 31)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CalendarPlan:
     """What the database says: the rules of the active schedules, and how many schedules are in each other state.
 
     `rules_hash`: equal for equal rules. `selection`: the schedules that count.
@@ -110,7 +110,7 @@ class Calendar:
     `full_minutes`: the minutes of the hour that are full in most hours, for example ":00".
     """
 
-    plan: Plan
+    plan: CalendarPlan
     view: Literal["day", "week"]
     zone: str
     unknown_zone: str
@@ -151,7 +151,7 @@ class LoadCache:
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[int, int, int], Load] = OrderedDict()
 
-    async def get(self, plan: Plan, begin: int, end: int) -> Load:
+    async def get(self, plan: CalendarPlan, begin: int, end: int) -> Load:
         """The load of the plan's schedules from the instant `begin` to `end`."""
         key = plan.rules_hash, begin, end
         load = self._kept.get(key)
@@ -178,7 +178,7 @@ async def read_calendar(request: BoardRequest) -> Calendar:
     view = one_of("view", request.query.get("view") or "day", VIEWS) or "day"
     zone, unknown_zone = _zone(request.query.get("zone"))
 
-    async def read(conn: AsyncConnection) -> Plan:
+    async def read(conn: AsyncConnection) -> CalendarPlan:
         return await read_plan(conn, wanted)
 
     plan = await request.read(("calendar", wanted), read)
@@ -231,11 +231,11 @@ async def read_calendar(request: BoardRequest) -> Calendar:
     )
 
 
-async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> Plan:
+async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> CalendarPlan:
     """Reads the schedules that count."""
     selection = await sample_schedules(conn, wanted)
     rules, states = await tick_rules(conn, wanted, selection)
-    return Plan(
+    return CalendarPlan(
         await Listings(conn).now(),
         rules,
         hash(frozenset(rules.items())),
@@ -262,7 +262,7 @@ def _ticks_a_day(cron_fields: str) -> int:
 
 
 async def _named(
-    request: BoardRequest, wanted: ScheduleFilter, plan: Plan, begin: int, end: int
+    request: BoardRequest, wanted: ScheduleFilter, plan: CalendarPlan, begin: int, end: int
 ) -> list[tuple[str, int]]:
     """The schedules with the minutes from `begin` on that have a tick to come, as bits; empty if they are many."""
     if sum(plan.rules.values()) > SCHEDULES_NAMED:
@@ -295,7 +295,7 @@ def _pile_up(zone: str, instant: int, count: int) -> PileUp:
 
 
 async def _chosen(
-    request: BoardRequest, wanted: ScheduleFilter, plan: Plan, zone: str, query: dict[str, Any]
+    request: BoardRequest, wanted: ScheduleFilter, plan: CalendarPlan, zone: str, query: dict[str, Any]
 ) -> Chosen | None:
     """The cell that the URL names: `at`, an instant in UTC, and `minutes`, its length."""
     if not request.query.get("at"):
@@ -358,7 +358,7 @@ def _zone(name: str | None) -> tuple[str, str]:
     return (name, "") if name in known_zones() else ("Etc/UTC", name)
 
 
-def _zones(plan: Plan, zone: str) -> tuple[str, ...]:
+def _zones(plan: CalendarPlan, zone: str) -> tuple[str, ...]:
     """The zones to choose from: those of the schedules, UTC and the chosen one."""
     return tuple(sorted({rule.time_zone for rule in plan.rules} | {"Etc/UTC", zone}))
 

@@ -55,7 +55,7 @@ _MEASURES: Final[Mapping[str, Callable[[OutcomeCounts], float | None]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FigureLine:
     """The figures of one name as text."""
 
     name: str
@@ -83,7 +83,7 @@ class Performance:
     label: str = ""
     charts: RunCharts | None = None
     runs: str = ""
-    lines: Sequence[Line] = ()
+    lines: Sequence[FigureLine] = ()
     more: bool = False
     ranked: bool = False
     sort: str = "runs"
@@ -206,11 +206,11 @@ async def _read(
     return [(named, points.get(named.name, [])) for named in found]
 
 
-def _line(named: NamedCounts, points: list[tuple[int, int]]) -> Line:
+def _line(named: NamedCounts, points: list[tuple[int, int]]) -> FigureLine:
     counts = named.counts
     label = f"{counted(counts.ended, 'run')} ended, {counted(counts.failures, 'attempt')} failed"
     p50, p95, lateness = (written(measure(counts), "seconds") for measure in _MEASURES.values())
-    return Line(
+    return FigureLine(
         named.name,
         named.label or "other steps",
         f"{counts.ended:,}",

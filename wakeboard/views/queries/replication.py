@@ -26,7 +26,7 @@ select id as installation, pg_is_in_recovery() as in_recovery,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
+class WalPosition:
     """Where a server is. `is_as_far`: a standby has replayed the position that was asked for.
 
     `since_last_commit`: since the primary's commit that a standby has replayed last; the lag is not longer.
@@ -39,6 +39,6 @@ class Position:
     since_last_commit: timedelta | None
 
 
-async def read_position(conn: psycopg.AsyncConnection[object], than: str | None = None) -> Position:
+async def read_position(conn: psycopg.AsyncConnection[object], than: str | None = None) -> WalPosition:
     """The position of the server, compared with `than`. Raises WakeboardError."""
-    return (await read(conn, class_row(Position), _POSITION, {"than": than}))[0]
+    return (await read(conn, class_row(WalPosition), _POSITION, {"than": than}))[0]

@@ -8,7 +8,7 @@ from psycopg.rows import scalar_row
 
 from wakeboard.store.statements import read
 from wakeboard.views.queries.index_order import prefer_index_order
-from wakeboard.views.queries.run_details import Bounds, read_run_details
+from wakeboard.views.queries.run_details import ReadBounds, read_run_details
 from wakeboard.views.rules.run_comparison import RunComparison, TimedStep, compared_steps, differences
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wakeboard.views.rules.run_detail_rows import RunDetails
     from wakeboard.views.rules.run_rows import StoredRun
 
-BOUNDS: Final = Bounds(attempts=1, steps=1000, step_result=0)
+BOUNDS: Final = ReadBounds(attempts=1, steps=1000, step_result=0)
 
 # Of the newest 1,000 that ended before this run was created.
 _LAST_SUCCESS: LiteralString = """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_ACTIONS: Final = 100  # the newest
 
 
-class Bounds(NamedTuple):
+class ReadBounds(NamedTuple):
     """How much is read: the newest attempts, the first steps and effects, and characters of each step's result."""
 
     attempts: int = 1_000_000
@@ -33,7 +33,7 @@ class Bounds(NamedTuple):
     step_result: int = 1_000_000
 
 
-EVERYTHING: Final = Bounds()
+EVERYTHING: Final = ReadBounds()
 
 
 _MORE: LiteralString = """
@@ -110,7 +110,7 @@ async def read_stored_run(conn: psycopg.AsyncConnection[Any], run_id: int) -> St
 
 
 async def read_run_details(
-    conn: psycopg.AsyncConnection[Any], run_id: int, bounds: Bounds = EVERYTHING
+    conn: psycopg.AsyncConnection[Any], run_id: int, bounds: ReadBounds = EVERYTHING
 ) -> RunDetails | None:
     """The run with this id and what happened to it; None: there is none, or it was deleted."""
     row = await _row(conn, run_id)

@@ -14,7 +14,7 @@ from psycopg.rows import class_row, scalar_row
 from wakeboard.store.statements import read
 from wakeboard.views.queries.index_order import prefer_index_order
 from wakeboard.views.queries.listings import Listings
-from wakeboard.views.queries.run_details import Bounds, read_run_details, read_stored_run
+from wakeboard.views.queries.run_details import ReadBounds, read_run_details, read_stored_run
 from wakeboard.views.queries.run_situation import situation_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wakeboard.views.rules.run_explanation import RunSituation
     from wakeboard.views.rules.run_rows import StoredRun
 
-BOUNDS: Final = Bounds(attempts=100, steps=200, step_result=4000)
+BOUNDS: Final = ReadBounds(attempts=100, steps=200, step_result=4000)
 _NEIGHBOURS: Final = 6
 
 

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from wakeboard.store.statements import read
 from wakeboard.text.mask_json import mask_json
-from wakeboard.views.queries.run_details import Bounds, read_steps
+from wakeboard.views.queries.run_details import ReadBounds, read_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import psycopg
 
 MOST_RESULT: Final = 65_536  # characters
-BOUNDS: Final = Bounds(attempts=0, steps=100, step_result=0)
+BOUNDS: Final = ReadBounds(attempts=0, steps=100, step_result=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

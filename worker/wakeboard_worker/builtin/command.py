@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.secrets import Secrets
 from wakeboard.text.output_text import decode_output
 from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
-from wakeboard_worker.builtin.process import Program
+from wakeboard_worker.builtin.process import ChildProgram
 
 if TYPE_CHECKING:
     from wakeboard.engine.run import Run
@@ -43,7 +43,7 @@ class Command:
         argv = self._commands.argv(payload)
         self._commands.check_env(payload)
         environment = environment_of(secrets.resolve(payload.get("env") or {}))
-        program = Program(run.log_output)
+        program = ChildProgram(run.log_output)
         try:
             code = await program.run(argv, environment)
         except OSError as error:
@@ -64,7 +64,7 @@ class Command:
         return {"exit_code": code, "output": output}
 
 
-def _output_tail(program: Program, secrets: Secrets) -> str:
+def _output_tail(program: ChildProgram, secrets: Secrets) -> str:
     """Return the end of the program's output as text, with secrets masked."""
     text = decode_output(program.output)
     if program.truncated:

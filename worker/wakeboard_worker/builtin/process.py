@@ -21,7 +21,7 @@ SUBREAPER_EXIT_S: Final = 0.4  # the time in which the subreaper notices that al
 SUBREAPER: Final = Path(__file__).with_name("subreaper.py")
 
 
-class Program(asyncio.Protocol):
+class ChildProgram(asyncio.Protocol):
     """One execution of a program, and the end of its output."""
 
     def __init__(self, on_output: Callable[[str], None] | None = None) -> None:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.engine.run import Run
-    from wakeboard_worker.builtin.jobs.cluster import Cluster
+    from wakeboard_worker.builtin.jobs.cluster import JobCluster
     from wakeboard_worker.builtin.jobs.observed import ObservedJob, ObservedPod
     from wakeboard_worker.builtin.jobs.payload import JobPayload
     from wakeboard_worker.builtin.jobs.tracker import Followed
@@ -100,7 +100,7 @@ class _Ended(Exception):
 class JobAttempt:
     """An attempt of `run` in the namespace of its schedule."""
 
-    def __init__(self, run: Run, payload: JobPayload, namespace: str, cluster: Cluster) -> None:
+    def __init__(self, run: Run, payload: JobPayload, namespace: str, cluster: JobCluster) -> None:
         self._run, self._payload, self._namespace, self._cluster = run, payload, namespace, cluster
         self._name = job_name(payload.cron_job, run.uuid, run.run_at)
         self._began = time.monotonic()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wakeboard_worker.builtin.jobs.tracker import Tracker
 
 
-class Cluster:
+class JobCluster:
     """What all attempts of a process share. `generation` returns the generation of the schedule that made the run."""
 
     def __init__(

@@ -20,7 +20,7 @@ from wakeboard.kube.api_server import SERVICE_ACCOUNT, ApiServer
 from wakeboard.kube.client import METADATA_LIST, ApiClient, ApiError
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_worker.builtin.jobs.attempt import JobAttempt
-from wakeboard_worker.builtin.jobs.cluster import Cluster
+from wakeboard_worker.builtin.jobs.cluster import JobCluster
 from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
 from wakeboard_worker.builtin.jobs.outcomes import JobRefused
@@ -54,7 +54,7 @@ class JobHandler:
         self._token_file = Path(token) if token else None
         self._namespaces = [ALL_NAMESPACES] if ALL_NAMESPACES in settings.jobs_namespaces else settings.jobs_namespaces
         self._api: ApiClient | None = None
-        self.cluster: Cluster | None = None
+        self.cluster: JobCluster | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._runs = ReconnectingConnection(
             settings.dsn.get_secret_value(), f"wakeboard jobs {settings.pool}", JobRunStore
@@ -111,11 +111,11 @@ class JobHandler:
         self._api = self._api or ApiClient(self._server, self._token_file, agent="wakeboard-jobs")
         return self._api
 
-    def _open(self) -> Cluster:
+    def _open(self) -> JobCluster:
         if self.cluster is None:
             settings, api = self._settings, self._client()
             tracker = Tracker(api, self._namespaces)
-            self.cluster = Cluster(
+            self.cluster = JobCluster(
                 api,
                 tracker,
                 CreationRate(settings.jobs_per_second),

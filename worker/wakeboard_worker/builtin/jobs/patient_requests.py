@@ -25,7 +25,7 @@ from wakeboard.kube.client import (
     ApiRefused,
     ApiUnavailable,
 )
-from wakeboard.process.backoff import Backoff
+from wakeboard.process.backoff import BackoffDelays
 from wakeboard_worker.builtin.jobs.outcomes import JobRefused
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class PatientRequests:
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Sends a request until the API server answers it. Raises ApiRefused, and Released before the timeout."""
-        since, unsure_since, backoff = NEVER, NEVER, Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
+        since, unsure_since, backoff = NEVER, NEVER, BackoffDelays(SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
         try:
             while True:
                 asked_at = time.monotonic()

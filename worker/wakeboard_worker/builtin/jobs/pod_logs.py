@@ -13,14 +13,14 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.kube.client import ApiRefused, ApiUnavailable
-from wakeboard.process.backoff import Backoff
+from wakeboard.process.backoff import BackoffDelays
 from wakeboard_worker.builtin.jobs.tracker import CORE_API
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wakeboard.engine.run import Run
-    from wakeboard_worker.builtin.jobs.cluster import Cluster
+    from wakeboard_worker.builtin.jobs.cluster import JobCluster
     from wakeboard_worker.builtin.jobs.observed import ObservedPod
     from wakeboard_worker.builtin.jobs.tracker import Followed
 
@@ -33,7 +33,7 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
 class PodLogs:
     """Reads the logs of the containers of a Job, from `follow` to `close`."""
 
-    def __init__(self, run: Run, cluster: Cluster, job: Followed) -> None:
+    def __init__(self, run: Run, cluster: JobCluster, job: Followed) -> None:
         self._run, self._cluster, self._job = run, cluster, job
         self._readers: dict[tuple[str, str, int], asyncio.Task[None]] = {}  # by pod, container, and its restarts
         self._has_ended = False
@@ -82,7 +82,7 @@ class PodLogs:
         path = f"{CORE_API}/namespaces/{pod.namespace}/pods/{pod.name}/log"
         query = {"container": container, "follow": "true"}
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        problem, backoff, read_at = "", Backoff(SHORTEST_PAUSE_S, LONGEST_PAUSE_S), time.monotonic()
+        problem, backoff, read_at = "", BackoffDelays(SHORTEST_PAUSE_S, LONGEST_PAUSE_S), time.monotonic()
         try:
             while True:
                 try:
