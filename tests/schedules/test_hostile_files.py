@@ -39,7 +39,7 @@ FILES = {
     "an invalid binary": (SPEC % "!!binary \u00e9", 4, ""),
     "an invalid timestamp": (SPEC % "!!timestamp x", 4, "'x' is not a valid value"),
     "a chain of aliases": ("- &a0 [x]\n" + CHAIN + "---\n" + SPEC % "1", None, ""),
-    "many documents": ("--- a\n" * 30_000, 10_002, "has too many documents or values"),
+    "many documents": ("--- a\n" * 30_000, 10_001, "has too many documents or values"),
     "many nodes": ("[" + "a," * 1_000_000 + "]", 1, "has too many documents or values"),
     "a large file": ("#" * (MAX_FILE_BYTES + 1), 1, "larger than 4,096 KiB"),
     "control characters": ("a: \x00", 1, "control character"),

@@ -4,15 +4,14 @@ Values are parsed as kubectl parses them, so that a file means the same in a clu
 `1e3` is a number. Valid YAML that is almost certainly a mistake is refused: duplicate keys, keys that are not text
 (`on:` is parsed as true), and aliases that expand too far.
 
-Depth and size are checked on the parser's events, before any recursion: libyaml builds nodes by recursion in C, where
-a deeply nested file would crash the process.
+Depth and size are checked at each node while the documents are built: libyaml builds them by recursion in C, where a
+deeply nested file would crash the process.
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import yaml
@@ -31,16 +30,15 @@ else:
         from yaml import SafeLoader as _SafeLoader
 
 _TAG: Final = "tag:yaml.org,2002:"
-_INDENTATION: Final = re.compile("^[ ?:-]+", re.MULTILINE)
 _NUMBERS: Final = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
 _MERGE: Final = _TAG + "merge"
 _TEXT: Final = _TAG + "str"
 _MAX_NODES: Final = 100_000  # per schedule, with its aliases expanded; a payload of 64 KiB has fewer
-_MAX_EVENTS: Final = 400_000  # per file: about 10,000 schedules
+_MAX_VALUES: Final = 400_000  # per file, keys among them: about 10,000 schedules
 _MAX_DOCUMENTS: Final = 10_000  # per file
-_SMALL: Final = 10_000  # characters, fewer than there may be documents
 _MAX_DEPTH: Final = 64  # a payload has at most 32, and a schedule in a List about five more
 _MAX_NUMBER_LENGTH: Final = 400  # characters; a float written in full has at most 310
+_TOO_MUCH: Final = "the file has too many documents or values; split it"
 _TEMPLATE: Final = "this is a Helm template; render it first: helm template CHART | wakeboard import - (or apply -)"
 _NOT_TEXT: Final = "a key must be text; quote a value that begins with { or ["
 _TEMPLATE_ACTION: Final = re.compile(
@@ -49,7 +47,33 @@ _TEMPLATE_ACTION: Final = re.compile(
 
 
 class _Loader(_SafeLoader):
-    pass
+    """Builds the nodes of a text. Each node passes the four methods below, in C as in Python, and aliases do not."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._values = 0
+        self._tags: dict[str, str] = {}
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:  # noqa: ARG002
+        self._depth += 1
+        self._values += 1
+        if self._depth > _MAX_DEPTH + 1:  # what the deepest list or mapping has
+            raise Unreadable(_line_or_first(current_node), "it is nested too deeply; a schedule needs about 12 levels")
+        if self._values > _MAX_VALUES:
+            raise Unreadable(_line_or_first(current_node), _TOO_MUCH)
+
+    def ascend_resolver(self) -> None:
+        self._depth -= 1
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        """The tag of a node. Most texts come again and again: the names of fields, above all."""
+        resolve = cast("Any", super()).resolve  # the type stubs do not declare its parameters
+        if kind is not yaml.ScalarNode or not implicit[0]:
+            return resolve(kind, value, implicit)
+        tag = self._tags.get(value)
+        if tag is None:
+            tag = self._tags[value] = resolve(kind, value, implicit)
+        return tag
 
 
 _loader_type: Any = _Loader  # the type stubs do not declare the parameters of its methods
@@ -73,65 +97,23 @@ _loader_type.add_implicit_resolver(
 
 def nodes_of(text: str) -> Iterator[yaml.Node]:
     """Yields the non-empty documents of a file in order. Raises Unreadable at the first YAML error."""
-    read = 0
-    if _is_small(text):
-        with suppress(yaml.YAMLError):  # what is wrong is found once more, with its line
-            for node in yaml.compose_all(text, _Loader):
-                read += 1
-                if node.tag != _TAG + "null":
-                    yield node
-            return
-    count, error_after = _readable_documents(text)
+    documents = 0
     try:
-        for node in islice(yaml.compose_all(text, _Loader), read, count):
+        for node in yaml.compose_all(text, _Loader):
+            documents += 1
+            if documents > _MAX_DOCUMENTS:
+                raise Unreadable(line_of(node), _TOO_MUCH)
             if node.tag != _TAG + "null":
                 yield node
-    except yaml.MarkedYAMLError as error:  # an undefined alias
-        raise _unreadable(error, text) from error
-    if error_after is not None:
-        raise error_after
-
-
-def _is_small(text: str) -> bool:
-    """Whether a file certainly is within the limits of depth and size, so that no first look is needed.
-
-    Each level begins with a bracket, or in a later column than the one around it; a list may begin in that of its key.
-    """
-    if len(text) > _SMALL:
-        return False
-    deepest = max(map(len, _INDENTATION.findall(text)), default=0)
-    return 2 * deepest + text.count("[") + text.count("{") < _MAX_DEPTH
-
-
-def _readable_documents(text: str) -> tuple[int, Unreadable | None]:
-    """Returns how many documents at the start can be built, and the error in the next one, if there is one."""
-    documents = depth = events = 0
-    try:
-        for event in yaml.parse(text, _Loader):
-            events += 1
-            if isinstance(event, yaml.DocumentEndEvent):
-                documents += 1
-            elif isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            if problem := _exceeded_limit(documents, depth, events):
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                return min(documents, _MAX_DOCUMENTS), Unreadable(line, problem)
     except yaml.MarkedYAMLError as error:
-        return documents, _unreadable(error, text)
+        raise _unreadable(error, text) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        return documents, Unreadable(line, "this is not YAML: it contains a control character; remove it")
-    return documents, None
+        raise Unreadable(line, "this is not YAML: it contains a control character; remove it") from error
 
 
-def _exceeded_limit(documents: int, depth: int, events: int) -> str:
-    if depth > _MAX_DEPTH:
-        return "it is nested too deeply; a schedule needs about 12 levels"
-    if documents > _MAX_DOCUMENTS or events > _MAX_EVENTS:
-        return "the file has too many documents or values; split it"
-    return ""
+def _line_or_first(node: yaml.Node | None) -> int:
+    return 1 if node is None else line_of(node)
 
 
 def line_of(node: yaml.Node) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -105,9 +106,13 @@ def _plan(states: Sequence[str], source: str | None, since: datetime, days: int)
         wanted = "only AFTER" if source else "BEFORE and AFTER, for example main:schedules/ schedules/"
         raise InvalidValue(f"{len(states)} states are given; write {wanted}{' with --source' if source else ''}.")
     parsed: Parsed = {}
-    after = read_state(states[-1], parsed)
-    before = with_database(lambda session: _stored(session, source)) if source else read_state(states[0], parsed)
-    return plan(before, after, since, days)
+    gc.disable()  # a sixth of the time of 10,000 schedules: they are kept to the end, and are no reference cycles
+    try:
+        after = read_state(states[-1], parsed)
+        before = with_database(lambda session: _stored(session, source)) if source else read_state(states[0], parsed)
+        return plan(before, after, since, days)
+    finally:
+        gc.enable()
 
 
 async def _stored(session: DatabaseSession, source: str) -> State:
