@@ -27,7 +27,7 @@ check-pattern: .venv/patterns.ready ## run a pattern, kill its workers, count lo
 test: .venv/dev.ready bytecode test-packages test-cluster test-clients chart-tools images ## run every test (TEST_ARGS='-k lease')
 	exec env PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS) # keep what pytest compiles
 
-test-release: images chart-tools ## run the tests that only a release needs: what is built twice has the same bytes
+test-release: images chart-tools ## run the tests that only a release needs: equal bytes when built twice, 1,000 plans
 	exec $(BIN)/pytest -m release
 
 check: .venv/dev.ready ## check style, types, layers, generated files and the chart; change nothing

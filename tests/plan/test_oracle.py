@@ -12,14 +12,14 @@ from wakeboard.plan.plan import plan
 from wakeboard.plan.rules.state import State
 from wakeboard.schedules.rules.job_schedule import load_job_schedule
 
-PAIRS = int(os.environ.get("PLAN_PAIRS", "20"))
 SEED = int(os.environ.get("PLAN_SEED", "47"))
 
 
-@pytest.mark.timeout(60 + PAIRS)
-def test_a_plan_is_what_a_simulation_of_both_states_finds():
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("pairs", [20, pytest.param(1000, marks=pytest.mark.release)])
+def test_a_plan_is_what_a_simulation_of_both_states_finds(pairs: int):
     chance = random.Random(SEED)
-    for number in range(PAIRS):
+    for number in range(pairs):
         before, after, begin, days = random_pair(chance)
         found = plan(state(before), state(after), begin, days)
         shown = {
