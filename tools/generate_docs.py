@@ -110,7 +110,7 @@ class Answer:
 def answers() -> dict[str, Answer]:
     """The answer of every command that has `--json`."""
     from wakeboard.alerts.queries.alerts import AlertRow
-    from wakeboard.backfills.queries import BackfillRow
+    from wakeboard.backfills.rules import BackfillRow
     from wakeboard.cli.commands.apply import Applied
     from wakeboard.cli.commands.new import Created
     from wakeboard.cli.support.import_plan import ImportRow

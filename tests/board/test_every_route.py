@@ -44,6 +44,7 @@ def path_of(pattern: str, parts: Mapping[str, str]) -> str:
     """A path that the route of this pattern answers."""
     path = pattern.replace("/bulk/{id:int}", f"/bulk/{parts['bulk']}")
     path = path.replace("/backfills/{id:int}", f"/backfills/{parts['backfill']}")
+    path = path.replace("/api/v1/schedules/{id:int}/backfill", f"/api/v1/schedules/{parts['timed']}/backfill")
     path = path.replace("/schedules/{id:int}", f"/schedules/{parts['schedule']}")
     path = path.replace("{namespace}/{name:path}", "shop/nightly").replace("{what:str}", "payload")
     return re.sub(r"\{id:int\}", parts["run"], path)
@@ -61,7 +62,7 @@ def parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
 
 
 def made_parts(store: Store) -> dict[str, str]:
-    """The ids of a dead run, a schedule, a bulk action and a backfill, which it creates."""
+    """The ids of a dead run, a schedule, one with ticks of its own, a bulk action and a backfill, which it creates."""
     schedule = store.schedule()
     run = store.run("dead", schedule=schedule)
     store.rows("select pause('queue:other', 'moved')")
@@ -75,7 +76,7 @@ def made_parts(store: Store) -> dict[str, str]:
         "select id from create_backfill(%s, '{2026-01-01 02:00Z}', '2026-01-01 00:00Z', '2026-01-02 00:00Z')", timed
     )
     bulk = store.value("select id from create_bulk_action('retry', array[%s::bigint])", run)
-    return {"run": str(run), "schedule": str(schedule), "bulk": str(bulk), "backfill": str(made)}
+    return {"run": str(run), "schedule": str(schedule), "timed": str(timed), "bulk": str(bulk), "backfill": str(made)}
 
 
 def test_every_action_has_a_permission_other_than_to_view():

@@ -7,7 +7,11 @@ CronJob. The others wake workers as `kubectl create job --from=cronjob/…` does
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testbed.cluster.binaries import find_program
 from testbed.cluster.cluster import Refused
 from testbed.cluster.operators import wait_for
 from testbed.cluster.release import NAME, Release, external_database, load_images, remove_external_database
@@ -118,6 +123,26 @@ def test_the_board_without_a_login_is_opened_by_port_forward_alone(release: Rele
         assert "shop/greet" in ask(address + "/runs")[1]
     with pytest.raises(Refused):
         release.kubectl("get", "service", f"{NAME}-board")
+
+
+def test_kubectl_wakeboard_board_forwards_the_board_until_it_is_interrupted(release: Release) -> None:
+    plugin = [sys.executable, "-c", "import sys; from wakeboard.cli.kubectl import main; sys.exit(main())"]
+    words = ["board", "--no-open", "--kubeconfig", str(release.node.admin), "--board-namespace", release.namespace]
+    path = f"{find_program('kubectl').parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen([*plugin, *words], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        line = process.stdout.readline()
+        found = re.fullmatch(r"the board is at http://wakeboard\.localhost:(\d+)/ until Ctrl-C\.\n", line)
+        try:
+            assert found, line
+            here = f"http://127.0.0.1:{found[1]}"  # not each system resolves names below localhost
+            assert "shop/greet" in ask(here + "/runs", {"Host": f"wakeboard.localhost:{found[1]}"})[1]
+        finally:
+            process.send_signal(signal.SIGINT)
+        process.wait(30)
+    with pytest.raises(urllib.error.URLError):  # nothing forwards any more
+        ask(here + "/")
 
 
 def test_a_drained_node_loses_no_run_and_gives_attempts_back(release: Release) -> None:

@@ -273,6 +273,42 @@ def test_rbac_decides_what_a_user_sees_and_does(installation: Installation, samp
     } == {f"system:serviceaccount:{name}:editor"}
 
 
+def test_a_backfill_is_what_it_is_on_the_command_line(installation: Installation, sample: SampleStore):
+    name = installation.namespace
+    sample.add_schedule(f"{name}/daily", "0 2 * * *")
+    sample.add_schedule("elsewhere/daily", "0 2 * * *")
+    viewer = installation.user("viewer", ("get", "runs"))
+    allowed = (*ALL_ACTIONS, *(("create", action) for action in ("pause", "cancel")))
+    editor = installation.user("editor", ("get", "runs"), *allowed)
+    january = ("--from", "2026-01-01", "--to", "2026-02-01")
+
+    def both(*words: str) -> str:
+        """What `kubectl wakeboard` prints, which is what the command line prints."""
+        answer, expected = installation.kubectl(editor, "backfill", *words), installation.wakeboard("backfill", *words)
+        assert (answer.code, answer.out, answer.err) == (expected.code, expected.out, expected.err)
+        return answer.out
+
+    assert "31 ticks: 31 have not run" in both(f"{name}/daily", *january, "--dry-run")
+    both(f"{name}/daily", *january, "--dry-run", "--json")
+    refused = installation.kubectl(viewer, "backfill", "daily", *january)
+    assert (refused.code, "(permission: run)" in refused.err) == (1, True)
+    assert sample.value("select count(*) from wakeboard.backfills") == 0
+    made = installation.kubectl(editor, "backfill", "daily", *january, "--at-once", "2", "--reason", "the bank")
+    assert made.out.startswith(f"backfill 1: 31 ticks of {name}/daily. `wakeboard backfill 1 --watch`")
+    both("1", "--json")
+    assert "no tick of" in installation.kubectl(editor, "backfill", "daily", *january).err
+    installation.wakeboard("backfill", "elsewhere/daily", *january)
+    assert [row["id"] for row in installation.kubectl(viewer, "backfill", "-A", "--json").json] == [1]
+    assert installation.kubectl(viewer, "backfill", "2").err.startswith("wakeboard: there is no backfill 2")
+    assert installation.kubectl(editor, "backfill", "1", "--pause").out == "backfill 1 is paused.\n"
+    assert installation.kubectl(editor, "backfill", "1", "--pause").err.endswith("is not changed: it is paused.\n")
+    assert installation.kubectl(editor, "backfill", "1", "--resume", "--json").json == {"id": 1, "changed": True}
+    cancelled = installation.kubectl(editor, "backfill", "1", "--cancel")
+    assert cancelled.out == "backfill 1 is cancelled: 31 runs cancelled.\n"
+    watched = installation.kubectl(viewer, "backfill", "1", "--watch")
+    assert (watched.code, watched.out) == (1, "0 of 31 done, cancelled.\n")
+
+
 def test_each_way_to_reach_no_board_has_a_sentence(installation: Installation):
     cluster, name = installation.cluster, installation.namespace
     stranger = installation.user("stranger", ("get", "runs"), uses_proxy=False)

@@ -262,7 +262,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "cancel_bulk_action": lambda: store.cancel_bulk_action(2),
         "plan_backfill": lambda: store.plan_backfill(99, []),
         "create_backfill": lambda: _or_refused(store.create_backfill(1, BackfillRange(NOW - DAY, NOW, [NOW - DAY]))),
-        "cancel_backfill": lambda: store.cancel_backfill(1),
+        "change_backfill": lambda: store.change_backfill(1, "cancel"),
     }
 
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, LiteralString, NamedTuple, TypeA
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed
 
+from wakeboard.backfills.rules import DeclaredBackfill
 from wakeboard.engine.answers import Answer, Replayed
 from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard.store.array_texts import moment_array
 from wakeboard.store.statements import read
 from wakeboard.text.canonical_json import check_payload, parse_payload
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from wakeboard.backfills.rules import BackfillRange
+    from wakeboard.backfills.rules import BackfillChange, BackfillRange
     from wakeboard.limits.rules.rate import Rate
 
 RunActionName: TypeAlias = Literal[
@@ -69,25 +71,6 @@ class BulkActionProgress(NamedTuple):
     answered: int
     finished: bool
     cancelled: bool
-
-
-class DeclaredBackfill(NamedTuple):
-    """A new backfill and the number of its runs. `id` None: no tick is left to run.
-
-    `found`: how many ticks were in each state: see `plan_backfill` in docs/sql-functions.md.
-    """
-
-    id: int | None
-    total: int
-    found: dict[str, int]
-
-
-class CancelledBackfill(NamedTuple):
-    """Whether a call cancelled a backfill, and how many runs were cancelled and asked to stop."""
-
-    changed: bool
-    cancelled: int
-    requested: int
 
 
 class AdminStore(MaintenanceStore):
@@ -224,10 +207,18 @@ class AdminStore(MaintenanceStore):
         values = (moment_array(wanted.ticks), wanted.begin, wanted.end, at_once, again, reason)
         return DeclaredBackfill(*(await self._rows(query, definition_id, *values, *self._by))[0])
 
-    async def cancel_backfill(self, backfill_id: int, reason: str = "") -> CancelledBackfill:
-        """Cancels a backfill and its unfinished runs."""
+    async def change_backfill(self, backfill_id: int, change: BackfillChange, reason: str = "") -> str | None:
+        """Pauses, resumes, or cancels a backfill and its unfinished runs.
+
+        Returns what it is now and what became of its runs, in words; None: nothing changed.
+        """
+        if change != "cancel":
+            act = self.pause if change == "pause" else self.resume
+            return f"{change}d" if await act(f"backfill:{backfill_id}", reason) else None
         query = "select changed, cancelled, requested from wakeboard.cancel_backfill(%s, %s, %s, %s)"
-        return CancelledBackfill(*(await self._rows(query, backfill_id, reason, *self._by))[0])
+        changed, cancelled, requested = (await self._rows(query, backfill_id, reason, *self._by))[0]
+        stopping = f", {counted(requested, 'running run')} asked to stop" if requested else ""
+        return f"cancelled: {counted(cancelled, 'run')} cancelled{stopping}" if changed else None
 
     # -- bulk actions
 

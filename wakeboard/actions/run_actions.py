@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from wakeboard.actions.admin_api import RunActionName
+    from wakeboard.backfills.rules import BackfillChange, BackfillRange, DeclaredBackfill
     from wakeboard.engine.answers import Answer, Replayed
 
 
 class RunActor(Protocol):
-    """Acts on runs: the database, or for `kubectl wakeboard` the board. Each action writes an audit row.
+    """Acts on runs and backfills: the database, or for `kubectl wakeboard` the board. Each action writes an audit row.
 
     An answer that begins with "refused" says why nothing was done.
     """
@@ -44,6 +45,16 @@ class RunActor(Protocol):
 
     async def run_now(self, definition_id: int, payload: Any = ..., reason: str = ...) -> tuple[int | None, str]:
         """Enqueues a run of a schedule: its id, or None and why not."""
+        ...
+
+    async def create_backfill(
+        self, definition_id: int, wanted: BackfillRange, *, at_once: int = ..., again: bool = ..., reason: str = ...
+    ) -> DeclaredBackfill:
+        """Declares that these ticks run, each once. `again`: also those that have run."""
+        ...
+
+    async def change_backfill(self, backfill_id: int, change: BackfillChange, reason: str = ...) -> str | None:
+        """Pauses, resumes or cancels a backfill: what it is now, in words; None: nothing changed."""
         ...
 
 

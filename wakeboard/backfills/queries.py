@@ -1,17 +1,15 @@
 """Read-only queries of backfills: what was asked for, how far each is, and which backfill ran a skipped tick.
 
-Needs SELECT on the tables, which the viewer's and the operator's role have. The fields of the rows are public: they are
-the keys of `--json`.
+Needs SELECT on the tables, which the viewer's and the operator's role have.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.backfills.rules import BackfilledTicks
+from wakeboard.backfills.rules import BackfilledTicks, BackfillRow
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -19,51 +17,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import psycopg
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackfillRow:
-    """A backfill, and how far it is.
-
-    `state`: running, paused, finished or cancelled. `total`: its ticks, of which `waiting` have no run yet, `queued`,
-    `running` and `failed` (to be retried) are unfinished, `dead` wait for a retry or a discard, and `done` have ended.
-    Of a cancelled one, `waiting` are the ticks that did not run. The ticks are those from `range_begin` on that are
-    before `range_end`.
-    """
-
-    id: int
-    definition_id: int
-    schedule: str
-    range_begin: datetime
-    range_end: datetime
-    state: str
-    total: int
-    waiting: int
-    queued: int
-    running: int
-    failed: int
-    dead: int
-    done: int
-    at_once: int
-    again: bool
-    reason: str
-    actor: str
-    source: str
-    created_at: datetime
-    paused_at: datetime | None
-    cancelled_at: datetime | None
-    finished_at: datetime | None
-
-    @property
-    def unfinished(self) -> int:
-        """How many of its ticks will run, as things are."""
-        return 0 if self.cancelled_at else self.waiting + self.queued + self.running + self.failed
-
-    @property
-    def progress(self) -> str:
-        """In words: 12 of 31 done, 1 dead."""
-        dead = f", {self.dead:,} dead" if self.dead else ""
-        return f"{self.done:,} of {self.total:,} done{dead}"
 
 
 # A run of a backfill is found by its schedule, whose live runs are few: at most 1,000 of each backfill, and dead ones.

@@ -1,4 +1,4 @@
-"""The range of a backfill: which ticks of a schedule `--from 2026-01-01 --to 2026-02-01` means.
+"""Backfills as users see them, and the range of one: which ticks `--from 2026-01-01 --to 2026-02-01` means.
 
 The range begins at the first time and ends before the second one. Dates, and times without an offset, are local times
 of the schedule's zone. A local time that does not exist because of a clock change is the first instant after the gap;
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.text.humanize import counted
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wakeboard.ticks.ticks import Ticks
+
+BackfillChange: TypeAlias = Literal["pause", "resume", "cancel"]
 
 MOST_TICKS: Final = 100_000  # of one backfill
 CONFIRM_ABOVE: Final = 1000  # runs of one backfill
@@ -209,3 +211,107 @@ class BackfilledTicks:
     def sentence(self) -> str:
         """For users, without a full stop."""
         return f"{counted(self.ticks, 'tick')} of it in backfill {self.backfill_id}"
+
+
+# -- rows, whose fields are the keys of `--json` and of the board's API ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillRow:
+    """A backfill, and how far it is.
+
+    `state`: running, paused, finished or cancelled. `total`: its ticks, of which `waiting` have no run yet, `queued`,
+    `running` and `failed` (to be retried) are unfinished, `dead` wait for a retry or a discard, and `done` have ended.
+    Of a cancelled one, `waiting` are the ticks that did not run. The ticks are those from `range_begin` on that are
+    before `range_end`.
+    """
+
+    id: int
+    definition_id: int
+    schedule: str
+    range_begin: datetime
+    range_end: datetime
+    state: str
+    total: int
+    waiting: int
+    queued: int
+    running: int
+    failed: int
+    dead: int
+    done: int
+    at_once: int
+    again: bool
+    reason: str
+    actor: str
+    source: str
+    created_at: datetime
+    paused_at: datetime | None
+    cancelled_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def unfinished(self) -> int:
+        """How many of its ticks will run, as things are."""
+        return 0 if self.cancelled_at else self.waiting + self.queued + self.running + self.failed
+
+    @property
+    def progress(self) -> str:
+        """In words: 12 of 31 done, 1 dead."""
+        dead = f", {self.dead:,} dead" if self.dead else ""
+        return f"{self.done:,} of {self.total:,} done{dead}"
+
+
+class DeclaredBackfill(NamedTuple):
+    """A new backfill and the number of its runs. `id` None: no tick is left to run.
+
+    `found`: how many ticks were in each state: see `plan_backfill` in docs/sql-functions.md.
+    """
+
+    id: int | None
+    total: int
+    found: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTick:
+    """A tick of the range, and what is known about it: see `plan_backfill` in docs/sql-functions.md."""
+
+    tick: datetime
+    found: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillPlan:
+    """What is known about the ticks from `range_begin` on that are before `range_end`, oldest first.
+
+    `shortened`: the end was in the future. `history_begins`: ticks before this time may have run, as the history has
+    them no longer; null: there are none.
+    """
+
+    schedule: str
+    time_zone: str
+    range_begin: datetime
+    range_end: datetime
+    shortened: bool
+    history_begins: datetime | None
+    ticks: Sequence[PlannedTick]
+
+    @property
+    def range(self) -> BackfillRange:
+        """The range, to declare a backfill of it."""
+        return BackfillRange(self.range_begin, self.range_end, [each.tick for each in self.ticks], self.shortened)
+
+
+def backfill_plan(
+    rules: TickRules, wanted: BackfillRange, found: Mapping[datetime, str], history_begins: datetime | None
+) -> BackfillPlan:
+    """The plan of a range. `found`: of `plan_backfill`."""
+    return BackfillPlan(
+        schedule=rules.name,
+        time_zone=rules.time_zone,
+        range_begin=wanted.begin,
+        range_end=wanted.end,
+        shortened=wanted.shortened,
+        history_begins=history_begins,
+        ticks=[PlannedTick(tick=tick, found=known) for tick, known in found.items()],
+    )

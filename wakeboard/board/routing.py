@@ -63,7 +63,7 @@ class Redirect:
     """The answer to an action: go to `path` (inside the board) and show `message` there.
 
     `problem`: it did not do what was asked. `link`: a path inside the board that the message names as `label`.
-    `answer`: that of the SQL function, for programs.
+    `answer`: that of the SQL function, for programs. `created`: the path in the API of what has no page of its own.
     """
 
     path: str
@@ -72,6 +72,7 @@ class Redirect:
     link: str = ""
     label: str = ""
     answer: str = ""
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.actions.run_actions import BULK_ACTIONS
 from wakeboard.board.api.bulk import END, FIRST, SEARCH_NEEDED
-from wakeboard.board.api.endpoints import Endpoint, Parameter, json_answer
+from wakeboard.board.api.endpoints import FIRST_TICK, LAST_TICK, Endpoint, Parameter, json_answer
 from wakeboard.board.pages import ROUTES
 from wakeboard.board.pages.action_forms import HOURS, MAX_REASON, ActionForm
 from wakeboard.board.pages.alert_silence import UNTIL_FIXED
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Done:
     """What an action did, in a sentence. `link`: the path of what it created, or null.
 
-    `answer`: of an action on one run or schedule, the word for it in `--json` of the command line; otherwise null.
+    `answer`: of an action on one run, schedule or backfill, the words for it on the command line; otherwise null.
     """
 
     message: str
@@ -56,8 +56,8 @@ _LIMIT: Final = (
     Parameter("burst", "How many start at once after a pause.", "integer", least=1, most=1_000_000),
 )
 _BACKFILL: Final = (
-    Parameter("first", "The beginning of the range, in the time zone of the schedule.", required=True),
-    Parameter("last", "Its end, which is not part of it.", required=True),
+    FIRST_TICK,
+    LAST_TICK,
     Parameter("at_once", "How many of its runs may run at once; 1 without it.", "integer", least=1, most=1_000_000),
     Parameter("again", "Also run ticks that have run.", "boolean"),
     Parameter("preview", "Only count the ticks.", "boolean"),
@@ -120,7 +120,8 @@ def _shown(answered: Redirect | Page) -> Any:
             return problem(409, answered.message, None, **more)
         is_object = re.fullmatch(r"/[a-z]+/[0-9]+", answered.link)
         text = f"{answered.message} {answered.label}." if is_object else answered.message
-        return Done(text.strip(), API + answered.link if is_object else None, answered.answer or None)
+        created = answered.created or (answered.link if is_object else "")
+        return Done(text.strip(), API + created if created else None, answered.answer or None)
     match answered.model:
         case NotDone(problem=why, certain=certain):
             return problem(answered.status, why, certain=certain)

@@ -109,6 +109,10 @@ class Items:
 Answer: TypeAlias = "Callable[[Any, Mapping[str, Any]], Awaitable[Any]]"  # of a BoardRequest and its parameters
 
 
+FIRST_TICK: Final = Parameter("first", "The beginning of the range, in the time zone of the schedule.", required=True)
+LAST_TICK: Final = Parameter("last", "Its end, which is not part of it.", required=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A method on a path. `path`: below /api/v1. `kind`: the type of the answer, or of the items of a list.

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.alerts.queries.alerts import AlertRow
 from wakeboard.alerts.queries.page import AlertQueries
-from wakeboard.backfills.queries import BackfillRow, backfills
-from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, LIMIT, Endpoint, Items, Parameter
+from wakeboard.backfills.queries import backfills
+from wakeboard.backfills.rules import BackfillPlan, BackfillRow, backfill_plan, backfill_range
+from wakeboard.board.access.viewer import Permission
+from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, FIRST_TICK, LAST_TICK, LIMIT, Endpoint, Items, Parameter
 from wakeboard.board.pages.audit import FIELDS, audit_filter
+from wakeboard.board.pages.backfills import target_backfill, ticks_of_target
 from wakeboard.board.pages.calendar import read_calendar
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.limits import read_limits
@@ -25,7 +28,7 @@ from wakeboard.health.findings import LEVELS, Finding
 from wakeboard.limits.queries import LimitRow
 from wakeboard.text.facts import Fact, Pause
 from wakeboard.text.mask_json import mask_json
-from wakeboard.text.object_ids import is_id, parse_id
+from wakeboard.text.object_ids import LARGEST_ID, is_id, parse_id
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.audit import SOURCES, audit_rows
 from wakeboard.views.queries.forever_effects import ForeverEffectRow, list_forever_effects
@@ -245,12 +248,27 @@ async def _health(request: BoardRequest, _: Given) -> Items:
 
 async def _backfills(request: BoardRequest, given: Given) -> Items:
     namespaces, count, before = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT), before_id(given)
+    if "namespace" in given:
+        namespaces = frozenset({given["namespace"]} if namespaces is None else {given["namespace"]} & namespaces)
+    schedule = given.get("schedule")
 
     async def read(conn: AsyncConnection) -> list[BackfillRow]:
-        return await backfills(conn, count + 1, before=before, namespaces=namespaces)
+        return await backfills(conn, count + 1, before=before, definition_id=schedule, namespaces=namespaces)
 
-    rows = await request.read(("api backfills", count, before, namespaces), read)
+    rows = await request.read(("api backfills", count, before, schedule, namespaces), read)
     return page_of(rows, count, lambda row: str(row.id))
+
+
+async def _backfill(request: BoardRequest, _: Given) -> BackfillRow:
+    return await target_backfill(request)
+
+
+async def _backfill_plan(request: BoardRequest, given: Given) -> BackfillPlan:
+    found = await ticks_of_target(request)
+    wanted = backfill_range(found.rules, given["first"], given["last"], found.now)
+    async with request.acting({found.schedule.namespace}) as store:
+        known = await store.plan_backfill(found.schedule.id, wanted.ticks)
+    return backfill_plan(found.rules, wanted, known, found.history_begins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +427,21 @@ READ_ENDPOINTS: Final = [
         kind=BackfillRow,
         is_list=True,
         answer=_backfills,
-        parameters=(LIMIT, AFTER),
+        parameters=(
+            Parameter("namespace", "Only those of schedules in this namespace."),
+            Parameter("schedule", "Only those of the schedule with this id.", "integer", least=1, most=LARGEST_ID),
+            LIMIT,
+            AFTER,
+        ),
+    ),
+    Endpoint(path="/backfills/{id:int}", summary="One backfill.", kind=BackfillRow, answer=_backfill),
+    Endpoint(
+        path="/schedules/{id:int}/backfill",
+        summary="What is known about the ticks of a range that a backfill would run.",
+        kind=BackfillPlan,
+        answer=_backfill_plan,
+        parameters=(FIRST_TICK, LAST_TICK),
+        permission=Permission.RUN_NOW,
     ),
     Endpoint(
         path="/effects",

@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.backfills.queries import BackfillRow, backfill, backfills
-from wakeboard.backfills.rules import CONFIRM_ABOVE, MOST_AT_ONCE, TickRules, backfill_range, counts_in_words
+from wakeboard.backfills.queries import backfill, backfills, history_begins
+from wakeboard.backfills.rules import (
+    CONFIRM_ABOVE,
+    MOST_AT_ONCE,
+    BackfillChange,
+    BackfillRow,
+    TickRules,
+    backfill_range,
+    counts_in_words,
+)
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, asked_action, next_page, read_reason, reason_input
 from wakeboard.board.pages.action_targets import target_schedule
@@ -101,26 +109,28 @@ def _form(
 
 
 @dataclass(frozen=True, slots=True)
-class _Ticks:
-    """A schedule, the rules of its ticks, and the database's clock."""
+class TargetTicks:
+    """A schedule, the rules of its ticks, the database's clock, and when the history begins, as `history_begins`."""
 
     schedule: ScheduleTarget
     rules: TickRules
     now: datetime
+    history_begins: datetime | None
 
 
-async def _ticks(request: BoardRequest) -> _Ticks:
+async def ticks_of_target(request: BoardRequest) -> TargetTicks:
+    """The schedule that the path names, if the viewer may run it. Raises NotFound."""
     schedule = await target_schedule(request, Permission.RUN_NOW)
 
-    async def read(conn: AsyncConnection) -> tuple[TickRules, datetime]:
+    async def read(conn: AsyncConnection) -> tuple[TickRules, datetime, datetime | None]:
         row = await schedule_row(conn, schedule.id, None)
         name = f"{schedule.namespace}/{schedule.name}"
         if row is None:
             raise NotFound(f"there is no schedule {one_line(name)}")
         rules = TickRules(name, row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
-        return rules, await Listings(conn).now()
+        return rules, await Listings(conn).now(), await history_begins(conn, schedule.id)
 
-    return _Ticks(schedule, *await request.read(("ticks of schedule", schedule.id), read))
+    return TargetTicks(schedule, *await request.read(("ticks of schedule", schedule.id), read))
 
 
 def _at_once(request: BoardRequest) -> int:
@@ -137,7 +147,7 @@ def _again(request: BoardRequest) -> bool:
     return bool(text)
 
 
-async def _declare(request: BoardRequest, ticks: _Ticks, form: ActionForm) -> Redirect | Page:
+async def _declare(request: BoardRequest, ticks: TargetTicks, form: ActionForm) -> Redirect | Page:
     schedule, zone = ticks.schedule, ticks.rules.time_zone
     wanted = backfill_range(ticks.rules, request.field("first"), request.field("last"), ticks.now)
     at_once, again, reason = _at_once(request), _again(request), read_reason(request)
@@ -155,10 +165,10 @@ async def _declare(request: BoardRequest, ticks: _Ticks, form: ActionForm) -> Re
     if made.id is None:
         raise InvalidValue("no tick of the range is left to run; choose to run those once more that have run")
     text = f"Declared backfill {made.id}: {counted(made.total, 'run')}."
-    return Redirect(form.next, text, link="/backfills", label="All backfills")
+    return Redirect(form.next, text, link="/backfills", label="All backfills", created=f"/backfills/{made.id}")
 
 
-async def _asking(request: BoardRequest, ticks: _Ticks) -> ActionForm:
+async def _asking(request: BoardRequest, ticks: TargetTicks) -> ActionForm:
     return _form(request, ticks.schedule, ticks.rules.time_zone)
 
 
@@ -169,7 +179,7 @@ async def _asking(request: BoardRequest, ticks: _Ticks) -> ActionForm:
 class BackfillAction:
     """An action on a backfill, and what the form says about it."""
 
-    name: str
+    name: BackfillChange
     permission: Permission
     effect: str
     done: str
@@ -191,13 +201,19 @@ ACTIONS: Final = (
 )
 
 
+async def target_backfill(request: BoardRequest) -> BackfillRow:
+    """The backfill that the path names, if the viewer may see it. Raises NotFound."""
+    number: int = request.parts["id"]
+    visible = request.viewer.namespaces
+    found = await request.read(("backfill", number), lambda conn: backfill(conn, number)) if is_id(number) else None
+    if found is None or (visible is not None and _namespace(found) not in visible):
+        raise NotFound(f"there is no backfill {number}, or it was deleted")
+    return found
+
+
 def _routes(what: BackfillAction) -> list[Route]:
     async def find(request: BoardRequest) -> BackfillRow:
-        number: int = request.parts["id"]
-        visible = request.viewer.namespaces
-        found = await request.read(("backfill", number), lambda conn: backfill(conn, number)) if is_id(number) else None
-        if found is None or (visible is not None and _namespace(found) not in visible):
-            raise NotFound(f"there is no backfill {number}, or it was deleted")
+        found = await target_backfill(request)
         await request.require(what.permission, {_namespace(found)})
         return found
 
@@ -215,14 +231,10 @@ def _routes(what: BackfillAction) -> list[Route]:
     async def act(request: BoardRequest, found: BackfillRow, form: ActionForm) -> Redirect:
         reason = read_reason(request)
         async with request.acting({_namespace(found)}) as store:
-            if what.name == "cancel":
-                changed = (await store.cancel_backfill(found.id, reason)).changed
-            else:
-                change = store.pause if what.name == "pause" else store.resume
-                changed = await change(f"backfill:{found.id}", reason)
-        if not changed:
+            done = await store.change_backfill(found.id, what.name, reason)
+        if done is None:
             return Redirect(form.next, f"Nothing changed: backfill {found.id} was {found.state}.", problem=True)
-        return Redirect(form.next, f"{what.done} backfill {found.id}.")
+        return Redirect(form.next, f"{what.done} backfill {found.id}.", answer=done)
 
     return asked_action(f"/backfills/{{id:int}}/{what.name}", what.permission, find, form_of, act)
 
@@ -233,6 +245,6 @@ def _namespace(found: BackfillRow) -> str:
 
 ROUTES: Final = [
     backfill_list,
-    *asked_action("/schedules/{id:int}/backfill", Permission.RUN_NOW, _ticks, _asking, _declare),
+    *asked_action("/schedules/{id:int}/backfill", Permission.RUN_NOW, ticks_of_target, _asking, _declare),
     *(route for what in ACTIONS for route in _routes(what)),
 ]

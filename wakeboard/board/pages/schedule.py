@@ -38,7 +38,7 @@ from wakeboard.views.rules.run_search import quoted
 from wakeboard.views.rules.schedule_explanation import explain_schedule
 
 if TYPE_CHECKING:
-    from wakeboard.backfills.queries import BackfillRow
+    from wakeboard.backfills.rules import BackfillRow
     from wakeboard.board.pages.run_charts import RunCharts
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.text.facts import Fact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 import typer
 
@@ -21,7 +21,7 @@ from wakeboard.cli.support.backfill import (
 )
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_error, print_json, print_message
-from wakeboard.cli.support.session import with_database
+from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.output import write_line
@@ -29,7 +29,10 @@ from wakeboard.text.humanize import counted
 from wakeboard.text.object_ids import parse_id
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import DatabaseSession
+    from wakeboard.backfills.rules import BackfillChange
+    from wakeboard.cli.support.session import CommandSession
+
+_Wanted: TypeAlias = 'BackfillChange | Literal["watch"]'
 
 EXAMPLES = (
     "wakeboard backfill billing/close-day --from 2026-01-01 --to 2026-02-01 --dry-run",
@@ -113,7 +116,7 @@ def command(
     elif what is None:
         raise typer.BadParameter("give the name of a schedule", param_hint="SCHEDULE")
     else:
-        planned = with_database(lambda session: plan(session, what, *span, again=again))
+        planned = with_session(lambda session: plan(session, what, *span, again=again))
         if dry_run:
             _print_preview(planned, as_json)
         else:
@@ -121,12 +124,12 @@ def command(
             _declare(planned, at_once, reason, as_json)
 
 
-def _one_of(**given: bool) -> str | None:
+def _one_of(**given: bool) -> _Wanted | None:
     """The name of the option that was given. Raises BadParameter for two."""
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1:
         raise typer.BadParameter("give one of --pause, --resume, --cancel and --watch", param_hint=f"--{names[-1]}")
-    return names[0] if names else None
+    return cast("_Wanted", names[0]) if names else None
 
 
 def _span(first: str | None, last: str | None) -> tuple[str, str] | None:
@@ -138,7 +141,7 @@ def _span(first: str | None, last: str | None) -> tuple[str, str] | None:
     return None
 
 
-def _of_backfill(number: int, change: str | None, reason: str, as_json: bool) -> None:
+def _of_backfill(number: int, change: _Wanted | None, reason: str, as_json: bool) -> None:
     """Shows, watches or changes a backfill."""
     if change is None:
         print_backfill(number, as_json)
@@ -156,7 +159,7 @@ def _print_preview(planned: Planned, as_json: bool) -> None:
 
     print_lines(preview_lines(planned))
     _print_notes(planned)
-    print_message(f"would run {counted(planned.runs, 'tick')} of {planned.rules.name}; nothing was changed.")
+    print_message(f"would run {counted(planned.runs, 'tick')} of {planned.plan.schedule}; nothing was changed.")
 
 
 def _print_notes(planned: Planned) -> None:
@@ -175,44 +178,37 @@ def _confirm(planned: Planned, *, yes: bool) -> None:
         )
     for line in preview_lines(planned):
         write_line(line.plain, sys.stderr)
-    typer.confirm(f"Run {counted(planned.runs, 'tick')} of {planned.rules.name}?", abort=True, err=True)
+    typer.confirm(f"Run {counted(planned.runs, 'tick')} of {planned.plan.schedule}?", abort=True, err=True)
 
 
 def _declare(planned: Planned, at_once: int, reason: str, as_json: bool) -> None:
     _print_notes(planned)
     try:
-        made = with_database(lambda session: declare(session, planned, at_once, reason))
+        made = with_session(lambda session: declare(session, planned, at_once, reason))
     except NoTickLeft as error:
         if not as_json:
             raise WakeboardError(str(error)) from None
-        print_json({"schedule": planned.rules.name, "id": None, "total": 0, "found": error.found})
+        print_json({"schedule": planned.plan.schedule, "id": None, "total": 0, "found": error.found})
         raise typer.Exit(1) from None
     if as_json:
-        print_json({"schedule": planned.rules.name, **made._asdict()})
+        print_json({"schedule": planned.plan.schedule, **made._asdict()})
     else:
         print_message(declared_message(planned, made))
 
 
-def _change(number: int, what: str, reason: str, as_json: bool) -> None:
+def _change(number: int, change: BackfillChange, reason: str, as_json: bool) -> None:
     """Pauses, resumes or cancels a backfill. Raises WakeboardError if there is none."""
 
-    async def change(session: DatabaseSession) -> tuple[bool, str]:
+    async def act(session: CommandSession) -> tuple[str | None, str]:
         from wakeboard.cli.support.backfill import find_backfill
 
         known = await find_backfill(session, number)
-        if what == "cancel":
-            done = await session.store.cancel_backfill(number, reason)
-            stopping = f", {counted(done.requested, 'running run')} asked to stop" if done.requested else ""
-            done_text = f"cancelled: {counted(done.cancelled, 'run')} cancelled{stopping}"
-            return done.changed, done_text if done.changed else known.state
-        change = session.store.pause if what == "pause" else session.store.resume
-        changed = await change(f"backfill:{number}", reason)
-        return changed, {"pause": "paused", "resume": "resumed"}[what] if changed else known.state
+        return await session.store.change_backfill(number, change, reason), known.state
 
-    changed, answer = with_database(change)
+    done, state = with_session(act)
     if as_json:
-        print_json({"id": number, "changed": changed})
-    elif changed:
-        print_message(f"backfill {number} is {answer}.")
+        print_json({"id": number, "changed": done is not None})
+    elif done is not None:
+        print_message(f"backfill {number} is {done}.")
     else:
-        print_error(f"backfill {number} is not changed: it is {answer}.")
+        print_error(f"backfill {number} is not changed: it is {state}.")

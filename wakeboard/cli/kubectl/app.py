@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = (
     *("schedules", "schedule", "next", "runs", "run", "explain", "logs"),
-    *("run-now", "retry", "cancel", "replay", "discard", "release"),
+    *("run-now", "retry", "cancel", "replay", "discard", "release", "backfill"),
 )
 PROGRAM: Final = "kubectl wakeboard"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.backfills.rules import DeclaredBackfill
 from wakeboard.cli.kubectl.board_api import CONFLICT, FORBIDDEN, NOT_FOUND, BoardRefused
 from wakeboard.engine.answers import Answer, Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from wakeboard.backfills.rules import BackfillChange, BackfillRange
     from wakeboard.cli.kubectl.board_api import BoardApi
 
 _OF_ONE_RUN: Final = frozenset({CONFLICT, FORBIDDEN, NOT_FOUND})  # others concern all runs
@@ -50,6 +52,31 @@ class BoardActions:
         """Enqueues a run of a schedule: its id, or None and why not."""
         answer, run_id = self._act(f"/schedules/{definition_id}/run", reason, payload)
         return run_id, answer
+
+    async def create_backfill(
+        self, definition_id: int, wanted: BackfillRange, *, at_once: int = 1, again: bool = False, reason: str = ""
+    ) -> DeclaredBackfill:
+        """Declares that these ticks run, each once. `found` is empty: the API does not say it."""
+        made = self._api.post(
+            f"/schedules/{definition_id}/backfill",
+            first=wanted.begin.isoformat(),
+            last=wanted.end.isoformat(),
+            at_once=at_once,
+            again=again,
+            confirmed=len(wanted.ticks),
+            reason=reason,
+        )
+        number = int(made["link"].rpartition("/")[2])
+        return DeclaredBackfill(number, self._api.get(f"/backfills/{number}")["total"], {})
+
+    async def change_backfill(self, backfill_id: int, change: BackfillChange, reason: str = "") -> str | None:
+        """Pauses, resumes or cancels a backfill: what it is now, in words; None: nothing changed."""
+        try:
+            return self._api.post(f"/backfills/{backfill_id}/{change}", reason=reason)["answer"]
+        except BoardRefused as refused:
+            if refused.status != CONFLICT:
+                raise
+            return None
 
     def _each(self, ids: Iterable[int], action: str, reason: str) -> list[Answer]:
         return [Answer(run_id, self._act(f"/runs/{run_id}/{action}", reason, None)[0]) for run_id in ids]

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from wakeboard.backfills.rules import BackfillPlan, BackfillRow
 from wakeboard.cli.kubectl.board_api import MOST_ITEMS
 from wakeboard.cli.support.read_model import Explanation
 from wakeboard.errors import InvalidValue
@@ -147,6 +148,21 @@ class BoardReads:
         """The next ticks of the schedule with this id, at most 1,000."""
         value = self._api.found(f"/schedules/{definition_id}/ticks", count=min(count, MOST_TICKS))
         return None if value is None else row_of(NextTicks, value)
+
+    async def backfill_plan(self, definition_id: int, first: str, last: str) -> BackfillPlan | None:
+        """What is known about the ticks of this range of a schedule. Raises BoardRefused for a range that is none."""
+        value = self._api.found(f"/schedules/{definition_id}/backfill", first=first, last=last)
+        return None if value is None else row_of(BackfillPlan, value)
+
+    async def backfill(self, backfill_id: int) -> BackfillRow | None:
+        """The backfill with this number."""
+        value = self._api.found(f"/backfills/{backfill_id}")
+        return None if value is None else row_of(BackfillRow, value)
+
+    async def backfills(self, count: int, definition_id: int | None) -> list[BackfillRow]:
+        """The newest backfills, of one schedule, or of all in the namespace."""
+        namespace = self._namespace if definition_id is None else None
+        return self._rows(BackfillRow, "/backfills", count, namespace=namespace, schedule=definition_id)
 
     async def newest_started_run(self, definition_id: int, after: int) -> int | None:
         """The id of the newest run of a schedule that has started, above `after`."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.backfills.rules import FOUND, BackfillRange, TickRules, backfill_range, counts_in_words
+from wakeboard.backfills.rules import FOUND, counts_in_words
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import query_database, with_database
+from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.tables import Column
 from wakeboard.errors import WakeboardError
 from wakeboard.process.display_zone import in_zone, zone_label
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from wakeboard.actions.admin_api import DeclaredBackfill
-    from wakeboard.backfills.queries import BackfillRow
-    from wakeboard.cli.support.session import DatabaseSession
+    from wakeboard.backfills.rules import BackfillPlan, BackfillRow, DeclaredBackfill
+    from wakeboard.cli.support.session import CommandSession
 
 TICKS_SHOWN: Final = 10
 WATCH_EVERY_S: Final = 1.0
@@ -44,82 +43,81 @@ class NoTickLeft(WakeboardError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What a backfill would do. `found`: what is known about each tick. `notes`: sentences without a full stop."""
+    """What a backfill of a schedule would do. `again`: also to ticks that have run."""
 
     definition_id: int
-    rules: TickRules
-    range: BackfillRange
-    found: Mapping[datetime, str]
+    plan: BackfillPlan
     again: bool
-    notes: Sequence[str]
 
-    def chosen(self, tick: datetime) -> bool:
-        """Whether the tick would run."""
-        return self.found[tick] in (ALWAYS_RUN | RUN_AGAIN if self.again else ALWAYS_RUN)
+    def chosen(self, found: str) -> bool:
+        """Whether a tick of which this is known would run."""
+        return found in (ALWAYS_RUN | RUN_AGAIN if self.again else ALWAYS_RUN)
 
     @property
     def runs(self) -> int:
         """How many ticks would run."""
-        return sum(map(self.chosen, self.found))
+        return sum(self.chosen(each.found) for each in self.plan.ticks)
 
     @property
     def counts(self) -> dict[str, int]:
         """How many ticks are in each state."""
-        return {name: count for name in FOUND if (count := list(self.found.values()).count(name))}
+        known = [each.found for each in self.plan.ticks]
+        return {name: count for name in FOUND if (count := known.count(name))}
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know before, in sentences without a full stop."""
+        notes: list[str] = []
+        if self.plan.shortened:
+            end = f"{in_zone(self.plan.range_end):%Y-%m-%d %H:%M}"
+            notes.append(f"the range ends in the future; the ticks up to now are meant: {end}")
+        begins = self.plan.history_begins
+        if begins is not None and any(each.tick < begins and each.found == "new" for each in self.plan.ticks):
+            shown = f"{in_zone(begins):%Y-%m-%d %H:%M}"
+            notes.append(f"the history begins at {shown}; ticks before may have run, and run once more")
+        return notes
 
     def as_json(self) -> dict[str, Any]:
         """The output of --dry-run --json."""
-        ticks = [{"tick": tick, "found": found, "runs": self.chosen(tick)} for tick, found in self.found.items()]
         return {
-            "schedule": self.rules.name,
-            "range_begin": self.range.begin,
-            "range_end": self.range.end,
+            "schedule": self.plan.schedule,
+            "range_begin": self.plan.range_begin,
+            "range_end": self.plan.range_end,
             "runs": self.runs,
             "found": self.counts,
-            "ticks": ticks,
-            "notes": list(self.notes),
+            "ticks": [
+                {"tick": each.tick, "found": each.found, "runs": self.chosen(each.found)} for each in self.plan.ticks
+            ],
+            "notes": self.notes,
         }
 
 
 # -- declaring ---------------------------------------------------------------------------------------------------------
 
 
-async def plan(session: DatabaseSession, schedule: str, first: str, last: str, *, again: bool) -> Planned:
+async def plan(session: CommandSession, schedule: str, first: str, last: str, *, again: bool) -> Planned:
     """What a backfill of this range would do. Raises WakeboardError."""
-    from wakeboard.backfills.queries import history_begins
     from wakeboard.cli.support.lookup import find_schedule, no_longer_there
-    from wakeboard.views.queries.schedule_page import schedule_row
 
     known = await find_schedule(session.listings, schedule, include_removed=True)
     if known.removed:
         raise WakeboardError(f"{known.short} was removed; apply it again, or write another schedule.")
-    row = await schedule_row(session.conn, known.id, None)
-    if row is None:
+    found = await session.listings.backfill_plan(known.id, first, last)
+    if found is None:
         raise no_longer_there(known)
-    rules = TickRules(known.short, row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
-    wanted = backfill_range(rules, first, last, session.now)
-    found = await session.store.plan_backfill(known.id, wanted.ticks)
-    notes: list[str] = []
-    if wanted.shortened:
-        notes.append(
-            f"the range ends in the future; the ticks up to now are meant: {in_zone(wanted.end):%Y-%m-%d %H:%M}"
-        )
-    begins = await history_begins(session.conn, known.id)
-    if begins is not None and any(tick < begins and what == "new" for tick, what in found.items()):
-        notes.append(
-            f"the history begins at {in_zone(begins):%Y-%m-%d %H:%M}; ticks before may have run, and run once more"
-        )
-    return Planned(definition_id=known.id, rules=rules, range=wanted, found=found, again=again, notes=notes)
+    return Planned(definition_id=known.id, plan=found, again=again)
 
 
-async def declare(session: DatabaseSession, planned: Planned, at_once: int, reason: str) -> DeclaredBackfill:
+async def declare(session: CommandSession, planned: Planned, at_once: int, reason: str) -> DeclaredBackfill:
     """Declares the backfill. Raises NoTickLeft."""
+    if not planned.runs:
+        raise NoTickLeft(planned.plan.schedule, planned.counts)
     made = await session.store.create_backfill(
-        planned.definition_id, planned.range, at_once=at_once, again=planned.again, reason=reason
+        planned.definition_id, planned.plan.range, at_once=at_once, again=planned.again, reason=reason
     )
-    if made.id is None:
-        raise NoTickLeft(planned.rules.name, made.found)
-    return made
+    if made.id is None:  # others have declared it meanwhile
+        raise NoTickLeft(planned.plan.schedule, made.found)
+    return made if made.found else made._replace(found=planned.counts)
 
 
 def declared_message(planned: Planned, made: DeclaredBackfill) -> str:
@@ -128,7 +126,7 @@ def declared_message(planned: Planned, made: DeclaredBackfill) -> str:
     left = {name: count for name, count in made.found.items() if name not in runs}
     others = f" Left alone: {counts_in_words(left)}." if left else ""
     return (
-        f"backfill {made.id}: {counted(made.total, 'tick')} of {planned.rules.name}.{others}"
+        f"backfill {made.id}: {counted(made.total, 'tick')} of {planned.plan.schedule}.{others}"
         f" `wakeboard backfill {made.id} --watch` shows how far it is."
     )
 
@@ -140,29 +138,27 @@ def preview_lines(planned: Planned) -> list[Text]:
     from wakeboard.cli.support.tables import table, terminal_width
     from wakeboard.ticks.upcoming_ticks import local_time
 
-    zone = planned.rules.time_zone
+    zone = planned.plan.time_zone
     rows = [
         [
-            f"{(local := local_time(zone, tick)):%a %Y-%m-%d %H:%M} {local.isoformat()[-6:]}",
-            FOUND[found],
-            "runs" if planned.chosen(tick) else "left alone",
+            f"{(local := local_time(zone, each.tick)):%a %Y-%m-%d %H:%M} {local.isoformat()[-6:]}",
+            FOUND[each.found],
+            "runs" if planned.chosen(each.found) else "left alone",
         ]
-        for tick, found in list(planned.found.items())[:TICKS_SHOWN]
+        for each in planned.plan.ticks[:TICKS_SHOWN]
     ]
     lines = table((Column("TICK"), Column("STATE", shrinks=True), Column("BACKFILL")), rows, terminal_width())
-    more = len(planned.found) - TICKS_SHOWN
-    total = f"{counted(len(planned.found), 'tick')}: {counts_in_words(planned.counts)}"
+    more = len(planned.plan.ticks) - TICKS_SHOWN
+    total = f"{counted(len(planned.plan.ticks), 'tick')}: {counts_in_words(planned.counts)}"
     return [Text(total), *lines, *([Text(f"… and {counted(more, 'other tick')}")] if more > 0 else [])]
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
 
 
-async def find_backfill(session: DatabaseSession, number: int) -> BackfillRow:
+async def find_backfill(session: CommandSession, number: int) -> BackfillRow:
     """The backfill with this number. Raises WakeboardError."""
-    from wakeboard.backfills.queries import backfill
-
-    found = await backfill(session.conn, number)
+    found = await session.listings.backfill(number)
     if found is None:
         raise WakeboardError(f"there is no backfill {number}: `wakeboard backfill` lists them.")
     return found
@@ -171,14 +167,13 @@ async def find_backfill(session: DatabaseSession, number: int) -> BackfillRow:
 def print_backfills(schedule: str | None, count: int, as_json: bool) -> None:
     """Lists the newest backfills, of one schedule or of all."""
 
-    async def query(session: DatabaseSession) -> list[BackfillRow]:
-        from wakeboard.backfills.queries import backfills
+    async def query(session: CommandSession) -> list[BackfillRow]:
         from wakeboard.cli.support.lookup import find_schedule
 
         known = await find_schedule(session.listings, schedule, include_removed=True) if schedule is not None else None
-        return await backfills(session.conn, count, definition_id=known.id if known else None)
+        return await session.listings.backfills(count, known.id if known else None)
 
-    rows, now = query_database(query)
+    rows, now = query_store(query)
     _print_rows(rows, now, as_json)
     if not rows and not as_json:
         print_message("there are no backfills yet." if schedule is None else f"{schedule} has no backfills yet.")
@@ -186,7 +181,7 @@ def print_backfills(schedule: str | None, count: int, as_json: bool) -> None:
 
 def print_backfill(number: int, as_json: bool) -> None:
     """Shows one backfill."""
-    row, now = query_database(lambda session: find_backfill(session, number))
+    row, now = query_store(lambda session: find_backfill(session, number))
     if as_json:
         print_json(row)
     else:
@@ -224,7 +219,7 @@ def _cells(row: BackfillRow, now: datetime) -> Iterator[str]:
 def watch(number: int, as_json: bool) -> int:
     """Prints how far the backfill is, each time that changes, until it ends. Returns the exit code."""
 
-    async def follow(session: DatabaseSession) -> BackfillRow:
+    async def follow(session: CommandSession) -> BackfillRow:
         printed = ""
         while True:
             row = await find_backfill(session, number)
@@ -234,9 +229,9 @@ def watch(number: int, as_json: bool) -> int:
             printed = line
             if not row.unfinished:
                 return row
-            await asyncio.sleep(WATCH_EVERY_S)
+            await asyncio.sleep(max(WATCH_EVERY_S, session.listings.poll_s))
 
-    row = with_database(follow)
+    row = with_session(follow)
     if as_json:
         print_json(row)
     return int(bool(row.dead) or row.state == "cancelled")

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.actions.admin_api import AdminStore
 from wakeboard.actions.queries.run_selection import RunQuery, read_selected_ids
+from wakeboard.backfills import queries as backfills
+from wakeboard.backfills.rules import TickRules, backfill_plan, backfill_range
 from wakeboard.cli.support.read_model import Explanation
 from wakeboard.dependencies.queries import read_blocking_reasons
 from wakeboard.logs import queries as logs
@@ -16,6 +19,7 @@ from wakeboard.views.queries.run_list import read_run_page
 from wakeboard.views.queries.run_situation import read_run_situation
 from wakeboard.views.queries.schedule_details import read_next_ticks, read_schedule_details
 from wakeboard.views.queries.schedule_list import schedule_rows
+from wakeboard.views.queries.schedule_page import schedule_row
 from wakeboard.views.queries.schedule_situation import read_schedule_situation
 from wakeboard.views.rules.run_explanation import explain_run
 from wakeboard.views.rules.schedule_explanation import explain_schedule
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from datetime import timedelta
 
+    from wakeboard.backfills.rules import BackfillPlan, BackfillRow
     from wakeboard.logs.rules import AttemptLog, LogRow
     from wakeboard.views.queries.run_list import ListedRun
     from wakeboard.views.rules.run_detail_rows import RunDetails
@@ -97,6 +102,25 @@ class DatabaseReads(Listings):
     async def next_ticks(self, definition_id: int, count: int) -> NextTicks | None:
         """The next ticks of the schedule with this id."""
         return await read_next_ticks(self.conn, definition_id, count, namespaces=None)
+
+    async def backfill_plan(self, definition_id: int, first: str, last: str) -> BackfillPlan | None:
+        """What is known about the ticks of this range of a schedule. Raises InvalidValue for a range that is none."""
+        row = await schedule_row(self.conn, definition_id, None)
+        if row is None:
+            return None
+        name = f"{row['namespace']}/{row['name']}"
+        rules = TickRules(name, row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
+        wanted = backfill_range(rules, first, last, await self.now())
+        found = await AdminStore(self.conn).plan_backfill(definition_id, wanted.ticks)
+        return backfill_plan(rules, wanted, found, await backfills.history_begins(self.conn, definition_id))
+
+    async def backfill(self, backfill_id: int) -> BackfillRow | None:
+        """The backfill with this number."""
+        return await backfills.backfill(self.conn, backfill_id)
+
+    async def backfills(self, count: int, definition_id: int | None) -> list[BackfillRow]:
+        """The newest backfills, of one schedule or of all."""
+        return await backfills.backfills(self.conn, count, definition_id=definition_id)
 
     async def newest_started_run(self, definition_id: int, after: int) -> int | None:
         """The id of the newest run of a schedule that has started, above `after`."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
 
+    from wakeboard.backfills.rules import BackfillPlan, BackfillRow
     from wakeboard.logs.rules import AttemptLog, LogRow
     from wakeboard.text.facts import Fact
     from wakeboard.views.rules.run_detail_rows import RunDetails
@@ -111,6 +112,18 @@ class ReadModel(Protocol):
 
     async def next_ticks(self, definition_id: int, count: int) -> NextTicks | None:
         """The next ticks of the schedule with this id."""
+        ...
+
+    async def backfill_plan(self, definition_id: int, first: str, last: str) -> BackfillPlan | None:
+        """What is known about the ticks of this range of a schedule. Raises InvalidValue for a range that is none."""
+        ...
+
+    async def backfill(self, backfill_id: int) -> BackfillRow | None:
+        """The backfill with this number."""
+        ...
+
+    async def backfills(self, count: int, definition_id: int | None) -> list[BackfillRow]:
+        """The newest backfills, of one schedule or of all."""
         ...
 
     async def newest_started_run(self, definition_id: int, after: int) -> int | None:
