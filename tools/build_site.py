@@ -32,6 +32,9 @@ HEADING: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 # A list, a table, a fence or a link that stayed Markdown, because an empty line or an indent is missing.
 PARAGRAPH: Final = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 LEFT_AS_TEXT: Final = re.compile(r"^(- |\|)|\n(- |\d+\. |\|)|```|\]\(")
+EMPTY_HEADER: Final = re.compile(
+    r"<th[^>]*></th>"
+)  # of a column without a heading, which a screen reader would announce
 NO_PARAGRAPH: Final = ("#", "|", "<", "!", ">", "- ", "```")
 LINK: Final = re.compile(r"(?<=\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 
@@ -106,6 +109,8 @@ def render() -> None:
     if done.returncode:
         sys.exit(f"{done.stdout}{done.stderr}\nThe site was not built.")
     (WORK / "site").rename(SITE)
+    for page in SITE.rglob("*.html"):
+        page.write_text(EMPTY_HEADER.sub("<td></td>", page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def configuration() -> str:
