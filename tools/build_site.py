@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 WORK: Final = ROOT / "build" / "site-source"
 SITE: Final = ROOT / "build" / "site"
 CONFIG: Final = "zensical.toml"
+EDIT: Final = "edit/main/"  # behind the address of the repository, before the path of a file
 FENCE: Final = re.compile(r"(^(`{3,}).*?^\2$)", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 # A list, a table, a fence or a link that stayed Markdown, because an empty line or an indent is missing.
@@ -74,8 +75,8 @@ def with_links_of_the_site(page: str, text: str) -> tuple[str, set[str]]:
     return "".join(parts), linked
 
 
-def prepare_pages() -> list[str]:
-    """Copies all pages and what they link to. Returns the places of the pages in the site."""
+def prepare_pages() -> dict[str, str]:
+    """Copies all pages and what they link to. Returns the files of the pages, by their places in the site."""
     shutil.rmtree(WORK, ignore_errors=True)
     waiting = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*") if path.is_file())
     done: dict[str, None] = {}
@@ -96,7 +97,7 @@ def prepare_pages() -> list[str]:
             text = f"# {name}\n\n``````{Path(name).suffix[1:] or 'text'}\n{text}\n``````\n"
         target.write_text(text, encoding="utf-8")
         waiting += sorted(linked)
-    return [place for name in done if (place := place_in_site(name)).endswith(".md")]
+    return {place: name for name in done if (place := place_in_site(name)).endswith(".md")}
 
 
 def render() -> None:
@@ -109,23 +110,35 @@ def render() -> None:
     if done.returncode:
         sys.exit(f"{done.stdout}{done.stderr}\nThe site was not built.")
     (WORK / "site").rename(SITE)
+
+
+def mend_pages(pages: Mapping[str, str]) -> None:
+    """Lets edit links of files outside of docs/ lead to them, and takes headers without text from tables."""
+    edited = re.compile(rf'/{re.escape(EDIT)}docs/([^"]+)"')
     for page in SITE.rglob("*.html"):
-        page.write_text(EMPTY_HEADER.sub("<td></td>", page.read_text(encoding="utf-8")), encoding="utf-8")
+        text = EMPTY_HEADER.sub("<td></td>", page.read_text(encoding="utf-8"))
+        text = edited.sub(lambda link: f'/{EDIT}{pages[unquote(link[1])]}"', text)
+        page.write_text(text, encoding="utf-8")
+
+
+def repository_address() -> str:
+    """`Repository` in project.urls of pyproject.toml; "" as long as the repository has no public address."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project.get("urls", {}).get("Repository", "")
 
 
 def configuration() -> str:
-    """zensical.toml. Edit links need the address of the repository: `Repository` in project.urls of pyproject.toml."""
+    """zensical.toml, with edit links if the repository has an address."""
     text = (ROOT / CONFIG).read_text(encoding="utf-8")
-    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
-    if address := urls.get("Repository"):
-        text = text.replace("[project]\n", f'[project]\nrepo_url = "{address}"\nedit_uri = "edit/main/docs/"\n')
+    if address := repository_address():
+        text = text.replace("[project]\n", f'[project]\nrepo_url = "{address}"\nedit_uri = "{EDIT}docs/"\n')
     return text
 
 
 # ------------------------------------------------------------------------------------------------ for programs
 
 
-def write_texts(pages: list[str]) -> None:
+def write_texts(pages: Iterable[str]) -> None:
     """The Markdown of each page beside its HTML, llms.txt and llms-full.txt (see llmstxt.org)."""
     texts = {page: (WORK / "pages" / page).read_text(encoding="utf-8") for page in pages}
     for page, text in texts.items():
@@ -223,6 +236,7 @@ def main() -> int:
     """Builds the site and checks it. Returns 1 if something is wrong."""
     pages = prepare_pages()
     render()
+    mend_pages(pages)
     write_texts(pages)
     found = problems(SITE)
     for problem in found:

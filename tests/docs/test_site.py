@@ -12,6 +12,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs]
 
 from testbed.processes import ROOT
+from tools import build_site
 from tools.build_site import SITE, nav_pages
 
 if TYPE_CHECKING:
@@ -39,6 +40,18 @@ def site() -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return SITE
+
+
+def test_edit_links_lead_to_the_files_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_site, "repository_address", lambda: "https://code.example/wakeboard")
+    monkeypatch.setattr(build_site, "WORK", tmp_path / "work")
+    monkeypatch.setattr(build_site, "SITE", tmp_path / "site")
+    pages = build_site.prepare_pages()
+    build_site.render()
+    build_site.mend_pages(pages)
+    html = [page.read_text("utf-8") for page in (tmp_path / "site").rglob("*.html")]
+    edited = [link for text in html for link in re.findall(r"code\.example/wakeboard/edit/main/([^\"]+)", text)]
+    assert sorted(edited) == sorted(pages.values())
 
 
 def listed_pages() -> list[str]:

@@ -16,7 +16,7 @@ from tools.release.check import STEPS
 from tools.release.distribution import Distribution, Failed
 from tools.release.go_module import Refused, of_module, write_module
 from tools.release.manifest import build, files_of
-from tools.release.notes import NoNotes, release_notes
+from tools.release.notes import NoNotes, release_notes, versions_page
 from tools.release.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,6 +91,11 @@ def test_release_notes_are_the_section_of_the_version() -> None:
     assert release_notes(CHANGELOG, "0.2.0", released=False) == "# wakeboard 0.2.0\n\n- Next. (docs/a.md)\n"
     with pytest.raises(NoNotes, match=r"rename \[Unreleased\]"):
         release_notes(CHANGELOG, "0.2.0", released=True)
+
+
+def test_the_site_lists_its_version_and_the_earlier_ones() -> None:
+    for version, listed in (("0.2.0", ["0.2.0", "0.1.0"]), ("0.1.0", ["0.1.0"])):
+        assert re.findall(r'href="(.+)/index.html"', versions_page(CHANGELOG, version)) == listed
 
 
 def test_only_a_tagged_clean_commit_is_fit_to_be_published() -> None:

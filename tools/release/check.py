@@ -261,8 +261,11 @@ def read_texts(release: Distribution, _: Path) -> str:
 
 
 def read_site(release: Distribution, folder: Path) -> str:
-    """The start page names the version, and the search and the texts for language models are there."""
+    """The list has the version, whose start page names it; the search and the texts for language models are there."""
     unpack(release.file("site"), folder)
+    if f'href="{release.version}/index.html"' not in (folder / "index.html").read_text(encoding="utf-8"):
+        raise Failed(f"The list of versions lacks {release.version}.")
+    folder /= release.version
     if release.version not in (folder / "index.html").read_text(encoding="utf-8"):
         raise Failed(f"The start page does not name the version {release.version}.")
     if absent := [name for name in ("llms.txt", "llms-full.txt", "search.json") if not (folder / name).is_file()]:
