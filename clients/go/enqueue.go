@@ -22,7 +22,7 @@ type EnqueueOptions struct {
 	UniqueFor      time.Duration // one run has these values of the payload's keys UniqueBy for so long
 	UniqueBy       []string      // nil: the whole payload
 	Replace        bool          // a unique run that has not started gets the new payload
-	After          []int64       // ids of runs: the run waits until all of them have succeeded
+	After          []Enqueued    // the run waits until all of them have succeeded; an ID without UUID may name another run after a failover
 	TraceParent    string        // the W3C headers of the current span, so that the run continues its trace
 	TraceState     string
 }
@@ -44,13 +44,22 @@ func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, optio
 		" limit_key => nullif($7::text, ''), max_attempts => nullif($8::integer, 0), timeout_s => nullif($9::integer, 0)," +
 		" unique_for => nullif($10::integer, 0), unique_by => $11::text[]," +
 		" if_exists => case when $12::boolean then 'replace' else 'keep' end, after => $13::bigint[]," +
+		" after_uuids => array(select nullif(parent, '')::uuid from unnest($16::text[]) with ordinality as listed (parent, at) order by at)," +
 		" traceparent => nullif($14::text, ''), tracestate => nullif($15::text, ''))"
 	encoded, err := json.Marshal(payload)
 	if err != nil {
 		return run, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
 	}
+	var ids []int64
+	var uuids []string
+	if options.After != nil {
+		ids, uuids = []int64{}, []string{}
+	}
+	for _, parent := range options.After {
+		ids, uuids = append(ids, parent.ID), append(uuids, parent.UUID)
+	}
 	err = call(ctx, tx, sql, []any{jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
 		options.LimitKey, options.MaxAttempts, math.Ceil(options.Timeout.Seconds()), math.Ceil(options.UniqueFor.Seconds()), options.UniqueBy,
-		options.Replace, options.After, options.TraceParent, options.TraceState}, &run.ID, &run.UUID, &run.Created, &run.Status)
+		options.Replace, ids, options.TraceParent, options.TraceState, uuids}, &run.ID, &run.UUID, &run.Created, &run.Status)
 	return run, err
 }

@@ -93,6 +93,7 @@ VALID: Final = {
     "all_types": "'{ping}'",
     "action": "'run-now'",
     "after bigint[]": "'{1}'",
+    "after_uuids": "array(select uuid from wakeboard.job_runs where id = 1)",
     "after jsonb": "'[[1]]'",
     "enqueue_joined_ticks.definitions": "'{1}'",
     "enqueue_joined_ticks.ticks": "array[statement_timestamp()]",
@@ -373,8 +374,17 @@ REFUSED: Final = (
             f"enqueue_many('{{ping}}', '{{\"{{}}\"}}', after => '{after}')",
             "write for each run null or the ids of runs, such as",
         )
-        for after in ("{}", "[1]", '[["1"]]', "[[-1]]")
+        for after in (
+            "{}",
+            "[1]",
+            '[["1"]]',
+            "[[-1]]",
+            '[[{"id": 1}]]',
+            '[[{"uuid": "a"}]]',
+            '[[{"id": 1, "uuid": "a"}]]',
+        )
     ],
+    ("enqueue('ping', after => '{1}', after_uuids => '{}')", "write for each run of after its uuid or null"),
     ("set_limit(null, 1)", "key is null; write the name of a limit key"),
     ("set_retention(null, '7 days')", "history is null; write an interval, such as 30 days"),
     ("replay(null)", "ids is null; write an array of"),

@@ -49,6 +49,37 @@ def test_an_existing_run_of_enqueue_many_is_left_alone(admin: SqlClient):
         enqueue_many(admin.conn, [Job("ping", after=7)])  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize("of", ["enqueue", "enqueue_many"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_another_run_with_the_id_of_a_lost_parent_is_refused(admin: SqlClient, worker: SqlClient, of: str, ended: bool):
+    """The database loses its last commits, as after a failover, and gives the ids of lost runs again."""
+    lost = enqueue(admin.conn, "ping") if of == "enqueue" else enqueue_many(admin.conn, [Job("ping")])[0]
+    admin.sql("truncate job_runs")
+    admin.sql("select setval('job_runs_id_seq', %s, false)", lost.id)
+    foreign = enqueue(admin.conn, "ping")
+    assert foreign.id == lost.id
+    if ended:
+        succeed(worker, foreign.id)
+    with pytest.raises(InvalidValue, match=f"after holds run {lost.id} with the uuid {lost.uuid}, which the database"):
+        enqueue(admin.conn, "ping", after=[foreign, lost])
+    with pytest.raises(InvalidValue, match=rf"jobs\[1\] \(ping\): after holds run {lost.id} with the"):
+        enqueue_many(admin.conn, [Job("ping", after=[foreign]), Job("ping", after=[lost])])
+    made = enqueue_many(admin.conn, [Job("ping"), Job("ping", after=[foreign, foreign.id])])
+    assert enqueue(admin.conn, "ping", after=[foreign.id, *made]).created, "ids alone still name runs"
+
+
+def test_enqueue_many_returns_the_uuids_of_all_runs(admin: SqlClient):
+    """By each of its paths: equal runs, different ones, keys, and unique windows, which find earlier runs as well."""
+    equal = enqueue_many(admin.conn, [Job("ping")] * 2)
+    different = enqueue_many(admin.conn, [Job("ping", priority=4), Job("pong", after=[equal[0]])])
+    keyed = [Job("ping", idempotency_key="a"), Job("ping")]
+    windows = [Job("ping", {"n": 1}), Job("ping", {"n": 1}), Job("ping", {"n": 2})]
+    keys = [enqueue_many(admin.conn, keyed) for _ in range(2)]
+    unique = [enqueue_many(admin.conn, windows, unique_for=60, if_exists=each) for each in ("keep", "keep", "replace")]
+    made = [run for runs in (equal, different, *keys, *unique) for run in runs]
+    assert {(run.id, run.uuid) for run in made} == set(admin.sql("select id, uuid from job_runs"))
+
+
 def test_a_parent_that_ends_while_its_child_is_enqueued_frees_it(
     admin: SqlClient, worker: SqlClient, meanwhile: ThreadPoolExecutor
 ):

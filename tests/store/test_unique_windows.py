@@ -57,7 +57,7 @@ def test_the_run_that_absorbs_a_call_is_named_with_its_status(
     made = wakeboard.enqueue_many(
         application, [Job("ping", {"customer": 7}, idempotency_key=key)], **({} if key else equal)
     )
-    assert made == [(first.id, False, status)]
+    assert made == [(first.id, str(first.uuid), False, status)]
     assert admin.column("select id from all_runs") == [first.id]
 
 

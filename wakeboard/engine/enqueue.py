@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
 IfExists: TypeAlias = Literal["keep", "replace"]
 _UniqueValues: TypeAlias = tuple[int | None, list[str] | None, IfExists]
+_Parents: TypeAlias = tuple[list[int], list[str | None]]  # the ids and uuids of the runs to wait for
 
 _NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
 
@@ -44,7 +45,7 @@ select id, uuid::pg_catalog.text, created, status
                          %s, %s, %s, %s, %s, %s, %s"""
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
 _CALL_MANY: LiteralString = """
-select id, created, status
+select id, uuid::pg_catalog.text, created, status
   from wakeboard.enqueue_many(
          %b::pg_catalog.text[],
          array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
@@ -55,7 +56,7 @@ _TRACE: LiteralString = ", %s, %s"
 _ENQUEUE = checked_call(_CALL + ")")
 _ENQUEUE_UNIQUE = checked_call(_CALL + _UNIQUE + ")")
 _ENQUEUE_TRACED = checked_call(_CALL + _UNIQUE + _TRACE + ")")
-_ENQUEUE_AFTER = checked_call(_CALL + _UNIQUE + _TRACE + ", %s::bigint[])")
+_ENQUEUE_AFTER = checked_call(_CALL + _UNIQUE + _TRACE + ", %s::bigint[], %s::pg_catalog.text[]::pg_catalog.uuid[])")
 _ENQUEUE_MANY = checked_call(_CALL_MANY + ")")
 _ENQUEUE_MANY_UNIQUE = checked_call(_CALL_MANY + _UNIQUE + ")")
 _ENQUEUE_MANY_TRACED = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ")")
@@ -79,9 +80,10 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 class Enqueued(NamedTuple):
     """A run that an application enqueued.
 
-    `created` is False if it is an earlier run, which has the idempotency key or the unique values. `status` is then
-    queued, running, failed or dead, or None if it has ended. `uuid` and `status` are None if another database role
-    enqueued it.
+    Pass it as an element of `after`: with its uuid, it is not taken for another run after the database has lost its
+    last commits. `created` is False if it is an earlier run, which has the idempotency key or the unique values.
+    `status` is then queued, running, failed or dead, or None if it has ended. `uuid` and `status` are None if another
+    database role enqueued it.
     """
 
     id: int
@@ -91,11 +93,17 @@ class Enqueued(NamedTuple):
 
 
 class EnqueuedJob(NamedTuple):
-    """A run that `enqueue_many` enqueued: as `Enqueued`, without the uuid."""
+    """A run that `enqueue_many` enqueued: as `Enqueued`, but `uuid` is made of its text only when it is read."""
 
     id: int
+    uuid_text: str | None
     created: bool
     status: str | None
+
+    @property
+    def uuid(self) -> UUID | None:
+        """As that of `Enqueued`."""
+        return _uuid(self.uuid_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +226,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
     )
     unique = _unique_values(unique_for, unique_by, if_exists)
-    parents = None if after is None else _parent_ids(after)
+    parents = None if after is None else _parents(after)
     span = start_enqueue_span(job_type, queue)
     statement = _enqueue_statement(values, unique, span, parents)
     return over.call(*statement, lambda rows: _enqueued(rows, span), span or nullcontext())
@@ -285,10 +293,10 @@ async def was_replaced(conn: AwaitableConnection, run: Enqueued) -> bool:
 
 
 def _enqueue_statement(
-    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: list[int] | None
+    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: _Parents | None
 ) -> tuple[bytes, tuple[Any, ...]]:
     if parents is not None:
-        return _ENQUEUE_AFTER, (*values, *_later_values(unique, span), parents)
+        return _ENQUEUE_AFTER, (*values, *_later_values(unique, span), *parents)
     if span is not None:
         return _ENQUEUE_TRACED, (*values, *_later_values(unique, span))
     return (_ENQUEUE_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE, values)
@@ -309,9 +317,13 @@ def _later_values(unique: _UniqueValues | None, span: EnqueueSpan | None) -> tup
     return (*(unique or _NOT_UNIQUE), *((span.traceparent, span.tracestate) if span is not None else (None, None)))
 
 
+def _uuid(text: str | None) -> UUID | None:
+    return None if text is None else UUID(text)
+
+
 def _enqueued(rows: Sequence[tuple[Any, ...]], span: EnqueueSpan | None) -> Enqueued:
     run_id, uuid, created, status = rows[0]
-    run = Enqueued(run_id, None if uuid is None else UUID(uuid), created, status)
+    run = Enqueued(run_id, _uuid(uuid), created, status)
     if span is not None:
         span.created(run.id)
     return run
@@ -337,27 +349,33 @@ def _unique_values(
     return unique_for, names, if_exists
 
 
-def _parent_ids(after: Iterable[Enqueued | EnqueuedJob | int]) -> list[int]:
-    """The ids of the runs to wait for."""
+def _parents(after: Iterable[Enqueued | EnqueuedJob | int]) -> _Parents:
+    """The runs to wait for. The uuid of one that is given by its id is None."""
     is_run = isinstance(after, Enqueued | EnqueuedJob | int)
     if is_run or isinstance(after, str | bytes) or not is_iterable(after):
         raise InvalidValue(f"after is {shown(after)}; write a list, such as [{after if is_run else '12, 13'}]")
-    ids = [run.id if isinstance(run, Enqueued | EnqueuedJob) else run for run in after]
+    runs = list(after)
+    ids = [run.id if isinstance(run, Enqueued | EnqueuedJob) else run for run in runs]
     _check_numbers(after=ids)
-    return list(map(index, ids))
+    uuids = [run.uuid if isinstance(run, Enqueued | EnqueuedJob) else None for run in runs]
+    return list(map(index, ids)), [None if uuid is None else str(uuid) for uuid in uuids]
 
 
 def _parents_of_each(jobs: list[Job]) -> str | None:
-    """JSON with the ids of the runs that each one waits for. None if none waits."""
+    """JSON with the runs that each one waits for. None if none waits."""
     if all(job.after is None for job in jobs):
         return None
-    parents: list[list[int] | None] = []
+    parents: list[list[int | dict[str, int | str]] | None] = []
     for place, job in enumerate(jobs):
         try:
-            parents.append(None if job.after is None else _parent_ids(job.after))
+            parents.append(None if job.after is None else _as_json(*_parents(job.after)))
         except InvalidValue as problem:
             raise of_job(place, job, problem) from None
     return payload_json(parents)
+
+
+def _as_json(ids: list[int], uuids: list[str | None]) -> list[int | dict[str, int | str]]:
+    return [run if uuid is None else {"id": run, "uuid": uuid} for run, uuid in zip(ids, uuids, strict=True)]
 
 
 def _checked(jobs: list[Job]) -> tuple[tuple[list[Any] | str | None, ...], str | None]:

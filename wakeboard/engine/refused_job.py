@@ -55,8 +55,8 @@ def of_job(place: int, job: Any, problem: InvalidValue | str) -> InvalidValue:
 def naming_job(jobs: Sequence[Any], parents: str | None, *, unique: bool) -> Generator[None]:
     """Adds to the database's refusal the place of the first job that has the refused value.
 
-    The refusal stays as it is if no job has it, or if different values fit the message. `parents`: JSON with the ids of
-    the runs that each job waits for; None if none waits. `unique`: the call has `unique_for`.
+    The refusal stays as it is if no job has it, or if different values fit the message. `parents`: JSON with the runs
+    that each job waits for; None if none waits. `unique`: the call has `unique_for`.
     """
     try:
         yield
@@ -84,12 +84,12 @@ def _with_invalid_payload(jobs: Sequence[Any]) -> InvalidValue | None:
     return None
 
 
-def _place(message: str, jobs: Sequence[Any], parents: list[list[int] | None], *, unique: bool) -> int | None:
+def _place(message: str, jobs: Sequence[Any], parents: list[list[Any] | None], *, unique: bool) -> int | None:
     """The place of the first job that the message can mean."""
-    if found := re.match(r"after holds run (\d+),", message):
-        wrong = [int(found[1]) in (ids or ()) for ids in parents]
+    if found := re.match(r"after holds run (\d+)(?: with the uuid ([0-9a-f-]+))?,", message):
+        wrong = [any(_is_run(run, int(found[1]), found[2]) for run in runs or ()) for runs in parents]
     elif message.startswith("after is "):
-        wrong = [len(ids or ()) > _MAX_PARENTS for ids in parents]
+        wrong = [len(runs or ()) > _MAX_PARENTS for runs in parents]
     elif message.startswith("a run has unique_for or an idempotency key"):
         wrong = [job.idempotency_key is not None for job in jobs]
     elif message.endswith("write no key: the payload is a list, which has none"):
@@ -102,6 +102,12 @@ def _place(message: str, jobs: Sequence[Any], parents: list[list[int] | None], *
         # The database does not check a job that finds an earlier run.
         wrong = [] if unique else [each and job.idempotency_key is None for each, job in zip(wrong, jobs, strict=True)]
     return wrong.index(True) if True in wrong else None
+
+
+def _is_run(parent: int | dict[str, Any], run_id: int, uuid: str | None) -> bool:
+    if uuid is None:
+        return run_id == (parent["id"] if isinstance(parent, dict) else parent)
+    return parent == {"id": run_id, "uuid": uuid}
 
 
 def _has_value(message: str, jobs: Sequence[Any]) -> list[bool]:

@@ -46,7 +46,7 @@ func main() {
 	options := wakeboard.EnqueueOptions{Queue: "mail", Priority: 5, RunAt: noon,
 		IdempotencyKey: "a 'key'", LimitKey: "smtp", MaxAttempts: 2, Timeout: 30 * time.Second}
 	first, again := enqueue("send_mail", options, nil), enqueue("send_mail", options, nil)
-	later := enqueue("sum_up", wakeboard.EnqueueOptions{After: []int64{first.ID}}, nil)
+	later := enqueue("sum_up", wakeboard.EnqueueOptions{After: []wakeboard.Enqueued{first}}, nil)
 	fmt.Println(first.ID, again.ID, again.Created, later.ID)
 
 	db, err := sql.Open("pgx", os.Getenv("TEST_DSN"))
@@ -56,7 +56,7 @@ func main() {
 		check(err)
 		_, err = wakeboard.Schedule(ctx, wakeboard.SQL(tx), "customers/42-report", "send_report", nil, wakeboard.ScheduleOptions{Cron: "0 8 * * MON"})
 		check(err)
-		_, err = wakeboard.Enqueue(ctx, wakeboard.SQL(tx), "sum_up", map[string]int{"order": 42}, wakeboard.EnqueueOptions{After: []int64{first.ID}, UniqueFor: time.Minute, UniqueBy: []string{"order"}})
+		_, err = wakeboard.Enqueue(ctx, wakeboard.SQL(tx), "sum_up", map[string]int{"order": 42}, wakeboard.EnqueueOptions{After: []wakeboard.Enqueued{{ID: first.ID}}, UniqueFor: time.Minute, UniqueBy: []string{"order"}})
 		check(err)
 		check(end(tx))
 		found, err := wakeboard.GetSchedule(ctx, conn, "customers/42-report")

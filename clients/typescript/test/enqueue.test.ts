@@ -58,9 +58,10 @@ test("each option reaches the run", async () => {
   const traced = await enqueue(query, "sync", {}, trace);
   const stored = await pool.query("select traceparent, tracestate from wakeboard.job_trace_contexts where run_id = $1", [traced.id]);
   assert.deepEqual(stored.rows[0], trace);
-  const later = await enqueue(query, "sum_up", {}, { after: [id, first.id] });
+  const later = await enqueue(query, "sum_up", {}, { after: [id, first] });
   const parents = "select array_agg(parent_id::text order by place) as ids from wakeboard.run_dependencies where run_id = $1";
   assert.deepEqual((await pool.query(parents, [later.id])).rows[0].ids, [id, first.id]);
+  await assert.rejects(enqueue(query, "sum_up", {}, { after: [{ id, uuid: first.uuid }] }), /which the database has lost/);
 });
 
 test("Drizzle's own transaction enqueues", async () => {

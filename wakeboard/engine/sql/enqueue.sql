@@ -12,8 +12,10 @@
 -- or has ended is left as it is. Raises 42501 if the caller would not get its uuid. `traceparent` and `tracestate`: the trace context (W3C)
 -- of the caller, which the spans of the run's attempts continue. A malformed one is dropped. With `after` (ids of up to 1,000 runs), the
 -- run waits until all of them have succeeded: its run_at is the end of the year 2999 until then, and at least the given one afterwards. A
--- dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was cancelled, skipped or discarded. A run that
--- exists already (created = false) is left as it is. Until the caller's transaction ends, those runs cannot be claimed or completed.
+-- dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was cancelled, skipped or discarded, or has
+-- another uuid than `after_uuids` says (as long as `after`, with nulls where only the id is known): a database that has lost its last
+-- commits gives ids again. A run that exists already (created = false) is left as it is. Until the caller's transaction ends, those runs
+-- cannot be claimed or completed.
 -- Example:
 --   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
 --   select * from wakeboard.enqueue('sync', '{"customer": 7}', unique_for => 3600, unique_by => '{customer}');
@@ -24,7 +26,7 @@ create or replace function wakeboard.enqueue(
   max_attempts integer default 5, timeout_s integer default 600, backoff text default 'exponential',
   backoff_base_s integer default 10, backoff_cap_s integer default 3600,
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
-  traceparent text default null, tracestate text default null, after bigint[] default null)
+  traceparent text default null, tracestate text default null, after bigint[] default null, after_uuids uuid[] default null)
 returns table (id bigint, uuid uuid, created boolean, status text) language plpgsql security definer
 as $$
 #variable_conflict use_column
@@ -48,7 +50,7 @@ begin
         select * from enqueue(job_type, payload, queue, priority, run_at, idempotency_key, limit_key, max_attempts, timeout_s, backoff,
                               backoff_base_s, backoff_cap_s, unique_for, unique_by, if_exists, traceparent, tracestate)
       )
-      select made.* from made where wait_for_runs(made.id, case when made.created then after end);
+      select made.* from made where wait_for_runs(made.id, case when made.created then after end, after_uuids);
       return;
     end if;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;

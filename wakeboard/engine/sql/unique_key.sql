@@ -1,4 +1,4 @@
--- internal (called by enqueue and enqueue_many)
+-- internal (called by enqueue and enqueue_unique_runs)
 -- Returns a hash of the values that `payload` has under these names, or of the whole payload if `names` is null. Payloads that mean the
 -- same have the same hash: the order of keys and of names does not matter, null equals absent, and 1.0 equals 1. Raises 22023 for names
 -- of a payload that is a list.

@@ -1,4 +1,4 @@
--- internal (called by enqueue and enqueue_many)
+-- internal (called by enqueue and enqueue_unique_runs)
 -- Returns the run that has this unique key, with its uuid and, unless it has ended, its status, if the caller may use it. No row: the run
 -- `new_id`, which the caller creates, has it now, for `unique_for` seconds. With `replaces`, a returned run that waits gets `payload` and
 -- `run_at`, and its window begins again. It keeps its crashes, and the effects that it has done; steps whose results come from another

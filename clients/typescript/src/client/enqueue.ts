@@ -16,8 +16,8 @@ export interface EnqueueOptions {
   uniqueForSeconds?: number;
   uniqueBy?: string[];
   ifExists?: "keep" | "replace";
-  /** Ids of runs: the run waits until all of them have succeeded. */
-  after?: string[];
+  /** What `enqueue` returned, or ids: the run waits until all of them have succeeded. An id alone may name another run after a failover. */
+  after?: (string | Pick<Enqueued, "id" | "uuid">)[];
   /** The W3C headers of the current span, so that the run continues its trace. */
   traceparent?: string;
   tracestate?: string;
@@ -31,6 +31,7 @@ export type Enqueued = { id: string; uuid: string | null; created: boolean; stat
 /** Enqueue a run. It exists if, and only if, the transaction of `query` commits. Throws InvalidValue and Locked. */
 export async function enqueue(query: Query, jobType: string, payload: Json = {}, options: EnqueueOptions = {}): Promise<Enqueued> {
   const uniqueBy = options.uniqueBy && `{${options.uniqueBy.map((key) => `"${key.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
+  const parents = options.after?.map((run) => (typeof run === "string" ? { id: run, uuid: null } : run));
   const given: [name: string, type: string, value: unknown][] = [
     ["queue", "text", options.queue],
     ["priority", "integer", options.priority],
@@ -42,7 +43,8 @@ export async function enqueue(query: Query, jobType: string, payload: Json = {},
     ["unique_for", "integer", options.uniqueForSeconds],
     ["unique_by", "text[]", uniqueBy],
     ["if_exists", "text", options.ifExists],
-    ["after", "bigint[]", options.after && `{${options.after.join(",")}}`],
+    ["after", "bigint[]", parents && `{${parents.map(({ id }) => id).join(",")}}`],
+    ["after_uuids", "uuid[]", parents && `{${parents.map(({ uuid }) => uuid ?? "null").join(",")}}`],
     ["traceparent", "text", options.traceparent],
     ["tracestate", "text", options.tracestate],
   ];
