@@ -18,7 +18,7 @@ from wakeboard.engine.maintenance_api import locked_limits
 from wakeboard.engine.partitions import create_partitions
 from wakeboard.engine.reaper import ReapCounts, reap
 from wakeboard.engine.retention import DeletedCounts, Retention, delete_expired
-from wakeboard.errors import Locked
+from wakeboard.errors import DatabaseUnavailable, Locked
 from wakeboard.schedules.scheduler import NO_TICKS, schedule_slice
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ UNNEEDED_S: Final = 300.0  # after which a task runs that has no work, as the st
 SEEN_BY_STORE: Final = {"scheduler", "dependencies", "reaper", "circuits", "expectations", "pauses", "backfills"}
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
 MAX_RETRY_S: Final = 60.0  # after a failure
+OUTAGE_RETRY_S: Final = 5.0  # after a failure of the database
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ class MaintenanceLoop:
         """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`.
 
         `needed`: of the tasks whose work the store sees, only these have any, as it has just said (`fetch_runs`). The
-        others are spared for some minutes. None: it has not said anything.
+        others are spared for some minutes, unless they failed. None: it has not said anything.
         """
         done = MaintenancePass()
         for task in self._tasks:
@@ -148,7 +149,7 @@ class MaintenanceLoop:
                 continue
             if not task.at_once:
                 task.at_once = True
-            elif task.due(now, needed):
+            elif task.due(now, None if task.name in self.failing else needed):
                 task.due_at = now + await self._run(task, store, done)
             if store.conn.closed:
                 break
@@ -163,7 +164,7 @@ class MaintenanceLoop:
             if store.conn.closed:  # no failure of the task
                 return EVERY_PASS_S
             self.failing[task.name] = error
-            return min(task.interval_s, MAX_RETRY_S)
+            return min(task.interval_s, OUTAGE_RETRY_S if isinstance(error, DatabaseUnavailable) else MAX_RETRY_S)
         self.failing.pop(task.name, None)
         return due_in_s
 

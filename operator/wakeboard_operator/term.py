@@ -28,7 +28,7 @@ from wakeboard.kube.client import ApiError
 from wakeboard.limits.file import load_limit_file
 from wakeboard.limits.rules.declared_limits import NO_LIMITS
 from wakeboard.maintenance import MaintenanceLoop
-from wakeboard.process.failure_log import FailureLog
+from wakeboard.process.failure_log import SAME_OUTAGE_S, FailureLog
 from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.views.queries.finished_runs import finished_since
 from wakeboard.views.queries.queue_backlog import read_queues
@@ -82,7 +82,7 @@ class LeaderTerm:
             limits=ReloadedFile(Path(limits), load_limit_file, log_limits).content if limits else lambda: NO_LIMITS,
             source=replica.source,
         )
-        self._failures = FailureLog(log, what="the maintenance task")
+        self._failures = FailureLog(log, what="the maintenance task", outages=outages)
 
     def start(self) -> list[asyncio.Task[None]]:
         """Starts the tasks."""
@@ -118,10 +118,11 @@ class LeaderTerm:
         logged = ""
         connection = self._replica.connection(name)
         while True:
+            works: asyncio.TimerHandle | None = None
             try:
                 store = await connection.store()
                 await store.now()
-                outages.recovered(name)
+                works = asyncio.get_running_loop().call_later(SAME_OUTAGE_S, outages.recovered, name)
                 await work(LeaderStore(store.conn, self._replica.source, self._number))
             except asyncio.CancelledError:
                 outages.remove(name)
@@ -138,6 +139,8 @@ class LeaderTerm:
             except Exception:
                 log.exception("%s failed and is restarted", name)
             finally:
+                if works is not None:
+                    works.cancel()  # a server that is read-only answers, too
                 await connection.close()
             await asyncio.sleep(RETRY_S)
 

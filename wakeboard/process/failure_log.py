@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.errors import DatabaseUnavailable, Locked
+
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping
@@ -73,23 +75,35 @@ class FailureLog:
     """Logs the failures of tasks, each like an outage of its own. `what`: the noun before their names.
 
     A failure that begins and ends within a minute of the last line has no line. `clock`: any monotonic seconds.
+    `outages`: those of the process, which have the failures of a database that is read-only, full or away. Each task
+    sees these, and together they have one line.
     """
 
     def __init__(
-        self, log: logging.Logger, *, what: str = "the task", clock: Callable[[], float] = time.monotonic
+        self,
+        log: logging.Logger,
+        *,
+        what: str = "the task",
+        clock: Callable[[], float] = time.monotonic,
+        outages: Outages | None = None,
     ) -> None:
-        self._log, self._what, self._clock = log, what, clock
+        self._log, self._what, self._clock, self._outages = log, what, clock, outages
         self._tasks: dict[str, Outages] = {}
+        self._waiting: set[str] = set()  # for the database
 
     def update(self, failing: Mapping[str, Exception]) -> None:
         """Records all tasks whose last run failed. The others have succeeded."""
         for name, error in failing.items():
             self.failed(name, error)
-        for name in self._tasks.keys() - failing.keys():
+        for name in (self._tasks.keys() | self._waiting) - failing.keys():
             self.succeeded(name)
 
     def failed(self, name: str, error: Exception) -> None:
         """Records that a task failed."""
+        if self._outages is not None and isinstance(error, DatabaseUnavailable) and not isinstance(error, Locked):
+            self._waiting.add(name)
+            self._outages.lost(f"{self._what} {name}", error)
+            return
         if name not in self._tasks:
             task = f"{self._what} {name}"
             words, again = (f"{task} fails", ""), f"{task} succeeds again"
@@ -98,5 +112,8 @@ class FailureLog:
 
     def succeeded(self, name: str) -> None:
         """Records that a task succeeded."""
+        if self._outages is not None and name in self._waiting:
+            self._waiting.discard(name)
+            self._outages.recovered(f"{self._what} {name}")
         if name in self._tasks:
             self._tasks[name].recovered(name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.worker")
 outages = Outages(log)
-failures = FailureLog(log)  # of what a worker does besides claims
+failures = FailureLog(log, outages=outages)  # of what a worker does besides claims
 runs_log = logging.getLogger("wakeboard.run")
 MAX_RUN_LINES = 50  # a second
 

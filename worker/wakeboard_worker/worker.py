@@ -278,7 +278,7 @@ class _WorkerTasks:
         self._maintenance = MaintenanceLoop(
             misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings), between_claims=True
         )
-        self._failures = FailureLog(log, what="the maintenance task")
+        self._failures = FailureLog(log, what="the maintenance task", outages=outages)
         self._exhausted = False  # why the worker claims no more runs
         self._maintain_at = 0.0
         self._maintenance_spared = False  # in the last pass, because nothing was to be done
