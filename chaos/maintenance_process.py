@@ -6,6 +6,7 @@ It is the code of the operator. Without a cluster there is no leader election, s
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, Final, cast
 
 from wakeboard.engine.maintenance_api import MaintenanceStore
@@ -33,4 +34,5 @@ class MaintenanceOnly(LeaderTerm):
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
     asyncio.run(MaintenanceOnly().run())

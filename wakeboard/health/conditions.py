@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.health.problems import REGISTERED, HealthCondition, Metric, Problem, severity_order
+from wakeboard.health.queries.facts import Health
 from wakeboard.restores.rules import change_sentence
 from wakeboard.text.facts import unserved_fact
 from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
@@ -23,9 +24,11 @@ from wakeboard.views.rules.thresholds import NO_WORKER_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     from wakeboard.health.problems import Severity
-    from wakeboard.health.queries.facts import DueRuns, Health
+    from wakeboard.health.queries.facts import DueRuns
+    from wakeboard.health.queries.server import Server
 
 MINUTE: Final = timedelta(minutes=1)
 MAX_CLOCK_SKEW: Final = timedelta(seconds=5)  # a drain claims runs that are due within 15 s
@@ -58,7 +61,10 @@ def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
         yield Problem(text, "Use a database that was created with `encoding 'UTF8'`.")
     if server.connections > CONNECTIONS_IN_USE * server.max_connections:
         text = f"{server.connections} of {server.max_connections} connections are in use."
-        yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity="warn")
+        severity = "warn" if server.connections < server.max_connections else "bad"
+        yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity=severity)
+    if server.full_disk:
+        yield Problem(f"The disk of the server is full: {one_line(server.full_disk)}.", "Free space on it.")
 
 
 @HealthCondition("settings", "warn")
@@ -145,11 +151,11 @@ def poolers_that_lose_prepared_statements(health: Health) -> Iterator[str]:
 @HealthCondition("durability", "warn")
 def commits_that_can_be_lost(health: Health) -> Iterator[Problem | str]:
     """Turn fsync, full_page_writes and synchronous_commit on."""
-    server = health.server
-    if not server.durable:
+    storage = health.storage
+    if not storage.durable:
         yield "Commits can be lost when the server crashes."
-    elif server.replicas > server.synchronous_replicas == 0:
-        text = f"{counted(server.replicas, 'replica')}, all asynchronous: a failover can lose the latest commits."
+    elif storage.replicas > storage.synchronous_replicas == 0:
+        text = f"{counted(storage.replicas, 'replica')}, all asynchronous: a failover can lose the latest commits."
         yield Problem(text, "Make one replica synchronous, or expect such runs to run again.")
 
 
@@ -201,18 +207,18 @@ def commits_that_hang(health: Health) -> Iterator[str]:
 @HealthCondition("vacuum", "warn")
 def transactions_that_hold_vacuum_back(health: Health) -> Iterator[Problem | str]:
     """End it, and set idle_in_transaction_session_timeout."""
-    server = health.server
-    if not server.autovacuum:
+    storage = health.storage
+    if not storage.autovacuum:
         yield Problem("Autovacuum is off.", "Turn on autovacuum and track_counts.", severity="bad")
-    if server.oldest_prepared is not None and server.oldest_prepared > TRANSACTION_AFTER:
-        text = f"A prepared transaction is {lasted(server.oldest_prepared)} old and {BLOCKS_VACUUM}."
+    if storage.oldest_prepared is not None and storage.oldest_prepared > TRANSACTION_AFTER:
+        text = f"A prepared transaction is {lasted(storage.oldest_prepared)} old and {BLOCKS_VACUUM}."
         yield Problem(text, "Commit it or roll it back: see pg_prepared_xacts.")
-    for slot in server.slots_holding_back:
+    for slot in storage.slots_holding_back:
         text = f"The replication slot {one_line(slot)} is inactive and {BLOCKS_VACUUM}."
         yield Problem(text, "Connect its consumer or drop the slot.")
-    if server.oldest_transaction is not None and server.oldest_transaction > TRANSACTION_AFTER:
-        application = one_line(server.oldest_transaction_of or "an unknown application")
-        age = lasted(server.oldest_transaction)
+    if storage.oldest_transaction is not None and storage.oldest_transaction > TRANSACTION_AFTER:
+        application = one_line(storage.oldest_transaction_of or "an unknown application")
+        age = lasted(storage.oldest_transaction)
         yield f"A transaction of {application} has been open for {age} and {BLOCKS_VACUUM}."
 
 
@@ -561,3 +567,9 @@ CONDITIONS: Final = tuple(REGISTERED)
 def problems(health: Health) -> list[Problem]:
     """All problems, the worst first."""
     return sorted((each for condition in CONDITIONS for each in condition.problems(health)), key=severity_order)
+
+
+def server_problems(now: datetime, server: Server) -> list[Problem]:
+    """What keeps the server from working, in no order."""
+    health = Health(now=now, server=server)
+    return [each for one in CONDITIONS if one.check in {"database", "settings"} for each in one.problems(health)]

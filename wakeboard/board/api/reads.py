@@ -18,7 +18,7 @@ from wakeboard.board.pages.backfills import target_backfill, ticks_of_target
 from wakeboard.board.pages.calendar import read_calendar
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.limits import read_limits
-from wakeboard.board.pages.overview import read_overview
+from wakeboard.board.pages.overview import shown_overview
 from wakeboard.board.pages.runs import SORTED_ONCE, SORTS
 from wakeboard.board.pages.schedule_filters import FILTERS, one_of, schedule_filter
 from wakeboard.board.pages.schedules import SORTS as SCHEDULE_SORTS
@@ -237,7 +237,7 @@ async def _audit(request: BoardRequest, given: Given) -> Items:
 
 async def _health(request: BoardRequest, _: Given) -> Items:
     namespaces = request.viewer.namespaces
-    found = await request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces))
+    found = await shown_overview(request, namespaces)
     return Items(
         [
             Finding(level=LEVELS[each.severity], check=each.check, message=each.text, hint=each.hint)

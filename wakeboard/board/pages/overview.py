@@ -13,9 +13,13 @@ from wakeboard.alerts.queries.page import AlertQueries
 from wakeboard.board.charts import sparkline
 from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
 from wakeboard.board.routing import BoardRequest, Page, page
-from wakeboard.health.conditions import problems
+from wakeboard.errors import DatabaseUnavailable
+from wakeboard.health.conditions import problems, server_problems
+from wakeboard.health.problems import Problem, severity_order
 from wakeboard.health.queries.facts import read_health
+from wakeboard.health.queries.server import read_server
 from wakeboard.text.humanize import counted
+from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.overview import OverviewQueries
 from wakeboard.views.queries.schedule_list import filter_choices, list_schedules
 from wakeboard.views.queries.schedule_selection import ScheduleFilter
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from wakeboard.health.problems import Problem
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.overview import DeadGroup, LiveCounts, PoolRow
@@ -112,6 +115,20 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
     )
 
 
+async def shown_overview(request: BoardRequest, namespaces: frozenset[str] | None) -> Overview:
+    """The model, with what keeps the primary from working, also if all else is read from a standby."""
+
+    async def of_the_primary(now: datetime) -> list[Problem]:
+        try:
+            return server_problems(now, await request.board.fresh_reads.get("server", read_server))
+        except DatabaseUnavailable as error:
+            text = f"The primary cannot be read: {one_line(str(error)).removesuffix('.')}."
+            return [Problem(text, "Bring it back. This page is read from the standby.", severity="bad")]
+
+    model = await request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces))
+    return replace(model, problems=sorted([*await of_the_primary(model.now), *model.problems], key=severity_order))
+
+
 def _shows(pause: Pause, namespaces: frozenset[str] | None, queues: frozenset[str] | None) -> bool:
     """Whether the viewer may see this pause: of a schedule or a queue only if it concerns a visible namespace."""
     if namespaces is None or queues is None:
@@ -135,7 +152,7 @@ async def overview(request: BoardRequest) -> Page:
     """Shows the overview."""
     namespaces = request.viewer.namespaces
     model, charts = await asyncio.gather(
-        request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces)),
+        shown_overview(request, namespaces),
         read_run_charts(request),
     )
     return Page("overview.html", replace(model, charts=charts), "Overview")

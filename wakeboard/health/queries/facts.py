@@ -13,6 +13,7 @@ from psycopg.rows import class_row
 
 from wakeboard.dependencies.queries import BlockedSchedule, read_blocked_schedules
 from wakeboard.health.queries.commits import CommitFacts, read_commit_facts
+from wakeboard.health.queries.server import Server, read_server
 from wakeboard.limits.queries import list_limits
 from wakeboard.restores.queries import read_unacknowledged
 from wakeboard.store.connection import connect
@@ -46,15 +47,9 @@ Route = Literal["direct", "session pooler", "transaction pooler"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """The database server. Ages are None if there is nothing, or nothing that this role may read.
+class Storage:
+    """How the server keeps commits and tables. Ages are None if there are none that this role may read."""
 
-    `odd_settings`: "name = value" of the session defaults with unexpected values. `short_timeouts`: of those that stop
-    what works. `connections`: in use, of the `max_connections` that ordinary roles may have.
-    """
-
-    version: int = 150_000
-    replica: bool = False
     autovacuum: bool = True
     durable: bool = True
     replicas: int = 0
@@ -63,16 +58,6 @@ class Server:
     oldest_transaction_of: str | None = None
     oldest_prepared: timedelta | None = None
     slots_holding_back: list[str] = field(default_factory=list[str])
-    encoding: str = "UTF8"
-    odd_settings: list[str] = field(default_factory=list[str])
-    short_timeouts: list[str] = field(default_factory=list[str])
-    connections: int = 0
-    max_connections: int = 100
-
-    @property
-    def major(self) -> int:
-        """The major version."""
-        return self.version // 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,15 +209,14 @@ class Health:
     alerts: AlertCounts | None = None
     runs: LiveRuns = field(default_factory=LiveRuns)
     server: Server = field(default_factory=Server)
+    storage: Storage = field(default_factory=Storage)
     installed: Installed = field(default_factory=Installed)
     differences: Differences | None = None
     local: LocalFacts = field(default_factory=LocalFacts)
 
 
-_SERVER: LiteralString = """
-select current_setting('server_version_num')::integer as version,
-       pg_is_in_recovery() as replica,
-       current_setting('autovacuum')::boolean and current_setting('track_counts')::boolean as autovacuum,
+_STORAGE: LiteralString = """
+select current_setting('autovacuum')::boolean and current_setting('track_counts')::boolean as autovacuum,
        current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
          and current_setting('synchronous_commit') <> 'off' as durable,
        (select count(*) from pg_stat_replication) as replicas,
@@ -242,23 +226,7 @@ select current_setting('server_version_num')::integer as version,
          where database = current_database()) as oldest_prepared,
        array(select slot_name::text from pg_replication_slots
               where not active and (xmin is not null or (catalog_xmin is not null and database = current_database()))
-              order by 1) as slots_holding_back,
-       current_setting('server_encoding') as encoding,
-       array(select name || ' = ' || reset_val from pg_settings
-              where name in ('array_nulls', 'DateStyle', 'IntervalStyle', 'standard_conforming_strings',
-                             'default_transaction_isolation', 'default_transaction_read_only')
-                and split_part(reset_val, ',', 1) not in ('on', 'ISO', 'postgres', 'read committed', 'off')
-                 or (name, reset_val) in (('array_nulls', 'off'), ('standard_conforming_strings', 'off'),
-                                          ('default_transaction_read_only', 'on'))
-              order by 1) as odd_settings,
-       array(select name || ' = ' || reset_val || unit from pg_settings
-              where name in ('statement_timeout', 'transaction_timeout', 'lock_timeout', 'idle_session_timeout',
-                             'idle_in_transaction_session_timeout')
-                and reset_val::bigint between 1 and 9999
-              order by 1) as short_timeouts,
-       (select sum(numbackends) from pg_stat_database)::integer as connections,
-       current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
-         - coalesce(current_setting('reserved_connections', true)::integer, 0) as max_connections
+              order by 1) as slots_holding_back
   from (select null) as one
   left join (
     select clock_timestamp() - xact_start as age, coalesce(nullif(application_name, ''), usename::text) as of
@@ -462,7 +430,8 @@ async def read_installation(conn: psycopg.AsyncConnection[Any]) -> Health:
     return replace(
         await read_health(conn),
         runs=await read_live_runs(conn),
-        server=(await read(conn, class_row(Server), _SERVER))[0],
+        server=await read_server(conn),
+        storage=(await read(conn, class_row(Storage), _STORAGE))[0],
         installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
     )
 

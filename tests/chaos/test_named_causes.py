@@ -1,0 +1,229 @@
+"""What keeps a server from working: check and the board name it, each process logs it once, and work goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, Self
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from chaos.disk import SmallDisk, can_mount, own_mounts
+from testbed.board_server import serving
+from testbed.processes import ModuleProcess, as_variables, wait_for
+from testbed.standby import UNCONFIRMED, Standby
+from tests.chaos.processes import Watcher, Worker
+from tests.conftest import open_folder
+from wakeboard.board import BoardOptions
+from wakeboard.local.postgres import EmbeddedPostgres
+from wakeboard.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("named causes")]
+NAMED_WITHIN_S: Final = 30.0
+LASTS_S: Final = 8.0  # an outage, longer than a lease
+SETTINGS: Final = {"max_connections": "40", "superuser_reserved_connections": "0", "fsync": "off"}
+SMALL_WAL: Final = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
+DISK_MB: Final = 240
+OURS: Final = "select pg_terminate_backend(pid) from pg_stat_activity where starts_with(application_name, 'wakeboard')"
+SENTENCE: Final = re.compile(r'(?:class="summary-sentence">|<div class="card">\s*<p>)(.*?)</p>', re.DOTALL)
+RUNNING: Final = (
+    "select count(*) = 5 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
+)
+BEGINS: Final = re.compile(r"waiting for the database|waiting for \d|fails:")
+ENDS: Final = re.compile(r"the database answers again|succeeds again")
+
+
+class Servers:
+    """A primary on a small disk, its standby, and a DSN that leads to either."""
+
+    def __init__(self, folder: Path, disk: SmallDisk) -> None:
+        self._folder, self._disk, self._link = folder, disk, folder / "to"
+        self._primary = EmbeddedPostgres(disk.folder / "primary", settings=SETTINGS | SMALL_WAL, trusting=True)
+
+    @contextmanager
+    def running(self) -> Generator[Self]:
+        with self._primary:
+            asyncio.run(migrate(self._primary.dsn))
+            self._standby = Standby(self._primary, self._folder / "standby")
+            self.lead_to(self._primary.dsn)
+            self.dsn = make_conninfo(self._primary.dsn, host=str(self._link))
+            with self._standby.streaming():
+                yield self
+
+    def lead_to(self, dsn: str) -> None:
+        self._link.unlink(missing_ok=True)
+        self._link.symlink_to(str(conninfo_to_dict(dsn)["host"]))
+
+    def do(self, *statements: str) -> None:
+        with psycopg.connect(self._primary.dsn + UNCONFIRMED, autocommit=True) as conn:
+            for each in statements:
+                conn.execute(each.encode())
+
+    @contextmanager
+    def hanging_commits(self) -> Generator[None]:
+        self.do("alter system set synchronous_standby_names = '*'", "select pg_reload_conf()")
+        waits = "select 1 / count(*) from pg_stat_replication where sync_state = 'sync'"
+        wait_for(lambda: _succeeds(lambda: self.do(waits)))
+        self._standby.freeze()
+        try:
+            yield
+        finally:
+            self._standby.thaw()
+            self.do("alter system reset synchronous_standby_names", "select pg_reload_conf()")
+
+    @contextmanager
+    def setting(self, name: str, value: str) -> Generator[None]:
+        self.do(f"alter system set {name} = '{value}'", "select pg_reload_conf()")
+        try:
+            yield
+        finally:
+            self.do(f"alter system reset {name}", "select pg_reload_conf()")
+
+    @contextmanager
+    def hot_standby(self) -> Generator[None]:
+        self.lead_to(self._standby.dsn)
+        self.do(OURS)
+        try:
+            yield
+        finally:
+            self.lead_to(self._primary.dsn)
+            with psycopg.connect(self._standby.dsn, autocommit=True) as conn:
+                conn.execute(OURS.encode())
+
+    @contextmanager
+    def full_disk(self) -> Generator[None]:
+        self._disk.fill()
+        try:
+            yield
+        finally:
+            self._disk.free()
+
+    @contextmanager
+    def used_up_connections(self) -> Generator[None]:
+        held: list[psycopg.Connection] = []
+
+        def hold() -> None:
+            with suppress(psycopg.OperationalError):
+                while True:
+                    held.append(psycopg.connect(self._primary.dsn, autocommit=True))
+
+        hold()
+        while held[0].execute(OURS.encode()).fetchall():
+            hold()
+        try:
+            yield
+        finally:
+            for conn in held:
+                conn.close()
+
+
+# The cause, what check says and the board says first, and how many outages the worker logs at least.
+CAUSES: Final[dict[str, tuple[Callable[[Servers], AbstractContextManager[None]], str, int]]] = {
+    "commits that hang": (Servers.hanging_commits, "Commits hang", 1),
+    "a read-only server": (
+        lambda servers: servers.setting("default_transaction_read_only", "on"),
+        "wakeboard cannot write",
+        1,
+    ),
+    "a hot standby": (Servers.hot_standby, "is a read-only replica", 1),
+    "max_connections": (Servers.used_up_connections, "too many clients", 1),
+    "a full disk": (Servers.full_disk, "The disk of the server is full", 0),
+    "a timeout": (
+        lambda servers: servers.setting("idle_session_timeout", "1s"),
+        "has set idle_session_timeout",
+        0,
+    ),
+}
+
+
+def _succeeds(do: Callable[[], object]) -> bool:
+    with suppress(psycopg.Error):
+        do()
+        return True
+    return False
+
+
+def said_by_check(dsn: str) -> list[dict[str, str]]:
+    """What is not right."""
+    command = [sys.executable, "-c", "from wakeboard.cli import main; main()", "check", "--json", "--dsn", dsn]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    return [each for each in found if each["level"] != "ok"]
+
+
+def first_sentence(address: str) -> str:
+    """What the board's overview, or the page of its error, says first."""
+    try:
+        with urlopen(address, timeout=30) as answer:
+            page = answer.read().decode()
+    except HTTPError as error:
+        page = error.read().decode()
+    found = SENTENCE.search(page)
+    return re.sub(r"<[^>]*>", "", found[1]) if found else page
+
+
+def _has_logged_the_end(process: ModuleProcess) -> bool:
+    return len(ENDS.findall(process.log)) >= len(BEGINS.findall(process.log))
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    if not can_mount():
+        pytest.skip("a small disk needs root and mount namespaces")
+    with (
+        open_folder() as folder,
+        own_mounts(),
+        SmallDisk(folder / "disk", DISK_MB) as disk,
+        Servers(folder, disk).running() as servers,
+    ):
+        yield servers
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
+    cause: str, servers: Servers, tmp_path: Path
+) -> None:
+    produce, named, outages = CAUSES[cause]
+    variables = as_variables({"dsn": servers.dsn})
+    with (
+        Watcher(
+            servers.dsn + " " + "options='-c synchronous_commit=off -c default_transaction_read_only=off'"
+        ) as watcher,
+        Worker(servers.dsn, tmp_path, "--forever", lease_seconds=4) as worker,
+        ModuleProcess(["chaos.maintenance_process"], tmp_path, variables) as operator,
+        serving(BoardOptions(dsn=servers.dsn)) as address,
+    ):
+        watcher.do("truncate wakeboard.job_runs, wakeboard.job_run_history")
+        watcher.enqueue("sleeps", 5)
+        watcher.wait(RUNNING)
+        wait_for(lambda: named not in first_sentence(address))
+        with produce(servers):
+            began = time.monotonic()
+            said = wait_for(lambda: [each["message"] for each in said_by_check(servers.dsn)])
+            wait_for(lambda: named in first_sentence(address), within_s=NAMED_WITHIN_S)
+            assert time.monotonic() - began < NAMED_WITHIN_S
+            assert any(named in each for each in said), said
+            time.sleep(max(0.0, LASTS_S - (time.monotonic() - began)))
+        watcher.enqueue("quick")
+        watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
+        watcher.wait(RUNNING)
+        assert watcher.rows("select sum(crash_count), sum(attempts) from wakeboard.job_runs") == [(0, 5)]
+        for process in (worker, operator):
+            wait_for(partial(_has_logged_the_end, process), why=lambda: worker.log + operator.log)
+            begun, ended = BEGINS.findall(process.log), ENDS.findall(process.log)
+            assert len(begun) == len(ended) <= 1, process.log
+        assert len(BEGINS.findall(worker.log)) >= outages, worker.log

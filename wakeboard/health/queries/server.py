@@ -1,0 +1,79 @@
+"""What can keep a server that answers from working: for `wakeboard check` and the board."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import class_row
+
+from wakeboard.store.statements import connection_lock, pinned_transaction, read, translating
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The database server.
+
+    `odd_settings`: "name = value" of the session defaults with unexpected values. `short_timeouts`: of those that stop
+    what works. `connections`: in use, of the `max_connections` that ordinary roles may have. `full_disk`: what the
+    server says about its full disk, or "".
+    """
+
+    version: int = 150_000
+    replica: bool = False
+    encoding: str = "UTF8"
+    odd_settings: list[str] = field(default_factory=list[str])
+    short_timeouts: list[str] = field(default_factory=list[str])
+    connections: int = 0
+    max_connections: int = 100
+    full_disk: str = ""
+
+    @property
+    def major(self) -> int:
+        """The major version."""
+        return self.version // 10_000
+
+
+_SERVER: LiteralString = """
+select current_setting('server_version_num')::integer as version,
+       pg_is_in_recovery() as replica,
+       current_setting('server_encoding') as encoding,
+       array(select name || ' = ' || reset_val from pg_settings
+              where name in ('array_nulls', 'DateStyle', 'IntervalStyle', 'standard_conforming_strings',
+                             'default_transaction_isolation', 'default_transaction_read_only')
+                and split_part(reset_val, ',', 1) not in ('on', 'ISO', 'postgres', 'read committed', 'off')
+                 or (name, reset_val) in (('array_nulls', 'off'), ('standard_conforming_strings', 'off'),
+                                          ('default_transaction_read_only', 'on'))
+              order by 1) as odd_settings,
+       array(select name || ' = ' || reset_val || unit from pg_settings
+              where name in ('statement_timeout', 'transaction_timeout', 'lock_timeout', 'idle_session_timeout',
+                             'idle_in_transaction_session_timeout')
+                and reset_val::bigint between 1 and 9999
+              order by 1) as short_timeouts,
+       (select sum(numbackends) from pg_stat_database)::integer as connections,
+       current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+         - coalesce(current_setting('reserved_connections', true)::integer, 0) as max_connections
+"""
+_SPILL: LiteralString = "select count(*) from generate_series(1, 4000)"
+
+
+async def read_server(conn: psycopg.AsyncConnection[Any]) -> Server:
+    """The facts of the server. Raises WakeboardError."""
+    server = (await read(conn, class_row(Server), _SERVER))[0]
+    with translating(conn):
+        return replace(server, full_disk=await _full_disk(conn))
+
+
+async def _full_disk(conn: psycopg.AsyncConnection[Any]) -> str:
+    """Writes 100 kB of a query's rows to the disk of the database: any role may, also in a read-only transaction."""
+    lock = connection_lock(conn)
+    async with lock, nullcontext() if lock.in_bounded_transaction else pinned_transaction(conn):
+        try:
+            async with conn.transaction(force_rollback=True):
+                await conn.execute("set local work_mem = '64kB'; set local temp_tablespaces = ''")
+                await conn.execute(_SPILL)
+        except psycopg.errors.DiskFull as error:
+            return error.diag.message_primary or str(error)
+    return ""
