@@ -5,6 +5,7 @@ To add a file, add it to GENERATED with the arguments of `python -m` for the pro
 
 from __future__ import annotations
 
+import difflib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from tools.stamp_version import FILES
 
 ROOT = Path(__file__).resolve().parents[1]
+MOST_LINES = 20  # of a file, with --check
 
 # SQL functions of which only the lists of options are generated.
 HAVE_OPTIONS_OF_SCHEDULES = [
@@ -70,13 +72,21 @@ def present(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
+def differences(committed: str, generated: str) -> list[str]:
+    """The first lines that went (-) and came (+): what went from a public surface breaks its users."""
+    found = list(difflib.unified_diff(committed.splitlines(), generated.splitlines(), lineterm="", n=0))[2:]
+    lines = [line for line in found if not line.startswith("@@")]
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"… and {more} other lines"] if more > 0 else [])]
+
+
 def main() -> int:
     """Returns 1 with --check if a file is out of date."""
     checking = "--check" in sys.argv[1:]
     stale = {name: text for name, program in GENERATED.items() if present(ROOT / name) != (text := generate(program))}
     for name, text in stale.items():
         if checking:
-            print(f"{name} is out of date; run: make fix")
+            print(f"{name} is out of date; run: make fix", *differences(present(ROOT / name) or "", text), sep="\n    ")
         else:
             (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
             (ROOT / name).write_text(text, encoding="utf-8")
