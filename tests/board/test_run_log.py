@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -84,3 +86,28 @@ async def test_a_long_log_is_shown_searched_and_followed(database: str, page: Pa
         assert await page.locator(".log-line").count() == 2
         assert "It has logged nothing that is kept" in fetched(path + "?attempt=1")[2].decode()
         assert problems == []
+
+
+async def test_a_search_says_how_far_it_went_and_goes_on(database: str, page: Page) -> None:
+    with worker_of(database) as worker, serving(BoardOptions(dsn=database)) as board:
+        run_id = worker.enqueue()
+        worker.claims(run_id)
+        lines = [Line(number, 1.8e9, 20, "shop", f"item {number}") for number in range(1, 250_001)]
+        lines[4] = Line(5, 1.8e9, 20, "shop", "the needle")
+        log(worker, run_id, lines)
+
+        await page.goto(f"{board}/runs/{run_id}/log?q=needle")
+        nothing = await page.locator("p.empty").inner_text()
+        assert re.fullmatch(r"No line matches down to line \d\d,\d+. Older lines have not been searched.", nothing)
+        await page.get_by_role("link", name="Search before line").click()
+        await page.locator("#L5").wait_for()
+        assert await page.locator("a[rel=prev]").count() == 0
+        await page.goto(f"{board}/runs/{run_id}/log?q=haystack&before=9")
+        assert await page.locator("p.empty").inner_text() == "No line matches before line 9."
+
+        path = f"{board}/api/v1/runs/{run_id}/log?q=needle"
+        first = json.loads(fetched(path)[2])
+        assert first["items"] == []
+        second = json.loads(fetched(f"{path}&after={first['next']}")[2])
+        assert [item["number"] for item in second["items"]] == [5]
+        assert second["next"] is None

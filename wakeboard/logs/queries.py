@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 import psycopg
 from psycopg.rows import class_row, tuple_row
@@ -81,6 +81,13 @@ select distinct on (sequence) extract(epoch from first_at)::float8, lines
 """
 
 
+class LinesBefore(NamedTuple):
+    """Lines, oldest first. `older`: the number before which there may be others; None: there are none."""
+
+    lines: list[Line]
+    older: int | None
+
+
 async def attempt_logs(conn: psycopg.AsyncConnection[Any], run_uuid: UUID) -> list[AttemptLog]:
     """The attempts of a run that have a log, oldest first."""
     return await read(conn, class_row(AttemptLog), _ATTEMPTS, {"uuid": run_uuid})
@@ -111,19 +118,21 @@ async def lines_before(
     *,
     level: int = 0,
     text: str = "",
-) -> list[Line]:
+) -> LinesBefore:
     """The last `count` lines of an attempt before the line `before`, of at least `level`, with `text` in any case.
 
-    A search examines MOST_SEARCHED lines at most.
+    It examines about MOST_SEARCHED lines at most: with fewer lines than `count`, go on before `older` if there is one.
     """
     found: list[Line] = []  # newest first
     wanted, searched = text.lower(), 0
-    while len(found) < count and searched < MOST_SEARCHED:
+    while len(found) <= count:
+        if searched >= MOST_SEARCHED:
+            return LinesBefore(found[::-1], before)
         values = {"uuid": run_uuid, "epoch": epoch, "before": before, "level": level, "count": BATCHES_AT_ONCE}
         rows = await read(conn, tuple_row, _BEFORE, values)
         new = [line for at, lines in rows for line in reversed(unpacked(lines, at)) if line.number < before]
         if not new:
-            break
+            return LinesBefore(found[::-1], None)
         searched += len(new)
         before = new[-1].number
         found += [
@@ -131,7 +140,7 @@ async def lines_before(
             for line in new
             if line.level >= level and (not wanted or wanted in f"{line.source} {line.text}".lower())
         ]
-    return found[:count][::-1]
+    return LinesBefore(found[:count][::-1], found[count - 1].number)
 
 
 async def log_retention(conn: psycopg.AsyncConnection[Any]) -> timedelta:

@@ -8,7 +8,7 @@ from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, Endpoint, Items,
 from wakeboard.board.api.reads import no_run
 from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, is_id_text
 from wakeboard.errors import InvalidValue
-from wakeboard.logs.queries import attempt_logs, lines_after, lines_before
+from wakeboard.logs.queries import MOST_SEARCHED, attempt_logs, lines_after, lines_before
 from wakeboard.logs.rules import LEVELS, AttemptLog, LogRow, log_row
 from wakeboard.text.object_ids import is_id
 from wakeboard.text.sanitize import one_line
@@ -66,9 +66,9 @@ async def _log(request: BoardRequest, given: Given) -> Items:
             lines = await lines_after(conn, run.uuid, chosen.lease_epoch, behind, count)
             return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines])
         least = LEVELS[level] * (level != "debug")
-        lines = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count + 1, level=least, text=text)
-        older = f"{chosen.lease_epoch}.{lines[1].number}" if len(lines) > count else None
-        return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines[-count:]], older)
+        lines, older = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count, level=least, text=text)
+        place = None if older is None else f"{chosen.lease_epoch}.{older}"
+        return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines], place)
 
     key = ("api log", run_id, namespaces, epoch, before, behind, count, level, text, given.get("attempt"))
     found = await request.read(key, read, scans=bool(text)) if is_id(run_id) else None
@@ -84,12 +84,16 @@ def _place_in_log(text: str) -> tuple[int, int]:
     return int(epoch), int(number)
 
 
+_SEARCH: Final = (
+    f"A part of the line or of its source, in any case. A page examines about {MOST_SEARCHED:,} lines: one with fewer"
+    " lines than `limit`, or none, has a `next` if older lines have not been searched."
+)
 _LOG: Final = (
     Parameter("attempt", "Of this attempt; the newest one without it.", "integer", least=1),
     Parameter("lease_epoch", "Of the attempt with this lease epoch.", "integer", least=1),
     Parameter("behind", "Only the lines that follow the one with this number, the first ones.", "integer"),
     Parameter("level", "Lines of this level and above.", choices=tuple(LEVELS)),
-    Parameter("q", "A part of the line or of its source, in any case.", longest=LONGEST_SEARCH),
+    Parameter("q", _SEARCH, longest=LONGEST_SEARCH),
     Parameter("limit", "Maximum number of lines; 50 without it.", "integer", least=1, most=MOST_LINES),
 )
 LOG_ENDPOINTS: Final = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.logs.links import link_to_log
-from wakeboard.logs.queries import attempt_logs, lines_before, log_retention
+from wakeboard.logs.queries import LinesBefore, attempt_logs, lines_before, log_retention
 from wakeboard.logs.rules import LEVELS, AttemptLog, Line, why_no_log, with_gaps
 from wakeboard.text.object_ids import is_id
 from wakeboard.views.queries.listings import Listings
@@ -51,7 +51,8 @@ class RunLog:
     """The model of the page.
 
     `chosen`: the attempt that is shown; None: it has no log. `older`: the number before which older lines are; None:
-    there are none. `live`: more lines may come. `copied`: a JSON string of what the copy button copies.
+    there are none. `searched_to`: the number of the first line that the search has examined; None: it has examined all,
+    or the page is full. `live`: more lines may come. `copied`: a JSON string of what the copy button copies.
     `why`: why there is nothing.
     """
 
@@ -62,6 +63,7 @@ class RunLog:
     level: str
     text: str
     older: int | None
+    searched_to: int | None
     is_newest: bool
     live: bool
     why: str
@@ -101,7 +103,7 @@ def run_log_model(
     run: StoredRun,
     attempts: Sequence[AttemptLog],
     chosen: AttemptLog | None,
-    lines: Sequence[Line],
+    found: LinesBefore,
     query: _Query,
     *,
     now: datetime,
@@ -109,11 +111,13 @@ def run_log_model(
     template: str,
 ) -> RunLog:
     """The model of the page, from what was read."""
+    lines = found.lines
     filtered = bool(query.text) or query.level != "debug"
     newest = query.before == NO_LINE
     ended_at = run.finished_at or run.dead_at
     ended = ended_at is not None and now - ended_at > SETTLED
-    nothing = "No line matches." if chosen else why_no_log(started_at=run.started_at, now=now, kept=kept)
+    searched_to = found.older if len(lines) < LINES else None
+    nothing = _no_match(query, searched_to) if chosen else why_no_log(started_at=run.started_at, now=now, kept=kept)
     return RunLog(
         run=run,
         attempts=attempts,
@@ -121,13 +125,21 @@ def run_log_model(
         lines=_shown(lines, chosen.began_at.timestamp() if chosen else 0.0, with_counts=not filtered),
         level=query.level,
         text=query.text,
-        older=lines[0].number if len(lines) >= LINES else None,
+        older=found.older,
+        searched_to=searched_to,
         is_newest=newest,
         live=newest and not ended and not query.text and chosen in (None, *attempts[-1:]),
         why="" if lines else nothing,
         link=link_to_log(template, run_id=run.id, run_uuid=run.uuid, schedule=run.schedule),
         copied=json.dumps("\n".join(line.text for line in lines)),
     )
+
+
+def _no_match(query: _Query, searched_to: int | None) -> str:
+    before = "" if query.before == NO_LINE else f" before line {query.before:,}"
+    if searched_to is None:
+        return f"No line matches{before}."
+    return f"No line matches{before} down to line {searched_to:,}. Older lines have not been searched."
 
 
 def _shown(lines: Sequence[Line], began: float, *, with_counts: bool) -> list[ShownLine]:
@@ -157,13 +169,13 @@ async def run_log(request: BoardRequest) -> Page:
             return None
         attempts = await attempt_logs(conn, run.uuid)
         chosen = next((each for each in reversed(attempts) if query.epoch in (0, each.lease_epoch)), None)
-        lines: list[Line] = []
+        found = LinesBefore([], None)
         if chosen is not None:
             level, text = LEVELS[query.level] * (query.level != "debug"), query.text
             epoch = chosen.lease_epoch
-            lines = await lines_before(conn, run.uuid, epoch, query.before, LINES, level=level, text=text)
+            found = await lines_before(conn, run.uuid, epoch, query.before, LINES, level=level, text=text)
         now, kept = await Listings(conn).now(), await log_retention(conn)
-        return run_log_model(run, attempts, chosen, lines, query, now=now, kept=kept, template=template)
+        return run_log_model(run, attempts, chosen, found, query, now=now, kept=kept, template=template)
 
     key = ("log of run", run_id, namespaces, query)
     model = await request.read(key, read, scans=bool(query.text)) if is_id(run_id) else None
