@@ -31,6 +31,7 @@ INVALID = {  # arguments: the beginning of the sentence
     "runs --dsn": "--dsn needs a value.",
     "run": "RUN is missing: its id, its uuid, or the first 8 characters of its uuid.",
     "run 1 2": "there is an unexpected argument '2'.",
+    "next 0 8": "there is an unexpected argument '8'; write a cron expression in quotes, such as '0 8 * * MON'.",
     "run x": "'x' is not a run: write its id (a whole number), its uuid, or the first 8 characters of its",
     "retry": "RUN: give runs by id or uuid, or use --all-dead or --all-failed.",
     "retry x": "'x' is not a run: ",

@@ -88,7 +88,9 @@ def _alternatives(words: Sequence[str]) -> str:
 def _parser_message(message: str, context: Any) -> str:
     """The sentence for an error that has only a message. An unknown message is returned as it is."""
     if found := re.match(r"Got unexpected extra argument(?:\(s\)|s)? \((.*)\)", message, re.DOTALL):
-        return f"there is an unexpected argument {quoted(found[1])}"
+        takes_cron = any("CRON" in (param.metavar or "") for param in context.command.params)
+        hint = "; write a cron expression in quotes, such as '0 8 * * MON'" if takes_cron else ""
+        return f"there is an unexpected argument {quoted(found[1])}{hint}"
     if found := re.match(r"No such command '(.*?)'\.", message, re.DOTALL):
         return f"there is no command {quoted(found[1])}{_suggestion(found[1], list(context.command.commands))}"
     return one_line(message).rstrip(".")
