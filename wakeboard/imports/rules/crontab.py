@@ -117,10 +117,12 @@ def _command_and_input(rest: str) -> tuple[str, str | None]:
 def column_of_users(lines: Iterable[CrontabLine], users: Collection[str] = ()) -> list[str]:
     """The first words of the commands if they are users, as in /etc/cron.d, in their order; else none.
 
-    They are if one of them is a user of each system, or one of these `users`, whose name no program has.
+    They are if one of them is a user of each system, or one of these `users`, whose name no program has. A command
+    follows a user, and none begins with "-".
     """
     commands = [line.command.split(None, 1) for line in lines if not line.problem]
-    first = dict.fromkeys(words[0] for words in commands if len(words) > 1 and _USER.fullmatch(words[0]))
+    commands = [words for words in commands if len(words) > 1 and not words[1].startswith("-")]
+    first = dict.fromkeys(words[0] for words in commands if _USER.fullmatch(words[0]))
     return list(first) if first.keys() & {*_SURELY_USERS, *users} else []
 
 
