@@ -196,3 +196,9 @@ def test_actions_on_the_run_of_a_schedule_change_its_status(admin: SqlClient, wo
         getattr(admin, call)(run)
     assert admin.column("select * from pop_changed_definitions()") == [schedule]
     assert admin.column("select * from pop_changed_definitions()") == []
+
+
+def test_a_release_of_a_run_that_has_finished_says_so(admin: SqlClient, worker: SqlClient):
+    done = admin.enqueue()
+    worker.complete(*worker.claim())
+    assert admin.revoke(done, 999) == dict.fromkeys((done, 999), "refused: the run has finished, or there is none")
