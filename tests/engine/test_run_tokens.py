@@ -85,8 +85,10 @@ def test_no_forged_altered_or_expired_token_is_accepted():
         (Enqueued(), "s" * 31, SOON),
         (Enqueued(), SECRET, SOON.replace(tzinfo=None)),
         (Enqueued(uuid=None), SECRET, SOON),
+        (Enqueued(), SECRET, timedelta(hours=1)),
+        (7, SECRET, SOON),
     ],
 )
-def test_a_token_that_would_be_weak_or_wrong_is_not_made(run: Enqueued, secret: str, expires: datetime):
+def test_a_token_that_would_be_weak_or_wrong_is_not_made(run: Any, secret: str, expires: Any):
     with pytest.raises(InvalidValue):
         run_token(run, secret, expires=expires)

@@ -65,8 +65,10 @@ def run_token(run: EnqueuedRun, secret: str, *, expires: datetime) -> str:
         raise InvalidValue(
             f"the secret has {counted(len(secret), 'character')}: write {MIN_SECRET} or more random ones"
         )
-    if expires.tzinfo is None:
-        raise InvalidValue("expires has no time zone: write datetime.now(UTC) + timedelta(hours=1)")
+    if not isinstance(expires, datetime) or expires.tzinfo is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidValue("expires is no time with a time zone: write datetime.now(UTC) + timedelta(hours=1)")
+    if not hasattr(run, "uuid"):
+        raise InvalidValue("the run has no uuid: pass what enqueue returned, or the Run of a handler")
     if run.uuid is None:
         raise InvalidValue(f"run {run.id} was enqueued by another database role, so this one may not show it")
     claims = {"aud": AUDIENCE, "sub": str(run.uuid), "run": run.id, "exp": int(expires.timestamp())}
