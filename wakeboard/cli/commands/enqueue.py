@@ -87,7 +87,7 @@ def command(
     ] = IfExists.KEEP,
     after: Annotated[
         list[int] | None,
-        typer.Option(metavar="RUN", min=1, help="Start after this run has ended. Repeat it for more runs."),
+        typer.Option(metavar="RUN", min=1, help="Start after this run has succeeded. Repeat it for more runs."),
     ] = None,
     max_attempts: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Attempts before it is dead.")] = 5,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long an attempt may take.")] = "10m",
@@ -148,7 +148,7 @@ def command(
         return
     from wakeboard.text.humanize import relative
 
-    when = f"due {relative(due or now, now)}"
+    when = f"due {relative(due or now, now)}{_condition(after or [])}"
     if enqueued.created:
         print_message(f"run {enqueued.id} is queued: {job_type}, {when}.")
     elif replaced:
@@ -161,6 +161,12 @@ def command(
         print_message(f"run {enqueued.id} was enqueued within {unique_for}; no run was enqueued.")
     if unserved is not None:
         print_error(unserved.text(str))
+
+
+def _condition(after: list[int]) -> str:
+    from wakeboard.text.humanize import counted
+
+    return f", once {counted(len(after), 'other run')} succeeded" if after else ""
 
 
 def _whole_seconds(text: str, option: str) -> int:
