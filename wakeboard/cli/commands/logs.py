@@ -115,7 +115,9 @@ class _Log:
             if ended_polls * self.session.listings.poll_s > LAST_FLUSH_S:
                 break
             await asyncio.sleep(self.session.listings.poll_s)
-        if not shown:
+        if not shown and self.attempt is not None and run.attempts < self.attempt:
+            print_error(f"run {run.id} has had {counted(run.attempts, 'attempt')}; there is no attempt {self.attempt}.")
+        elif not shown:
             kept = await self.session.listings.log_retention()
             why = why_no_log(started_at=run.started_at, now=self.session.now, kept=kept)
             print_error(f"run {run.id} has no log. {why}")
