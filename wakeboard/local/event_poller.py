@@ -11,7 +11,6 @@ from wakeboard.errors import WakeboardError
 from wakeboard.health.queries.facts import read_due
 from wakeboard.local.messages import event_message
 from wakeboard.text.facts import did_you_mean
-from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -97,8 +96,8 @@ def _just_started(event: RunEvent, now: datetime) -> bool:
 
 
 def _unserved_problem(unserved: DueRuns) -> str:
-    runs = f"At least {counted(unserved.runs, 'run')}" if unserved.more else counted(unserved.runs, "run")
+    # Without their number, which grows: a changed problem is printed again.
     return (
-        f"{runs} of job type {one_line(unserved.job_type)} cannot start: no worker of queue"
+        f"Runs of job type {one_line(unserved.job_type)} cannot start: no worker of queue"
         f" {one_line(unserved.queue)} has a handler for it.{did_you_mean(unserved.meant)}"
     )
