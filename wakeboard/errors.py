@@ -196,6 +196,6 @@ class EffectHeld(Snooze):
 
 
 def _finite(seconds: float, name: str) -> float:
-    if not math.isfinite(seconds):
-        raise InvalidValue(f"{name} is given {seconds} as its seconds; write a number, such as {name}(60)")
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidValue(f"{name} is given {seconds!r} as its seconds; write a number, such as {name}(60)")
     return seconds
