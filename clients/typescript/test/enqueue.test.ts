@@ -140,3 +140,14 @@ test("a user of Supabase enqueues by RPC what the function allows, and nothing e
   await assert.rejects(request("anon", "select public.request_export('csv')"), { code: "42501" });
   await assert.rejects(request("authenticated", "select wakeboard.enqueue('export')"), { code: "42501" });
 });
+
+test("a wrong argument is refused with what to write instead", async () => {
+  const query = (sql: string, params: any[]) => pool.query(sql, params);
+  const refused = (options: any, message: RegExp) =>
+    assert.rejects(enqueue(query, "sync", {}, options), (error) => error instanceof InvalidValue && message.test(error.message));
+  await refused({ idempotency_key: "x" }, /^idempotency_key is no option of enqueue; write one of queue, /);
+  await refused({ toString: "x" }, /^toString is no option/);
+  await refused({ runAt: "tomorrow" }, /^runAt is no Date; write/);
+  await refused({ priority: "high" }, /^priority is high; write a whole number/);
+  await assert.rejects(enqueue(pool as any, "sync"), /^Error: query is no function; write/);
+});

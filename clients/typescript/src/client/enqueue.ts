@@ -1,6 +1,6 @@
 /** Enqueues runs in the caller's transaction. */
 
-import { type Json, type Query, rowsOf } from "./query.js";
+import { encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
 
 export interface EnqueueOptions {
   queue?: string;
@@ -28,29 +28,42 @@ export interface EnqueueOptions {
  * if another database role enqueued the run that has the key. */
 export type Enqueued = { id: string; uuid: string | null; created: boolean; status: "queued" | "running" | "failed" | "dead" | null };
 
+/** The argument of the SQL function for each option, and its type. */
+const ARGUMENTS: Record<keyof EnqueueOptions, [name: string, type: string]> = {
+  queue: ["queue", "text"],
+  priority: ["priority", "integer"],
+  runAt: ["run_at", "timestamptz"],
+  idempotencyKey: ["idempotency_key", "text"],
+  limitKey: ["limit_key", "text"],
+  maxAttempts: ["max_attempts", "integer"],
+  timeoutSeconds: ["timeout_s", "integer"],
+  uniqueForSeconds: ["unique_for", "integer"],
+  uniqueBy: ["unique_by", "text[]"],
+  ifExists: ["if_exists", "text"],
+  after: ["after", "bigint[]"],
+  traceparent: ["traceparent", "text"],
+  tracestate: ["tracestate", "text"],
+};
+
 /** Enqueue a run. It exists if, and only if, the transaction of `query` commits. Throws InvalidValue and Locked. */
 export async function enqueue(query: Query, jobType: string, payload: Json = {}, options: EnqueueOptions = {}): Promise<Enqueued> {
-  const uniqueBy = options.uniqueBy && `{${options.uniqueBy.map((key) => `"${key.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
   const parents = options.after?.map((run) => (typeof run === "string" ? { id: run, uuid: null } : run));
-  const given: [name: string, type: string, value: unknown][] = [
-    ["queue", "text", options.queue],
-    ["priority", "integer", options.priority],
-    ["run_at", "timestamptz", options.runAt?.toISOString()],
-    ["idempotency_key", "text", options.idempotencyKey],
-    ["limit_key", "text", options.limitKey],
-    ["max_attempts", "integer", options.maxAttempts],
-    ["timeout_s", "integer", options.timeoutSeconds],
-    ["unique_for", "integer", options.uniqueForSeconds],
-    ["unique_by", "text[]", uniqueBy],
-    ["if_exists", "text", options.ifExists],
-    ["after", "bigint[]", parents && `{${parents.map(({ id }) => id).join(",")}}`],
-    ["after_uuids", "uuid[]", parents && `{${parents.map(({ uuid }) => uuid ?? "null").join(",")}}`],
-    ["traceparent", "text", options.traceparent],
-    ["tracestate", "text", options.tracestate],
-  ];
-  const named = given.filter(([, , value]) => value != null);
+  const given = Object.entries(options).filter(([, value]) => value != null).map(([option, value]) => {
+    const argument = Object.hasOwn(ARGUMENTS, option) && ARGUMENTS[option as keyof EnqueueOptions];
+    if (!argument) throw new InvalidValue(`${option} is no option of enqueue; write one of ${Object.keys(ARGUMENTS).join(", ")}`);
+    return [...argument, option === "after" ? `{${parents!.map(({ id }) => id).join(",")}}` : encoded(option, argument[1], value)] as const;
+  });
+  const uuids = parents ? [["after_uuids", "uuid[]", `{${parents.map(({ uuid }) => uuid ?? "null").join(",")}}`] as const] : [];
+  const named = [...given, ...uuids];
   const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");
   const sql = `select id::text, uuid::text, created, status from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
-  const values = [jobType, JSON.stringify(payload), ...named.map(([, , value]) => String(value))];
-  return (await rowsOf<Enqueued>(query, sql, values))[0]!;
+  return (await rowsOf<Enqueued>(query, sql, [jobType, JSON.stringify(payload), ...named.map(([, , value]) => value)]))[0]!;
+}
+
+/** An option as text of this type of SQL. The server checks its bounds. */
+function encoded(option: string, type: string, value: unknown): string {
+  if (type === "timestamptz") return encodedTime(option, value);
+  if (type === "integer" && !Number.isSafeInteger(value)) throw new InvalidValue(`${option} is ${value}; write a whole number`);
+  if (Array.isArray(value)) return `{${value.map((key) => `"${String(key).replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
+  return String(value);
 }

@@ -12,12 +12,19 @@ export class InvalidValue extends Error {}
 
 /** The rows of a statement. Throws InvalidValue and Locked, whose cause is the client's error; all else as the client does. */
 export async function rowsOf<Row = any>(query: Query, sql: string, params: unknown[]): Promise<Row[]> {
+  if (typeof query !== "function") throw new InvalidValue("query is no function; write (sql, params) => client.query(sql, params)");
   try {
     const answer: any = await query(sql, params);
     return answer.rows ?? answer;
   } catch (error) {
     throw refusal(error) ?? error;
   }
+}
+
+/** A time as Postgres reads it. */
+export function encodedTime(name: string, value: unknown): string {
+  if (value instanceof Date && !isNaN(+value)) return value.toISOString();
+  throw new InvalidValue(`${name} is ${value instanceof Date ? "an invalid Date" : "no Date"}; write for example new Date("2027-01-04T08:00:00Z")`);
 }
 
 /** The server's error is within that of Drizzle (`cause`) and of Prisma (`meta.driverAdapterError`). */

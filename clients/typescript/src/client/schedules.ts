@@ -3,7 +3,7 @@
  * Each function throws InvalidValue, with a sentence that says what to write instead, and Locked if another transaction keeps
  * the same schedule locked for two seconds. Both fail the transaction of `query`: roll back. */
 
-import { InvalidValue, type Json, type Query, rowsOf } from "./query.js";
+import { encodedTime, InvalidValue, type Json, type Query, rowsOf } from "./query.js";
 
 /** When a schedule is due, and what its runs are like: the fields of a JobSchedule, with its defaults and bounds. */
 export interface ScheduleOptions {
@@ -126,8 +126,9 @@ const TIMES = new Set(["at", "starts_at", "ends_at"]);
 /** The arguments of the SQL function: limitKey is limit_key, timeoutSeconds is timeout_s, and everySeconds is every. */
 function encoded(definition: ScheduleDefinition): object {
   return Object.fromEntries(Object.entries(definition).map(([key, value]) => {
-    if (value instanceof Date && isNaN(+value)) throw new InvalidValue(`${key} is an invalid Date; write for example new Date("2027-01-04T08:00:00Z")`);
+    if (value instanceof Date) return [key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), encodedTime(key, value)];
     if (typeof value === "number" && key !== "payload" && !Number.isSafeInteger(value)) throw new InvalidValue(`${key} is ${value}; write a whole number`);
+    if (/Seconds$/.test(key) && value != null && typeof value !== "number") throw new InvalidValue(`${key} is ${value}; write a whole number`);
     if (key === "everySeconds") return ["every", value == null ? null : `${value} s`];
     return [key.replace(/Seconds$/, "S").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value];
   }));
