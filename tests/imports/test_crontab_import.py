@@ -92,7 +92,7 @@ def test_a_column_of_users_is_recognised_by_a_user_of_this_machine():
     assert (column_of_users(entries, {"deploy"}), column_of_users(entries)) == (["deploy"], [])
 
 
-def test_a_program_with_the_name_of_a_user_is_no_column_of_users():
+def test_a_program_named_as_a_user_is_no_column_of_users():
     entries = list(lines("0 8 * * 1 mail -s hello ada\n0 1 * * * backup --all\n"))
     assert column_of_users(entries, {"mail", "backup"}) == []
 

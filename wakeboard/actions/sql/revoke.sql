@@ -47,7 +47,8 @@ begin
   select wanted.id,
          case when run.id = any (cancelled) then 'cancelled'
               when run.id = any (running) then 'queued'
-              when run.id is not null and (run.status = 'running' or run.id <> all (mine)) then 'refused: another transaction has locked the run; try again'
+              when run.id is not null and (run.status = 'running' or run.id <> all (mine))
+                then 'refused: another transaction has locked the run; try again'
               when run.status is not null then 'refused: no worker has the run; it is ' || run.status::text
               else 'refused: the run has finished, or there is none' end
     from (select distinct unnest(ids)) as wanted (id)
