@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wakeboard_worker.attempt import Attempt
 
 GATHER_S: Final = 0.4  # between the first line and the flush: a line is stored within a second
-LINE_COST: Final = 200  # bytes that a line takes besides its text
+LINE_COST: Final = 200  # bytes of memory that a line takes besides its text
 ATTEMPT_COST: Final = 2_000  # bytes that an attempt with lines takes besides them
 MAX_GATHERED: Final = 4 << 20  # bytes of all lines that are not stored yet
 MAX_UNSENT: Final = 2 << 20  # bytes of batches that could not be stored
@@ -144,11 +144,11 @@ class RunLogs:
             if kept.last is None:
                 kept.last = deque()
             kept.last.append(line)
-            kept.last_size += cost
+            kept.last_size += len(text) + 1
             while kept.last and (kept.last_size > self._max * 3 // 4 or self._size > MAX_GATHERED):
-                cost = len(kept.last.popleft().text) + LINE_COST
-                kept.last_size -= cost
-                self._size -= cost
+                length = len(kept.last.popleft().text)
+                kept.last_size -= length + 1
+                self._size -= length + LINE_COST
         self._note(kept, attempt)
 
     def _note(self, kept: AttemptLogBuffer, attempt: Attempt) -> None:
@@ -292,7 +292,7 @@ class RunLogs:
             kept.sequence += 1
             first_dropped = last_dropped = 0
             if is_tail:
-                size = sum(len(line.text) for line in part)
+                size = sum(len(line.text) + 1 for line in part)
                 kept.tail.append((kept.sequence, size))
                 kept.tail_size += size
                 while kept.tail_size > self._max * 3 // 4 and len(kept.tail) > 1:

@@ -80,7 +80,7 @@ const (
 	lastFlush      = 2 * time.Second
 	outcomeSource  = "outcome" // of the line that says how an attempt failed
 	maxLogLine     = 8_000     // bytes of a line that are kept
-	lineCost       = 200       // bytes that a line takes besides its text
+	lineCost       = 200       // bytes of memory that a line takes besides its text
 	maxGathered    = 4 << 20
 	maxUnsent      = 2 << 20 // bytes of batches that could not be stored
 	batchLines     = 1_000
@@ -129,13 +129,13 @@ func (l *runLogs) add(run *Run, level int, source, text string) {
 		log.first = append(log.first, line)
 	} else {
 		log.last = append(log.last, line)
-		log.lastSize += cost
+		log.lastSize += len(text) + 1
 		for len(log.last) > 0 && (log.lastSize > l.most*3/4 || l.size > maxGathered) {
-			dropped := len(log.last[0].text) + lineCost
+			dropped := len(log.last[0].text)
 			log.last[0] = logLine{}
 			log.last = log.last[1:]
-			log.lastSize -= dropped
-			l.size -= dropped
+			log.lastSize -= dropped + 1
+			l.size -= dropped + lineCost
 		}
 	}
 	if !log.isGathered {
@@ -224,7 +224,7 @@ func (l *runLogs) packAll(log *attemptLog, lines []logLine, isTail bool) {
 	for len(lines) > 0 {
 		count, size := 0, 0
 		for ; count < min(len(lines), batchLines) && size < batchBytes; count++ {
-			size += len(lines[count].text)
+			size += len(lines[count].text) + 1
 		}
 		l.pack(log, lines[:count], size, isTail)
 		lines = lines[count:]
