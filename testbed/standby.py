@@ -27,7 +27,7 @@ class Standby:
 
     def __init__(self, primary: EmbeddedPostgres, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._primary, self._dsn = primary, primary.dsn + UNCONFIRMED
+        self.folder, self._primary, self._dsn = folder, primary, primary.dsn + UNCONFIRMED
         self._copy_primary(folder)
         self._server = EmbeddedPostgres(folder, trusting=True)
 
@@ -59,7 +59,8 @@ class Standby:
     def thaw(self) -> None:
         """Lets the processes go on."""
         for pid in self._processes():
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # one that ends with the primary
+                os.kill(pid, signal.SIGCONT)
 
     def fall_behind(self) -> None:
         """Ends the replication: all commits so far have arrived, and no later one will."""

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from testbed.processes import wait_for
 from testbed.standby import Standby
 from wakeboard.cli import main
 from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard.health.conditions import problems
 from wakeboard.health.queries.facts import read_health
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, find_binaries
+from wakeboard.local.postgres_user import make_private_folder, server_account
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.store.connection import connect
 from wakeboard.store.migrate import migrate
@@ -34,7 +36,8 @@ LEAD: Final = "select seen_server from wakeboard.acquire_leadership('k8s:shop', 
 SCHEDULE: Final = "select wakeboard.schedule('shop/report', 'ping', cron => '@yearly')"
 DUE: Final = """
 update wakeboard.job_definitions
-   set next_run_at = date_trunc('year', now()), last_tick_at = date_trunc('year', now()) - interval '1 year'
+   set next_run_at = date_trunc('year', now(), 'UTC'),
+       last_tick_at = date_trunc('year', now(), 'UTC') - interval '1 year'
 """
 
 
@@ -183,10 +186,13 @@ def test_a_crash_that_lost_commits_is_told_from_one_that_lost_none(postgres_fold
             assert [bool(witness.warnings), bool(problem_texts(primary.dsn))] == [loses, loses]
 
 
-def test_a_restore_from_a_dump_is_recorded(database: str, postgres_folder: Path) -> None:
+def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(database: str, postgres_folder: Path) -> None:
     witness = Process()
     with connected(database) as conn:
         conn.execute("select wakeboard.reap()")
+        conn.execute(SCHEDULE)
+        enqueue_ticks(database)
+        conn.execute(DUE)
     witness.claim_another(database)
     with primary_of(postgres_folder / "other") as other:
         with connected(other.dsn) as conn:
@@ -194,6 +200,7 @@ def test_a_restore_from_a_dump_is_recorded(database: str, postgres_folder: Path)
         dump = subprocess.run(
             [find_binaries() / "pg_dump", "--no-owner", "-d", database], check=True, capture_output=True
         ).stdout
+        assert enqueue_ticks(database) == 1  # the dump lacks it
         restore = [find_binaries() / "psql", "-v", "ON_ERROR_STOP=1", "-qd", other.dsn]
         subprocess.run(restore, input=dump, check=True, capture_output=True)
         witness.fetch(other.dsn)
@@ -201,3 +208,38 @@ def test_a_restore_from_a_dump_is_recorded(database: str, postgres_folder: Path)
         (text,) = problem_texts(other.dsn)
         assert "restored from a dump" in text
         assert "had still answered worker 71" in text
+        assert (enqueue_ticks(other.dsn), enqueue_ticks(other.dsn)) == (1, 0)
+        assert main(["check", "--after-restore", "--yes", "--reason", "moved", "--dsn", other.dsn]) == 0
+        assert problem_texts(other.dsn) == []
+
+
+def test_a_restore_to_a_point_in_time_is_recorded_and_repeats_lost_ticks(
+    postgres_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    witness, archive = Process(), postgres_folder / "archive"
+    make_private_folder(archive, server_account())
+    archived = {"archive_mode": "on", "archive_command": f"cp %p {archive}/%f"}
+    with primary_of(postgres_folder / "primary", **archived) as primary:
+        backup = Standby(primary, postgres_folder / "backup").folder
+        with connected(primary.dsn) as conn:
+            conn.execute(SCHEDULE)
+            enqueue_ticks(primary.dsn)
+            conn.execute(DUE)
+            kept = witness.claim_another(primary.dsn)
+            conn.execute("select pg_create_restore_point('monday')")
+            assert witness.claim_another(primary.dsn) > kept
+            assert enqueue_ticks(primary.dsn) == 1
+            (last,) = conn.execute("select pg_walfile_name(pg_switch_wal())").fetchone() or ("",)
+            wait_for((archive / last).exists)
+    (backup / "data" / "standby.signal").rename(backup / "data" / "recovery.signal")
+    target = {"recovery_target_name": "monday", "recovery_target_action": "promote"}
+    restored_from = {**NOT_DURABLE, **target, "restore_command": f"cp {archive}/%f %p"}
+    with EmbeddedPostgres(backup, settings=restored_from, trusting=True) as restored, connected(restored.dsn) as conn:
+        wait_for(lambda: conn.execute("select pg_is_in_recovery()").fetchone() == (False,))
+        witness.fetch(restored.dsn)
+        assert (witness.warnings, [row[1:3] for row in changes(restored.dsn)]) == (["WB005"], [(True, True)])
+        assert len(problem_texts(restored.dsn)) == 1
+        assert (enqueue_ticks(restored.dsn), enqueue_ticks(restored.dsn)) == (1, 0)
+        assert main(["check", "--after-restore", "--yes", "--reason", "monday again", "--dsn", restored.dsn]) == 0
+        assert "may run twice" in capsys.readouterr().out
+        assert problem_texts(restored.dsn) == []
