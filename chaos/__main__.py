@@ -26,6 +26,8 @@ from testbed.pgbouncer import find_pgbouncer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chaos.results import Result
+
 FAULTS_AT_MOST: Final = 1000  # in one campaign
 
 
@@ -44,7 +46,9 @@ def main(words: Sequence[str] | None = None) -> int:
     on = ["--failover"] if options.failover else [SMALL_DISK] * can_mount()
     result = CampaignRunner(folder, campaigns, options.parallel, on).run()
     result.seconds = time.monotonic() - started
-    command = f"make chaos CHAOS_FAULTS={options.faults} CHAOS_SEED={options.seed}"
+    if options.parts:
+        result = _with_earlier_parts(result, options.parts)
+    command = f"make chaos CHAOS_FAULTS={result.faults} CHAOS_SEED={min(result.seeds)}"
     command += " CHAOS_ARGS=--failover" * options.failover
     print(RESULT.dump_json(result, indent=1).decode() if options.json else summary(result, command), flush=True)
     if options.write:
@@ -58,6 +62,18 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _with_earlier_parts(result: Result, parts: Path) -> Result:
+    """The sum of this result and of those in `parts`, which is there from now on."""
+    if parts.exists():
+        earlier = RESULT.validate_json(parts.read_bytes())
+        seconds = earlier.seconds + result.seconds
+        earlier.add(result)
+        result = earlier
+        result.seconds = seconds
+    parts.write_bytes(RESULT.dump_json(result, indent=1))
+    return result
 
 
 def _upgrade(folder: Path, open_s: float, *, as_json: bool) -> int:
@@ -78,6 +94,12 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--parallel", type=int, default=4, metavar="N", help="campaigns at the same time (default 4)")
     parser.add_argument("--failover", action="store_true", help="three servers and Patroni, in place of one server")
+    parser.add_argument(
+        "--parts",
+        type=Path,
+        metavar="FILE",
+        help="add the result to those of earlier parts in FILE, and report the sum",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--upgrade", action="store_true", help="instead: upgrade from the first release, and go back")
     parser.add_argument(
