@@ -213,7 +213,7 @@ def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(database: str,
         assert problem_texts(other.dsn) == []
 
 
-def test_a_restore_to_a_point_in_time_is_recorded_and_repeats_lost_ticks(
+def test_a_restore_in_time_is_recorded_and_repeats_lost_ticks(
     postgres_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     witness, archive = Process(), postgres_folder / "archive"
