@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -131,3 +132,20 @@ def test_the_pool_is_there_before_eight_and_gone_at_night(admin: SqlClient, work
     assert workers() == 3
     worker.complete(*leases)
     assert workers() == 0
+
+
+def test_runs_behind_a_shared_key_count_as_many_as_can_start(admin: SqlClient, worker: SqlClient) -> None:
+    """The keys of two schedules and of three backfills have the slots of one limitKey together."""
+    worker.register()
+    ticks = [datetime(2026, 1, day, 8, tzinfo=UTC) for day in (1, 2, 3)]
+    for number, policy in enumerate(("Queue", "Queue", "Allow")):
+        schedule = admin.define(f"s{number}", policy, **TICK, limit_key="printer")
+        declared = "select create_backfill(%s, %s::timestamptz[], %s, '2026-02-01', at_once => 3)"
+        admin.sql(declared, schedule, ticks, ticks[0])
+    for slots, expected in ((1, 1), (2, 2), (4, 4), (9, 5)):
+        admin.sql("select set_limit('printer', %s)", slots)
+        counted = backlog(admin)
+        while worker.claim_limited():
+            pass
+        assert admin.value("select count(*) from job_runs where holds_slot") == expected
+        assert counted == (expected, 0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,7 +13,6 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from tests.store.sql_clients import SqlClient
 
@@ -70,6 +69,23 @@ def test_a_waiting_worker_learns_when_the_next_unit_is_free(admin: SqlClient, wo
     assert len(worker.claim_limited("api", count=9)) == 1
     assert 8 < (next_due(worker) or 0) <= 10
     admin.sql("select set_rate_limit('api', null)")
+    assert next_due(worker) is None
+
+
+@pytest.mark.parametrize("policy", ["Allow", "Queue"])
+def test_a_worker_learns_when_a_backfill_gets_its_next_unit(admin: SqlClient, worker: SqlClient, policy: str) -> None:
+    """So a draining worker ends if that is later than it stays: it does not look each second."""
+    schedule = admin.define(policy=policy, schedule="0 2 * * *", cron_fields="-", limit_key="api")
+    admin.sql("select set_rate_limit('api', 1, 40, 1)")
+    ticks = [datetime(2026, 1, day, 2, tzinfo=UTC) for day in (1, 2, 3)]
+    admin.sql(
+        "select create_backfill(%s, %s::timestamptz[], %s, '2026-02-01', at_once => 3)", schedule, ticks, ticks[0]
+    )
+    worker.register()
+    (lease,) = worker.claim_limited()
+    worker.complete(lease)
+    assert 30 < (next_due(worker) or 0) <= 40
+    admin.sql("update job_limits set next_unit_at = now() + interval '10 minutes'")
     assert next_due(worker) is None
 
 

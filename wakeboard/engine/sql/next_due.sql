@@ -1,19 +1,20 @@
 -- internal (called by fetch_runs)
 -- Seconds until a run, or the tick of a schedule, becomes due for a worker of these queues and job types, or the rate limit of a due run
 -- has a free unit, or `continue_backfills` will create runs. Null: none within `within_s`. Other runs that are due already do not count. It
--- reads at most `scan_limit` rows of each queue and priority, of the limit keys (`keys`, the first ones of due_limit_keys; null: not known)
--- and of the schedules, so the answer may be too large, but its cost is bounded. Workers poll as well. Most calls find nothing and cost
--- what it takes to set up the nodes of the plans: so what only limit keys need is a statement of its own.
+-- reads at most 100 rows of each queue and priority, of the limit keys (`keys`, the first ones of due_limit_keys; null: not known) and of
+-- the schedules, so the answer may be too large, but its cost is bounded. Workers poll as well. Most calls find nothing and cost what it
+-- takes to set up the nodes of the plans: so what only limit keys need is a statement of its own.
 
 create or replace function wakeboard.next_due(
   queues wakeboard.queue_array, job_types wakeboard.job_type_array, within_s wakeboard.horizon_s,
-  max_timeout_s wakeboard.longest_timeout_s default 2678400, keys text[] default null, scan_limit wakeboard.scan_size default 100)
+  max_timeout_s wakeboard.longest_timeout_s default 2678400, keys text[] default null)
 returns double precision language plpgsql stable security definer
 set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan     -- planning takes twenty times as long as the query
 as $$
 declare
+  scan_limit constant integer := 100;
   horizon timestamptz := statement_timestamp() + make_interval(secs => within_s);
   soonest double precision;
   -- A maintenance pass may create or free runs. An older row waits for the end of a transaction that has locked a schedule or a run.
@@ -75,14 +76,13 @@ begin
           union all
           select next.at                         -- a due run that waits for a unit of a rate limit, or for the end of a handler's pause
             from unnest(keys) as waiting (key)
+            left join shared_limit_keys(keys) as own using (key)
            cross join lateral (
              select case when rate_count is null then paused_until
                          else greatest(advance_rate(bound, 0) - make_interval(
                                 secs => (rate_burst - 1) * 1e0 * rate_period_s / rate_count), paused_until) end as at
                from job_limits as bound
-              where bound.key = coalesce((select def.limit_key from job_definitions as def
-                                           where def.id = case when waiting.key ~ '^schedule:[0-9]{1,18}$'
-                                                               then substr(waiting.key, 10)::bigint end), waiting.key)
+              where bound.key = coalesce(own.shared_key, waiting.key)
                 and (rate_count is not null or paused_until > statement_timestamp())) as next
            where next.at > statement_timestamp() and next.at <= horizon
              and exists (
@@ -99,8 +99,8 @@ begin
   if within_s >= 1 and coalesce(soonest, 1e9) > 1 and ended is not null then
     soonest := 1;
   end if;
-  if within_s >= 1 and exists (select from backfills where finished_at is null) then
-    if coalesce(soonest, 1e9) > 1 and (exists (        -- `continue_backfills` will create runs, of the ones or the others of a schedule
+  if within_s >= 1 and coalesce(soonest, 1e9) > 1 and exists (select from backfills where finished_at is null) then
+    if exists (                                          -- `continue_backfills` will create runs, of the ones or the others of a schedule
          select from (
              select def.id, count(*) as backfills
                from backfills as job join job_definitions as def on def.id = job.definition_id
@@ -110,13 +110,7 @@ begin
               group by def.id) as open
           where (select count(*) from job_runs as run
                   where run.definition_id = open.id and run.trigger = 'backfill' and run.status in ('queued', 'running', 'failed'))
-                <= 750 * open.backfills)
-       or exists (                                     -- or a rate limit will have a unit
-         select from backfills as job join job_definitions as def on def.id = job.definition_id
-           join job_limits as bound on bound.key = def.limit_key
-          where job.finished_at is null and job.paused_at is null and def.removed_at is null and bound.rate_count is not null
-            and def.queue = any (queues) and def.job_type = any (job_types) and def.timeout_s <= max_timeout_s
-            and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)))) then
+                <= 750 * open.backfills) then
       return 1;
     end if;
   end if;

@@ -25,19 +25,7 @@ declare
   rated boolean;                       -- whether one of the keys may have a rate limit
 begin
   perform require_read_committed('claim_limited');
-  select array_agg(own.key), array_agg(def.limit_key) into own_keys, shared_keys
-    from (select key, case when key ~ '^schedule:[0-9]{1,18}$' then substr(key, 10)::bigint end as id
-            from unnest(keys) as key) as own
-    join job_definitions as def on def.id = own.id
-   where def.limit_key is not null;
-  if exists (select from unnest(keys) as key where starts_with(key, 'backfill:')) then
-    select own_keys || array_agg(own.key), shared_keys || array_agg(def.limit_key::text) into own_keys, shared_keys
-      from (select key, case when key ~ '^backfill:[0-9]{1,18}$' then substr(key, 10)::bigint end as id
-              from unnest(keys) as key) as own
-      join backfills as job on job.id = own.id
-      join job_definitions as def on def.id = job.definition_id
-     where def.limit_key is not null;
-  end if;
+  select array_agg(own.key), array_agg(own.shared_key) into own_keys, shared_keys from shared_limit_keys(keys) as own;
   perform create_limits(keys || shared_keys);
   select array_agg(key), bool_or(rate_count is not null) or shared_keys is not null into locked_keys, rated
     from (select key, rate_count from job_limits where key = any (keys) order by key for update skip locked) as locked;
