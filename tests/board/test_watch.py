@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -14,6 +15,7 @@ import aiohttp
 import pytest
 
 from testbed.board_server import serving
+from testbed.clients import go_worker, node, typescript_worker
 from tests.board.asgi import Answer, Client
 from tests.board.past_runs import retried_run, worker_of
 from tests.board.test_api import misfits
@@ -130,6 +132,40 @@ async def test_a_token_shows_its_run_and_nothing_else(client: Client, worker: Sq
         assert (await get(client, path, authorization=f"Bearer {token}")).status in {303, 307, 401, 404}
         assert (await get(client, path, cookie=f"wakeboard-board-8686={token}")).status in {303, 307, 401, 404}
     assert (await client.send("POST", path_to(run), b"{}", {**HOST, "authorization": "Bearer x"})).status == 405
+
+
+# Arguments: the compiled client, and those of the Go program, ID, UUID, SECRET and EXPIRES.
+PROGRAM = """
+const [path, id, uuid, secret, expires] = process.argv.slice(1);
+const { runToken } = await import(path);
+console.log(runToken({ id, uuid }, secret, { expires: new Date(1000 * expires) }));
+"""
+
+
+def client_command(language: str) -> list[str]:
+    if language == "Go":
+        return [str(go_worker("transactions"))]
+    return [str(node()), "--input-type=module", "-e", PROGRAM, str(typescript_worker() / "dist" / "src" / "index.js")]
+
+
+@pytest.mark.parametrize("language", ["Go", "TypeScript"])
+async def test_the_board_accepts_the_tokens_of_each_client(language: str, client: Client, worker: SqlClient):
+    command = client_command(language)
+    run, expires = identity(worker, worker.enqueue()), datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+
+    def token(run: Identity, secret: str) -> str:
+        words = [str(run.id), str(run.uuid), secret, str(int(expires.timestamp()))]
+        return subprocess.check_output(command + words, text=True, timeout=60, stderr=subprocess.STDOUT).strip()
+
+    huge = Identity((1 << 63) - 1, uuid4())
+    assert [token(each, SECRET) for each in (run, huge)] == [
+        run_token(each, SECRET, expires=expires) for each in (run, huge)
+    ]
+    assert (await get(client, f"{API}/watch/{token(run, SECRET)}")).status == 200
+    assert (await get(client, f"{API}/watch/{token(run, NEWER)}")).status == 403
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        token(run, "short")
+    assert "the secret has 5 characters: write 32 or more" in refused.value.output
 
 
 async def test_a_long_result_is_left_out(client: Client, worker: SqlClient):

@@ -48,6 +48,16 @@ def test_a_token_says_which_run_until_when_by_any_of_the_secrets():
     assert len(token) < 300
 
 
+def test_the_format_of_a_token_stays() -> None:
+    token = (
+        "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
+        "eyJhdWQiOiJ3YWtlYm9hcmQ6cnVuIiwic3ViIjoiMDE5MmYwYzEtMmE2Yi00ZDMzLThmMGUtNmExYjVjN2Q5ZTAxIiwicnVuIjo0"
+        "MiwiZXhwIjoxNzk1Nzg0NDAwfQ"
+        ".hJOxXfkVNeaOG5K2__ilcwp80_ZxOIYSCMziparQkdA"
+    )
+    assert run_token(Enqueued(), SECRET, expires=SOON) == token
+
+
 def test_no_forged_altered_or_expired_token_is_accepted():
     good = signed()
     head, claims, signature = good.split(".")

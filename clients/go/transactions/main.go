@@ -1,4 +1,5 @@
-// The program with which a test enqueues and schedules in transactions, of pgx and of database/sql.
+// The program with which a test enqueues and schedules in transactions, of pgx and of database/sql. With the arguments ID, UUID,
+// SECRET and EXPIRES, seconds since 1970, it prints a run token.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"log"
 	"os"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,6 +32,10 @@ func check(err error) {
 }
 
 func main() {
+	if len(os.Args) > 1 {
+		printToken(os.Args[1:])
+		return
+	}
 	conn, err := pgx.Connect(ctx, os.Getenv("TEST_DSN"))
 	check(err)
 	enqueue := func(jobType string, options wakeboard.EnqueueOptions, end error) (run wakeboard.Enqueued) {
@@ -66,6 +72,16 @@ func main() {
 	_, err = wakeboard.Schedule(ctx, wakeboard.SQL(db), "customers/42-report", "send_report", nil, wakeboard.ScheduleOptions{Cron: "0 25 * * *"})
 	fmt.Println(errors.Is(err, wakeboard.ErrInvalidValue), err)
 	everyOption(conn)
+}
+
+func printToken(words []string) {
+	id, err := strconv.ParseInt(words[0], 10, 64)
+	check(err)
+	expires, err := strconv.ParseInt(words[3], 10, 64)
+	check(err)
+	token, err := wakeboard.RunToken(wakeboard.Enqueued{ID: id, UUID: words[1]}, words[2], time.Unix(expires, 0))
+	check(err)
+	fmt.Println(token)
 }
 
 // everyOption writes schedules with each option, and reads them as it wrote them. The test compares the names of the options.
