@@ -195,6 +195,7 @@ def test_a_quarantined_run_comes_alone(admin: SqlClient, worker: SqlClient) -> N
     poison = admin.enqueue()
     admin.crashed(poison, 2)
     assert fetch(worker, 9).answer["waits"], "the worker must ask again when its runs have ended"
+    assert fetch(worker, 0, alone=True).ids == [], "a count of 0 leases nothing"
     found = fetch(worker, 9, alone=True)
     assert found.ids == [poison]
     admin.enqueue()

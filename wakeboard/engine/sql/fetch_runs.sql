@@ -151,7 +151,7 @@ begin
   end if;
 
   begin
-    if cardinality(runs) + cardinality(ids) = 0 and alone and not again then
+    if cardinality(runs) + cardinality(ids) = 0 and alone and count > 0 and not again then
       runs := array(select run from claim_quarantined(worker, lease_s, queues, all_types, max_timeout_s) as run);
       s.alone_since := case when cardinality(runs) > 0 then began end;
       s.yields_since := case when cardinality(runs) > 0 then s.yields_since end;
