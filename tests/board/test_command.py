@@ -5,9 +5,12 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
-from wakeboard.board.access.tokens import read_tokens
+from tests.board.test_access import no_namespaces, request
+from wakeboard.board.access.tokens import TokenAccess
+from wakeboard.board.access.viewer import RoleViewer
 from wakeboard.board.server import listening_socket
 from wakeboard.cli import main
 from wakeboard.errors import InvalidSettings
@@ -16,12 +19,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_printed_line_is_one_that_the_token_file_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_printed_token_logs_in_with_its_printed_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["board", "--new-token", "anna@example.com", "--role", "operator"]) == 0
-    line = capsys.readouterr().out.splitlines()[-1].partition(":")[2].strip()
+    token, line = (each.rpartition(": ")[2].strip() for each in capsys.readouterr().out.splitlines()[-2:])
     (tmp_path / "tokens").write_text(line)
 
-    assert [entry[:2] for entry in read_tokens(tmp_path / "tokens")] == [("anna@example.com", "operator")]
+    given = request(("authorization", f"Bearer {token}"))
+    viewer = anyio.run(TokenAccess(tmp_path / "tokens").viewer, given, no_namespaces)
+    assert viewer == RoleViewer("anna@example.com", "operator")
 
 
 @pytest.mark.parametrize("name", ["an na", "", "#anna", "anna\nboss operator " + "0" * 64])

@@ -7,7 +7,12 @@ import random
 
 import pytest
 
-from wakeboard.views.rules.histogram import MAX_RELATIVE_ERROR, Histogram, bucket_of, merged
+from wakeboard.views.rules.histogram import BUCKETS_PER_DOUBLING, MAX_RELATIVE_ERROR, Histogram, merged
+
+
+def bucket_of(duration_s: float) -> int:
+    """As the SQL functions compute it."""
+    return math.ceil(math.log2(max(duration_s * 1000, 1)) * BUCKETS_PER_DOUBLING)
 
 
 def histogram(durations_s: list[float]) -> Histogram:

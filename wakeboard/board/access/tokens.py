@@ -17,7 +17,7 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, cast, get_args
 
-from wakeboard.board.access.checked_file import CheckedFile, read_text
+from wakeboard.board.access.checked_file import CheckedFile
 from wakeboard.board.access.viewer import Role, RoleViewer, token_of
 from wakeboard.errors import InvalidSettings, InvalidValue
 
@@ -76,12 +76,8 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def read_tokens(path: Path) -> list[_Entry]:
-    """Reads a token file. Raises InvalidSettings with the number of the first invalid line."""
-    return _parse(path, read_text(path, WHAT))
-
-
 def _parse(path: Path, text: str) -> list[_Entry]:
+    """The entries of a token file. Raises InvalidSettings with the number of the first invalid line."""
     entries: list[_Entry] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].strip()

@@ -58,8 +58,3 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
 def middle_s(bucket: int) -> float:
     """The geometric middle of a bucket in seconds; of bucket 0 its upper end."""
     return 2 ** ((bucket - 0.5) / BUCKETS_PER_DOUBLING) / 1000 if bucket else 0.001
-
-
-def bucket_of(duration_s: float) -> int:
-    """The bucket of a duration. SQL functions compute the same."""
-    return math.ceil(math.log2(max(duration_s * 1000, 1)) * BUCKETS_PER_DOUBLING)
