@@ -93,6 +93,10 @@ type Worker struct {
 	renewed     atomic.Pointer[time.Time]
 	logs        *runLogs
 
+	severalHosts bool // of which one is the primary
+	primary      atomic.Pointer[pgconn.FallbackConfig]
+	reached      atomic.Pointer[string] // the address of the last connection
+
 	mutex  sync.Mutex // guards what follows
 	held   map[int64]*Run
 	counts map[string]int
@@ -123,6 +127,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	if config.ConnConfig.ConnectTimeout == 0 { // of each host: one that does not answer must not hide the others
 		config.ConnConfig.ConnectTimeout = connectLimit
 	}
+	config.BeforeConnect, config.AfterConnect = w.followPrimary, w.noteReached
+	w.severalHosts = config.ConnConfig.ValidateConnect != nil && len(config.ConnConfig.Fallbacks) > 0
 	for _, pool := range []**pgxpool.Pool{&w.own, &w.shared} {
 		if *pool, err = pgxpool.NewWithConfig(context.Background(), config.Copy()); err != nil {
 			return err
@@ -254,6 +260,9 @@ func sleep(ctx context.Context, pause time.Duration, wake <-chan struct{}) bool 
 func query[Row any](w *Worker, within time.Duration, scan pgx.RowToFunc[Row], sql string, values pgx.NamedArgs) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
+	if w.severalHosts {
+		defer time.AfterFunc(askAfter, func() { w.watchHosts(ctx, cancel) }).Stop()
+	}
 	named := pgx.NamedArgs{"worker": w.id, "lease": int(w.options.Lease.Seconds()), "queues": w.options.Queues, "types": slices.Collect(maps.Keys(w.handlers))}
 	maps.Copy(named, values)
 	rows, _ := w.own.Query(ctx, sql, named) // CollectRows returns its error
