@@ -147,6 +147,8 @@ async def test_applications_and_declared_schedules_never_change_each_other(store
     )
     with pytest.raises(InvalidValue, match="the schedule team/b belongs to file:test; write another name"):
         await add(store, "team/b")
+    with pytest.raises(InvalidValue, match="the schedule team/b belongs to file:test; remove it there"):
+        await wakeboard.unschedule(store.conn, "team/b")
     await put(store, prune=True)
     assert await rows(store, "select name from job_definitions where removed_at is null") == [("a",)]
     assert (

@@ -1,7 +1,7 @@
 -- for: scheduler
 -- Removes a schedule that `schedule` created, in the caller's transaction. Queued and failed runs of it are cancelled, running ones finish,
--- dead ones and the history remain. A tick that is due is recorded as skipped. False: there is none of this name. Raises 55P03 if another
--- transaction keeps it or one of its waiting runs locked for 2 seconds.
+-- dead ones and the history remain. A tick that is due is recorded as skipped. False: there is none of this name. Raises 22023 for one that
+-- a cluster or a folder declares, and 55P03 if another transaction keeps it or one of its waiting runs locked for 2 seconds.
 -- Example:
 --   select wakeboard.unschedule('customers/42-report');
 
@@ -13,12 +13,20 @@ as $$
 declare
   def job_definitions;
   waiting bigint[];
+  in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
+  short constant text := substr(name, strpos(name, '/') + 1);
 begin
   select * into def from job_definitions as known
-   where known.source = 'app'
-     and known.namespace = case when strpos(unschedule.name, '/') = 0 then 'default' else split_part(unschedule.name, '/', 1) end
-     and known.name = substr(unschedule.name, strpos(unschedule.name, '/') + 1)
+   where known.source = 'app' and known.namespace = in_namespace and known.name = short
      for update;
+  if def.id is null then
+    select * into def from job_definitions as known
+     where known.namespace collate "C" = in_namespace and known.name collate "C" = short and known.removed_at is null limit 1;
+    if found then
+      raise exception using errcode = '22023', message = format(
+        'the schedule %s/%s belongs to %s; remove it there', in_namespace, short, def.source);
+    end if;
+  end if;
   if def.removed_at is not null then         -- by itself, after its last tick, whose run may wait
     waiting := array(select run.id from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'failed'));
   end if;
