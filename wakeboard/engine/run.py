@@ -360,7 +360,7 @@ class Run(ABC, Generic[PayloadT]):
                 result = function(*args)
                 if inspect.isawaitable(result):
                     result = await result
-                text = json.dumps(result, ensure_ascii=False)
+                text = _step_text(name, result)
                 await self._record_step(name, text)
             except Exception as error:
                 if self._has_failed(error):
@@ -374,7 +374,7 @@ class Run(ABC, Generic[PayloadT]):
             if done:
                 return stored
             try:
-                text = json.dumps(function(*args), ensure_ascii=False)
+                text = _step_text(name, function(*args))
                 self._wait_for(self._record_step(name, text))
             except Exception as error:
                 if self._has_failed(error):
@@ -505,3 +505,10 @@ class Effect:
             coroutine.close()
             raise TypeError("an async handler writes `async with run.effect(…)`")
         return self._wait_for(coroutine)
+
+
+def _step_text(name: str, result: Any) -> str:
+    try:
+        return json.dumps(result, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"the result of the step {name!r} cannot be stored as JSON: {error}") from error
