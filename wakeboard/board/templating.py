@@ -47,6 +47,7 @@ def environment() -> Environment:
     )
     filters: dict[str, Any] = {
         "clock": clock_element,
+        "code": code_elements,
         "compact": compact,
         "counted": counted,
         "due": due_element,
@@ -67,6 +68,12 @@ def environment() -> Environment:
 def render(template: str, **context: Any) -> str:
     """The HTML of a template."""
     return environment().get_template(template).render(context)
+
+
+def code_elements(text: str) -> Markup:
+    """A sentence in which backquotes mark what to type."""
+    parts = text.split("`")
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def _rate(stored: dict[str, int]) -> str:
