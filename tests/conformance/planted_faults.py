@@ -136,4 +136,42 @@ FAULTS = (
         {"if (known!.holder !== null) throw": "if (false) throw"},
         "run",
     ),
+    Fault(
+        "credentials in a log are stored",
+        "logs",
+        "the lines are stored as",
+        {"readable(text, MAX_LINE)]": "text.slice(0, MAX_LINE)]"},
+        file="run_logs",
+    ),
+    Fault(
+        "the order of the lines of a log is lost",
+        "logs",
+        "the lines are stored as",
+        {"Buffer.from(JSON.stringify(rows))": "Buffer.from(JSON.stringify(rows.reverse()))"},
+        file="run_logs",
+    ),
+    Fault(
+        "a log does not say how its attempt failed",
+        "logs",
+        "line 5 of run",
+        {"this.add(log, cancelled ?": "if (cancelled) this.add(log, cancelled ?"},
+        file="run_logs",
+    ),
+    Fault(
+        "a log is not bounded",
+        "long-logs",
+        "characters of an attempt are kept",
+        {"while (log.tailSize > this.lastQuarters": "while (false", "log.lastSize > this.lastQuarters": "false"},
+        file="run_logs",
+    ),
+    Fault(
+        "each line of a log counts as 200 characters more",
+        "long-logs",
+        "characters of an attempt are kept",
+        {
+            "log.lastSize += line.text.length + 1": "log.lastSize += cost",
+            "log.lastSize -= text.length + 1": "log.lastSize -= text.length + LINE_COST",
+        },
+        file="run_logs",
+    ),
 )
