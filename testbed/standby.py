@@ -23,13 +23,17 @@ UNCONFIRMED: Final = "&options=-c%20synchronous_commit%3Doff"  # the commits of 
 
 
 class Standby:
-    """The standby of `primary`, a running server that trusts its socket. `nobody` must be able to enter its folder."""
+    """The standby of `primary`, a running server that trusts its socket. `nobody` must be able to enter its folder.
 
-    def __init__(self, primary: EmbeddedPostgres, folder: Path) -> None:
+    `version`: that of both (`find_binaries`).
+    """
+
+    def __init__(self, primary: EmbeddedPostgres, folder: Path, version: str = "embedded") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self._primary, self._dsn = folder, primary, primary.dsn + UNCONFIRMED
+        self._binaries = find_binaries(version)
         self._copy_primary(folder)
-        self._server = EmbeddedPostgres(folder, trusting=True)
+        self._server = EmbeddedPostgres(folder, trusting=True, binaries=self._binaries)
 
     @contextmanager
     def streaming(self) -> Generator[None]:
@@ -85,7 +89,7 @@ class Standby:
         data = folder / "data"
         make_private_folder(data, account)
         options = ["-R", "-c", "fast", "--no-sync"]
-        command = [find_binaries() / "pg_basebackup", "-D", data, "-d", self._primary.dsn, *options]
+        command = [self._binaries / "pg_basebackup", "-D", data, "-d", self._primary.dsn, *options]
         user, group = (account.uid, account.gid) if account else (None, None)
         subprocess.run(command, check=True, capture_output=True, cwd=folder, user=user, group=group)
         shutil.copy2(self._primary.folder / "password", folder / "password")  # the password is that of the copied roles

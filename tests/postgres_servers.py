@@ -52,8 +52,8 @@ NEWER_SETTINGS = {"file_copy_method": "clone"}  # the kernel copies a template's
 class PostgresServer:
     """A running server, and fresh databases on it. `dsn` is the superuser's, of the database `wakeboard`."""
 
-    def __init__(self, dsn: str) -> None:
-        self.dsn = dsn
+    def __init__(self, dsn: str, version: str) -> None:
+        self.dsn, self.version = dsn, version
         self._numbers = itertools.count(1)
         self._template: str | None = None
         self._commands = psycopg.connect(self.dsn_of("postgres"), autocommit=True)
@@ -114,7 +114,7 @@ class PostgresServers:
             engine = EmbeddedPostgres(
                 self._folder / version, settings=settings, binaries=installed_binaries(version), trusting=True
             )
-            self._running[version] = engine, PostgresServer(engine.start())
+            self._running[version] = engine, PostgresServer(engine.start(), version)
         return self._running[version][1]
 
     def stop(self) -> None:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
+import pytest
 
 from testbed.processes import wait_for
 from testbed.standby import Standby
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    import pytest
+    from tests.postgres_servers import PostgresServer
 
+pytestmark = pytest.mark.every_postgres
 FETCH: Final = "select id, payload from wakeboard.fetch_runs(71, 60, '{default}', '{ping}', 10, %s)"
 LEAD: Final = "select seen_server from wakeboard.acquire_leadership('k8s:shop', 'one', '1', 15, seen => %s)"
 SCHEDULE: Final = "select wakeboard.schedule('shop/report', 'ping', cron => '@yearly')"
@@ -39,6 +41,12 @@ update wakeboard.job_definitions
    set next_run_at = date_trunc('year', now(), 'UTC'),
        last_tick_at = date_trunc('year', now(), 'UTC') - interval '1 year'
 """
+
+
+@pytest.fixture
+def version(postgres: PostgresServer) -> str:
+    """The version of PostgreSQL: "embedded" or that of Debian."""
+    return postgres.version
 
 
 class Process:
@@ -95,10 +103,10 @@ def enqueue_ticks(dsn: str) -> int:
 
 
 @contextmanager
-def primary_of(folder: Path, **settings: str) -> Generator[EmbeddedPostgres]:
+def primary_of(folder: Path, version: str, **settings: str) -> Generator[EmbeddedPostgres]:
     """A migrated primary whose maintenance has run."""
     kept = {**NOT_DURABLE, "full_page_writes": "on", "synchronous_commit": "on", **settings}
-    with EmbeddedPostgres(folder, settings=kept, trusting=True) as primary:
+    with EmbeddedPostgres(folder, settings=kept, trusting=True, binaries=find_binaries(version)) as primary:
         asyncio.run(migrate(primary.dsn))
         with connected(primary.dsn) as conn:
             conn.execute("select wakeboard.reap()")
@@ -111,11 +119,11 @@ def kill(server: EmbeddedPostgres) -> None:
 
 
 def test_lost_commits_are_recorded_reported_and_acknowledged(
-    postgres_folder: Path, capsys: pytest.CaptureFixture[str]
+    version: str, postgres_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     witness, absent = Process(), Process()
-    with primary_of(postgres_folder / "primary") as primary:
-        standby = Standby(primary, postgres_folder / "standby")
+    with primary_of(postgres_folder / "primary", version) as primary:
+        standby = Standby(primary, postgres_folder / "standby", version)
         with standby.streaming():
             with connected(primary.dsn) as conn:
                 conn.execute(SCHEDULE)
@@ -151,10 +159,10 @@ def test_lost_commits_are_recorded_reported_and_acknowledged(
                 assert conn.execute(audit).fetchall() == [("the orders were entered again", 1)]
 
 
-def test_a_failover_to_a_synchronous_standby_raises_no_alarm(postgres_folder: Path) -> None:
+def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postgres_folder: Path) -> None:
     witness, seen = Process(), None
-    with primary_of(postgres_folder / "primary") as primary:
-        standby = Standby(primary, postgres_folder / "standby")
+    with primary_of(postgres_folder / "primary", version) as primary:
+        standby = Standby(primary, postgres_folder / "standby", version)
         with standby.confirming():
             with connected(primary.dsn) as conn:
                 conn.execute("select wakeboard.reap()")
@@ -169,10 +177,10 @@ def test_a_failover_to_a_synchronous_standby_raises_no_alarm(postgres_folder: Pa
             assert (witness.warnings, problem_texts(standby.dsn)) == ([], [])
 
 
-def test_a_crash_that_lost_commits_is_told_from_one_that_lost_none(postgres_folder: Path) -> None:
+def test_a_crash_that_lost_commits_is_told_from_one_that_lost_none(version: str, postgres_folder: Path) -> None:
     witness = Process()
     lazy = {"synchronous_commit": "off", "wal_writer_delay": "10s"}
-    with primary_of(postgres_folder / "primary", **lazy) as primary:
+    with primary_of(postgres_folder / "primary", version, **lazy) as primary:
         for loses in (False, True):
             witness.claim_another(primary.dsn)
             if not loses:
@@ -186,7 +194,9 @@ def test_a_crash_that_lost_commits_is_told_from_one_that_lost_none(postgres_fold
             assert [bool(witness.warnings), bool(problem_texts(primary.dsn))] == [loses, loses]
 
 
-def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(database: str, postgres_folder: Path) -> None:
+def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(
+    database: str, version: str, postgres_folder: Path
+) -> None:
     witness = Process()
     with connected(database) as conn:
         conn.execute("select wakeboard.reap()")
@@ -194,14 +204,14 @@ def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(database: str,
         enqueue_ticks(database)
         conn.execute(DUE)
     witness.claim_another(database)
-    with primary_of(postgres_folder / "other") as other:
+    with primary_of(postgres_folder / "other", version) as other:
         with connected(other.dsn) as conn:
             conn.execute("drop schema wakeboard cascade")
         dump = subprocess.run(
-            [find_binaries() / "pg_dump", "--no-owner", "-d", database], check=True, capture_output=True
+            [find_binaries(version) / "pg_dump", "--no-owner", "-d", database], check=True, capture_output=True
         ).stdout
         assert enqueue_ticks(database) == 1  # the dump lacks it
-        restore = [find_binaries() / "psql", "-v", "ON_ERROR_STOP=1", "-qd", other.dsn]
+        restore = [find_binaries(version) / "psql", "-v", "ON_ERROR_STOP=1", "-qd", other.dsn]
         subprocess.run(restore, input=dump, check=True, capture_output=True)
         witness.fetch(other.dsn)
         assert changes(other.dsn) == [("moved", True, False, "worker 71", False)]
@@ -214,13 +224,13 @@ def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(database: str,
 
 
 def test_a_restore_in_time_is_recorded_and_repeats_lost_ticks(
-    postgres_folder: Path, capsys: pytest.CaptureFixture[str]
+    version: str, postgres_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     witness, archive = Process(), postgres_folder / "archive"
     make_private_folder(archive, server_account())
     archived = {"archive_mode": "on", "archive_command": f"cp %p {archive}/%f"}
-    with primary_of(postgres_folder / "primary", **archived) as primary:
-        backup = Standby(primary, postgres_folder / "backup").folder
+    with primary_of(postgres_folder / "primary", version, **archived) as primary:
+        backup = Standby(primary, postgres_folder / "backup", version).folder
         with connected(primary.dsn) as conn:
             conn.execute(SCHEDULE)
             enqueue_ticks(primary.dsn)
@@ -234,7 +244,10 @@ def test_a_restore_in_time_is_recorded_and_repeats_lost_ticks(
     (backup / "data" / "standby.signal").rename(backup / "data" / "recovery.signal")
     target = {"recovery_target_name": "monday", "recovery_target_action": "promote"}
     restored_from = {**NOT_DURABLE, **target, "restore_command": f"cp {archive}/%f %p"}
-    with EmbeddedPostgres(backup, settings=restored_from, trusting=True) as restored, connected(restored.dsn) as conn:
+    with (
+        EmbeddedPostgres(backup, settings=restored_from, trusting=True, binaries=find_binaries(version)) as restored,
+        connected(restored.dsn) as conn,
+    ):
         wait_for(lambda: conn.execute("select pg_is_in_recovery()").fetchone() == (False,))
         witness.fetch(restored.dsn)
         assert (witness.warnings, [row[1:3] for row in changes(restored.dsn)]) == (["WB005"], [(True, True)])
