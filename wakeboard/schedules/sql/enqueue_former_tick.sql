@@ -8,7 +8,7 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 as $$
 declare
   late constant interval := statement_timestamp() - def.next_run_at;
-  misfire_grace constant interval := '5 minutes';                -- as in the settings
+  misfire_grace constant interval := '5 minutes';    -- the default of misfire_grace_seconds: no other value is stored
   reason text := case
     when def.next_run_at <= def.last_tick_at then 'handled'
     when skip_reason is not null then skip_reason
