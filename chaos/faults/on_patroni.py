@@ -41,7 +41,7 @@ class SwitchedOver(_Failover):
     """Patroni is asked to make the synchronous standby the primary."""
 
     name = "switchover"
-    weight = 8
+    weight = 11
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
