@@ -80,7 +80,7 @@ WRONG: Final = (
         EPOCHS,
     ),
     ("enqueue_due_ticks", "perform require_read_committed('enqueue_due_ticks');", "", LEVELS),
-    ("enqueue_due_ticks", "> statement_timestamp() + interval '1 minute'\n", "> 'infinity'\n", FORGED),
+    ("check_due_ticks", "> statement_timestamp() + interval '1 minute'\n", "> 'infinity'\n", FORGED),
 )
 
 

@@ -38,7 +38,6 @@ set plan_cache_mode = force_generic_plan set datestyle = 'ISO' set lock_timeout 
 as $$
 declare
   began constant timestamptz := statement_timestamp();
-  places constant integer[] := array[5 * cardinality(queues)];
   s fetch_state;
   runs claimed_run[] := '{}';
   ids bigint[] := '{}';                -- further ones, which are locked
@@ -66,11 +65,7 @@ begin
     s := null;
   end;
   if s.queues is distinct from queues then
-    s := row(queues, array_fill('-infinity'::timestamptz, places), array_fill(0::bigint, places), array_fill(false, places), true, false,
-             0, '-infinity', floor(random() * cardinality(queues))::integer, random() < 0.5, '', '-infinity',
-             random(), '-infinity', 0, array_fill('-infinity'::timestamptz, places), array_fill(0::bigint, places),
-             array_fill(0e0, array[cardinality(queues)]), array_fill('infinity'::timestamptz, array[cardinality(queues)]),
-             array_fill(false, array[cardinality(queues)]), '-infinity', null, 30, null, false, s.seen);
+    s := new_fetch_state(queues, s.seen);
   end if;
 
   -- Whose turn is it: a quarantined run's, or the others'?

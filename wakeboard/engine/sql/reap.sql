@@ -29,32 +29,15 @@ declare
   crashes_until_dead constant integer := 3;
   expired_lease constant text :=         -- the store cannot tell these apart
     'its lease expired: its worker crashed, hung or lost the database, or another transaction kept the run''s row locked';
-  due boolean;
   last_id bigint;
   reaped record;
 begin
-  if reap.after_id = 0 then
-    perform from installation for no key update skip locked;
-    if found then
-      perform note_server();
-      update installation set reap_started_at = statement_timestamp()
-       where always
-          or reap_started_at > statement_timestamp()                     -- the clock was ahead
-          or reap_started_at < statement_timestamp() - interval '4 seconds'
-             and (reap_completed_at < statement_timestamp() - interval '1 minute' or reap_completed_at < reap_started_at)
-          or reap_started_at < statement_timestamp() - interval '1 second'
-             and exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
-      due := found;
-    else                                 -- the row is locked by another caller that scans, or by a transaction left open
-      due := always or random() < 0.1 and exists (
-        select from installation where reap_started_at < statement_timestamp() - interval '1 minute');
-    end if;
-    if not due then
-      return query select null::bigint, 0, 0, 0, 0;
-      return;
-    end if;
+  if reap.after_id = 0 and not begin_reap(always) then
+    return query select null::bigint, 0, 0, 0, 0;
+    return;
   end if;
 
+  -- If the clock was ahead at a heartbeat, its worker would seem alive for too long.
   update workers set last_seen = statement_timestamp(), heartbeats_since = least(heartbeats_since, statement_timestamp())
    where worker_id = any (array(
     select worker_id from workers where last_seen > statement_timestamp() + interval '10 seconds' for no key update skip locked));

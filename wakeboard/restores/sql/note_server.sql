@@ -1,4 +1,4 @@
--- internal (called by acknowledge_server_changes, compare_server and reap)
+-- internal (called by acknowledge_server_changes, begin_reap and compare_server)
 -- Records a change of the server (server_change), and which server holds the database now. If the row of the installation is locked, the
 -- next call does. Restarts that lost nothing are kept for 30 days, acknowledged changes for 400.
 

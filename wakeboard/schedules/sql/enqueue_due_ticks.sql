@@ -22,7 +22,6 @@ set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
-  problem text;
   mine bigint[];
   all_mine boolean;                    -- nearly always; then no lookup in `mine` is needed
   guarded bigint[];                    -- have suspend_after_dead
@@ -35,36 +34,8 @@ declare
   skipped_total bigint;
 begin
   perform require_read_committed('enqueue_due_ticks');
-  problem := case
-    when num_nulls(ids, generations, cursors, next_cursors, up_to, errors, tick_definitions, tick_times,
-                   skip_definitions, skip_from, skip_until, skip_counts, skip_reasons, compiled) > 0
-    then 'an array of enqueue_due_ticks is null; write {} for no elements'
-    when greatest(array_ndims(ids), array_ndims(generations), array_ndims(cursors), array_ndims(next_cursors), array_ndims(up_to),
-                  array_ndims(errors), array_ndims(tick_definitions), array_ndims(tick_times), array_ndims(skip_definitions),
-                  array_ndims(skip_from), array_ndims(skip_until), array_ndims(skip_counts), array_ndims(skip_reasons)) > 1
-         or array_lower(tick_definitions, 1) <> 1
-    then 'an array of enqueue_due_ticks has more than one dimension; write for example {1,2}'
-    when cardinality(ids) <> any (array[cardinality(generations), cardinality(cursors), cardinality(next_cursors),
-                                        cardinality(up_to), cardinality(errors)])
-         or cardinality(tick_definitions) <> cardinality(tick_times)
-         or cardinality(skip_definitions) <> any (array[cardinality(skip_from), cardinality(skip_until), cardinality(skip_counts),
-                                                        cardinality(skip_reasons)])
-         or cardinality(compiled) not in (0, cardinality(ids))
-    then 'arrays of enqueue_due_ticks that belong together differ in length'
-    when num_nulls(array_position(skip_from, null), array_position(skip_until, null), array_position(skip_counts, null)) < 3
-    then 'a range of skipped ticks has no beginning, no end or no count'
-    when (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute'
-    then 'a tick is in the future; only due ticks are enqueued'
-    when (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years'
-    then 'a next tick is more than 100 years away'
-    when (select min(at) from unnest(next_cursors || up_to || tick_times || skip_from || skip_until) as at) < 'epoch'
-    then 'a tick is before 1970'               -- clients cannot read every timestamp that Postgres stores
-    when (select min(count) from unnest(skip_counts) as count) < 1 then 'a range of skipped ticks has no ticks'
-    when (select max(count) from unnest(skip_counts) as count) > 1e12 then 'a range of skipped ticks has more than 10^12 ticks'
-  end;
-  if problem is not null then
-    raise exception using errcode = '22023', message = problem;
-  end if;
+  perform check_due_ticks(ids, generations, cursors, next_cursors, up_to, errors, tick_definitions, tick_times,
+                          skip_definitions, skip_from, skip_until, skip_counts, skip_reasons, compiled);
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions)),
          array_agg(id) filter (where suspend_after_dead is not null)
     into mine, replacing, guarded

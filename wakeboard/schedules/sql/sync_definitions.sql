@@ -17,7 +17,7 @@ as $$
 declare
   parents bigint[] := '{}';            -- to be marked: these schedules run after them, and no other did
   mine bigint[];
-  locked_names text[] := '{}';         -- of parents that cannot be marked now: namespace/name
+  locked_names text[];                 -- of parents that cannot be marked now: namespace/name
 begin
   if jsonb_path_exists(rows, '$[*].after[*]') then
     parents := array(                  -- by a subquery, as in store_dependencies
@@ -39,18 +39,7 @@ begin
      from jsonb_to_recordset(rows) as wanted (next_run_at timestamptz, backoff_base_s integer, backoff_cap_s integer)
     where wanted.next_run_at not between 'epoch' and statement_timestamp() + interval '100 years'
        or wanted.backoff_cap_s < wanted.backoff_base_s;
-  if parents <> '{}' then
-    locked_names := array(
-      select def.namespace || '/' || def.name
-        from job_definitions as def cross join lock_runs(array(
-          select run.id from job_runs as run
-           where run.definition_id = any (parents) and run.has_dependents is not true and run.trigger <> 'manual')) as my_runs
-       where def.id = any (parents)
-         and (def.id <> all (mine)
-              or exists (select from job_runs as run
-                          where run.definition_id = def.id and run.has_dependents is not true and run.trigger <> 'manual'
-                            and run.id <> all (my_runs))));
-  end if;
+  locked_names := locked_parents(parents, mine);
   return query                               -- in a snapshot from after the locks
   with wanted as (
     select wanted.* from jsonb_to_recordset(rows) as wanted (
