@@ -102,17 +102,22 @@ class ResourceCache:
 
     def remove(self, key: Key) -> None:
         """Removes a resource that no longer exists."""
-        self._known.pop(key, None)
+        gone = self._known.pop(key, None)
+        if gone is not None and gone.definition_id is not None:
+            self._by_definition.pop(gone.definition_id, None)
 
     def link(self, key: Key, definition_id: int) -> None:
-        """Records the id of the schedule's row in the database."""
+        """Records the id of the row of a known resource in the database."""
+        if (known := self._known.get(key)) is None:
+            return
+        if known.definition_id is not None:
+            self._by_definition.pop(known.definition_id, None)
         self._by_definition[definition_id] = key
-        if known := self._known.get(key):
-            known.definition_id = definition_id
+        known.definition_id = definition_id
 
     def keys_for(self, definition_ids: Iterable[int]) -> set[Key]:
         """Returns the keys of the resources with these rows. Unknown rows are left out."""
-        return {key for each in definition_ids if (key := self._by_definition.get(each)) in self._known and key}
+        return {key for each in definition_ids if (key := self._by_definition.get(each))}
 
 
 def _text(found: Resource) -> bytes:

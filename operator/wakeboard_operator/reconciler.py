@@ -87,8 +87,8 @@ class Reconciler:
         self.missing = MissingSchedules()
         self._deletions = deletions
         self._misfire_grace = settings.misfire_grace
-        self._done: set[Requested] = set()  # annotation tokens that this term has handled
-        self._record_only: set[Requested] = set()  # those that schedules had when they were created
+        self._done: set[Requested] = set()  # annotation tokens that this term has handled, while schedules have them
+        self._record_only: set[Requested] = set()  # those that schedules had when they were created, and are not done
         self.refused_actions: dict[Requested, float] = {}  # time.monotonic(); those that were locked, and are not done
         self._actions_left = False
         self.cache = cache
@@ -126,6 +126,7 @@ class Reconciler:
                 self.cache.remove(key)
                 self.ownership.remove(key)
         declared, changed = self._observe(listing.resources)
+        self._forget_former_requests()
         try:
             report = await sync(
                 store,
@@ -288,6 +289,7 @@ class Reconciler:
                 waited_s += time.monotonic() - began
                 continue
             self._done.add(request)
+            self._record_only.discard(request)
             self.refused_actions.pop(request, None)
             if acted.new:
                 log.info("%s %s of %s: %s", action, value, each.full_name, acted.result)
@@ -309,6 +311,20 @@ class Reconciler:
                     if each.key in created:  # also if it is locked now
                         self._record_only.add(request)
         return sorted(requested, key=lambda each: self.refused_actions.get(each[0], 0.0))
+
+    def _forget_former_requests(self) -> None:
+        """Forgets the annotations that no schedule has any more. If one comes back, the store knows its token."""
+
+        def is_former(request: Requested) -> bool:
+            key, action, value = request
+            known = self.cache.get(key)
+            return known is None or known.resource.annotations.get(action, "")[:253] != value
+
+        former = set(filter(is_former, self._done | self._record_only | self.refused_actions.keys()))
+        self._done -= former
+        self._record_only -= former
+        for request in former & self.refused_actions.keys():
+            del self.refused_actions[request]
 
     async def _run_action(
         self, store: LeaderStore, definition_id: int, found: Resource, action: str, token: str, *, record_only: bool

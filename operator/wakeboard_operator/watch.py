@@ -261,7 +261,6 @@ class WatchSupervisor:
         self._expected: dict[Key, tuple[str, float]] = {}
         self.restarts = 0
         self.stalled = 0
-        self.running = False
         self.problem: str | None = None
 
     def expect(self, listed: Iterable[Resource]) -> None:
@@ -306,7 +305,6 @@ class WatchSupervisor:
         self._stream = WatchStream(self._namespaces, self.changes, on_end)
         self._stream.start()
         began = time.monotonic()
-        self.running = True
         while not ended.is_set() and not self._is_stalled():
             try:
                 async with asyncio.timeout(1.0):
@@ -314,7 +312,6 @@ class WatchSupervisor:
             except TimeoutError:
                 if time.monotonic() - began > STALLED_AFTER_S:
                     self.problem = None
-        self.running = False
         self.problem = self._stream.problem or self.problem
         self._end_stream()
 

@@ -383,6 +383,30 @@ async def test_an_annotation_that_cannot_be_stored_stops_no_other_schedule(
     assert await _runs(harness) == 2
 
 
+async def test_what_a_term_remembers_ends_with_schedules_and_annotations(harness: ReconcilerHarness) -> None:
+    """A term may last for months, while schedules come and go and users write annotations."""
+    sizes: list[dict[str, int]] = []
+    for turn in range(3):
+        kept = [named(f"kept-{n}", 2 * turn + 1, annotations={"run-now": f"{turn}"}) for n in range(3)]
+        passing = named(f"passing-{turn}", annotations={"run-now": "at first"})
+        await harness.list(*kept, passing)
+        await harness.change(replace(passing, resource_version="2", annotations={"run-now": "later"}))
+        harness.reconciler.take_pending()
+        sizes.append(remembered(harness.reconciler))
+    assert sizes[2] == sizes[1]
+
+
+def remembered(part: object) -> dict[str, int]:
+    """The sizes of all collections in `part` and in its parts."""
+    sizes: dict[str, int] = {}
+    for name, value in vars(part).items():
+        if isinstance(value, dict | set | list):
+            sizes[name] = len(value)  # pyright: ignore[reportUnknownArgumentType]
+        elif type(value).__module__.startswith("wakeboard_operator.") and hasattr(value, "__dict__"):
+            sizes |= {f"{name}.{inner}": size for inner, size in remembered(value).items()}
+    return sizes
+
+
 async def test_a_range_is_backfilled_once_and_not_when_first_observed(harness: ReconcilerHarness) -> None:
     january = {"backfill": "2026-01-01/2026-02-01 at-once=2"}
     daily = {"jobType": "ping", "schedule": "0 2 * * *", "timeZone": "Europe/Lisbon"}
