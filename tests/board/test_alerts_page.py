@@ -121,6 +121,25 @@ async def test_resolved_alerts_are_listed_page_by_page(client: Client, store: St
     assert (await client.get("/alerts", before="x")).status == 400
 
 
+@pytest.mark.parametrize("state", ["open", "resolved"])
+async def test_the_api_lists_alerts_page_by_page(client: Client, store: Store, state: str):
+    for name in ("shop-fails", "bank-silent", "dead-runs"):
+        fire(store, name, name)
+    store.rows("update alerts set severity = 'warning' where rule = 'dead-runs' returning 1")
+    for name in ("dead-runs", "bank-silent", "shop-fails") if state == "resolved" else ():
+        resolve(store, name)
+    found: list[str] = []
+    given = {"state": state, "limit": "1"}
+    while given:
+        page = json.loads((await client.get("/api/v1/alerts", **given)).text)
+        found += [each["rule"] for each in page["items"]]
+        given = given | {"after": page["next"]} if page["next"] else {}
+        assert len(page["items"]) == 1
+    assert found == (
+        ["bank-silent", "shop-fails", "dead-runs"] if state == "open" else ["shop-fails", "bank-silent", "dead-runs"]
+    )
+
+
 async def test_rules_are_shown_as_declared_and_another_version_is_a_drift(client: Client, store: Store):
     claim(store, RULES)
     words = await words_now(client)

@@ -7,7 +7,7 @@ Lists are read by key. Needs SELECT on the tables, which the viewer's and the op
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row
 
@@ -90,15 +90,20 @@ class AlertCounts:
     opened_at: datetime
 
 
+MOST_OPEN: Final = 500  # on the page
+
 _VISIBLE: LiteralString = (
     "(%(namespaces)s::text[] is null or split_part(definition #>> '{where,schedule}', '/', 1) = any (%(namespaces)s))"
 )
 _COLUMNS: LiteralString = f"{ALERT_COLUMNS}, definition"
+_WORST: LiteralString = "array_position('{critical,warning,info}', severity)"  # the lowest number
 _OPEN: LiteralString = f"""
 select {_COLUMNS} from wakeboard.alerts
  where resolved_at is null and {_VISIBLE}
- order by array_position('{{critical,warning,info}}', severity), opened_at desc, id desc
- limit 500
+   and (%(before)s::bigint is null or (-{_WORST}, opened_at, id) < (
+         select -{_WORST}, last.opened_at, last.id from wakeboard.alerts as last where last.id = %(before)s))
+ order by {_WORST}, opened_at desc, id desc
+ limit %(count)s
 """
 _RESOLVED: LiteralString = f"""
 select {_COLUMNS} from wakeboard.alerts
@@ -159,7 +164,7 @@ select count(*)::integer as open, (array_agg(severity order by worst))[1] as sev
        (array_agg(opened_at order by worst))[1] as opened_at
   from (select rule, severity, summary, opened_at, definition,
                row_number() over (
-                 order by array_position('{{critical,warning,info}}', severity), opened_at, id) as worst
+                 order by {_WORST}, opened_at, id) as worst
           from wakeboard.alerts where resolved_at is null and {_VISIBLE}) as shown
 having count(*) > 0
 """
@@ -172,14 +177,17 @@ class AlertQueries:
         self._conn = conn
         self._namespaces = None if namespaces is None else sorted(namespaces)
 
-    async def open(self) -> list[ShownAlert]:
-        """The open alerts, the worst first."""
-        return await read(self._conn, class_row(ShownAlert), _OPEN, {"namespaces": self._namespaces})
+    async def open(self, count: int = MOST_OPEN, before: int | None = None) -> list[ShownAlert]:
+        """The open alerts, the worst first, then the newest. `before`: those behind this one."""
+        return await self._alerts(_OPEN, count, before)
 
     async def resolved(self, count: int, before: int | None = None) -> list[ShownAlert]:
         """The newest resolved alerts. `before`: those that were resolved before this one."""
+        return await self._alerts(_RESOLVED, count, before)
+
+    async def _alerts(self, query: LiteralString, count: int, before: int | None) -> list[ShownAlert]:
         values = {"namespaces": self._namespaces, "count": count, "before": before}
-        return await read(self._conn, class_row(ShownAlert), _RESOLVED, values)
+        return await read(self._conn, class_row(ShownAlert), query, values)
 
     async def deliveries(self, alerts: Sequence[ShownAlert]) -> list[DeliveryRow]:
         """The newest delivery of each of these alerts to each receiver."""

@@ -215,9 +215,8 @@ async def _alerts(request: BoardRequest, given: Given) -> Items:
 
     async def read(conn: AsyncConnection) -> Items:
         queries = AlertQueries(conn, namespaces)
-        if given.get("state") != "resolved":
-            return Items([row_as(AlertRow, each) for each in await queries.open()])
-        rows = await queries.resolved(count + 1, before)
+        alerts = queries.resolved if given.get("state") == "resolved" else queries.open
+        rows = await alerts(count + 1, before)
         page = page_of(rows, count, lambda row: str(row.id))
         return Items([row_as(AlertRow, each) for each in page.items], page.next)
 
