@@ -21,6 +21,7 @@ import psycopg
 
 import wakeboard
 from chaos.connection import connect, connect_async
+from chaos.ledger import append_line
 
 DSN: Final = os.environ.get("CHAOS_APP_DSN", "")
 LEDGER: Final = Path(os.environ.get("CHAOS_LEDGER", "")) / "effects"
@@ -60,12 +61,7 @@ async def _insert_effect(run: wakeboard.Run, key: str) -> None:
 
 def _note(run: wakeboard.Run, key: str) -> None:
     """Writes an effect whose commit was acknowledged into the ledger, which no failover changes."""
-    file = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(file, f"{run.uuid} {key}\n".encode())
-        os.fsync(file)
-    finally:
-        os.close(file)
+    append_line(LEDGER, f"{run.uuid} {key}")
 
 
 async def _insert_effect_forever(run: wakeboard.Run, key: str) -> None:

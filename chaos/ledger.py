@@ -13,6 +13,16 @@ from typing import Final
 WIDTH: Final = 13  # of a line
 
 
+def append_line(path: Path, line: str) -> None:
+    """Appends a line that survives the end of this process and of the machine. Several processes may do so at once."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Ledger:
     """The file `name` of it. `folder`: None is that of this process."""
 
@@ -21,12 +31,7 @@ class Ledger:
 
     def append(self, number: int) -> None:
         """Adds a number for good. Several processes may do so at once."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, f"{number:0{WIDTH - 1}}\n".encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        append_line(self._path, f"{number:0{WIDTH - 1}}")
 
     def __len__(self) -> int:
         return self._path.stat().st_size // WIDTH if self._path.exists() else 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import psycopg
 
 import wakeboard
+from chaos.ledger import append_line
 
-DSN, LEDGER = os.environ["WAKEBOARD_DSN"], os.environ.get("LEDGER", "")
+DSN, LEDGER = os.environ["WAKEBOARD_DSN"], Path(os.environ.get("LEDGER", ""))
 
 
 @wakeboard.handler("noted")
@@ -25,9 +27,4 @@ async def noted(run: wakeboard.Run) -> str:
 
 def note(tag: str, what: str) -> None:
     """Appends a line that survives the end of this process."""
-    file = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(file, f"{tag} {what} {time.time()}\n".encode())
-        os.fsync(file)
-    finally:
-        os.close(file)
+    append_line(LEDGER, f"{tag} {what} {time.time()}")
