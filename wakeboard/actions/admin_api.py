@@ -1,7 +1,8 @@
 """SQL functions for administrators, typed: what `wakeboard cancel`, `retry`, `pause`, `limit` and the like call.
 
-Each method calls the SQL function of its name; docs/sql-functions.md says what the function guarantees. The function
-writes the audit rows in the transaction of the action.
+Each method calls the SQL function of its name, except `discard_and_replay` and `change_backfill`;
+docs/sql-functions.md says what the function guarantees. The function writes the audit rows in the transaction of the
+action.
 """
 
 from __future__ import annotations

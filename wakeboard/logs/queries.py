@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 BATCHES_AT_ONCE: Final = 32  # of one read
 MOST_SEARCHED: Final = 200_000  # lines of one search
-MISSING_PARTITION: Final = "job_run_logs"
 
 _STORE: Final = (
     "select wakeboard.store_logs(%s::pg_catalog.uuid[], %s::bigint[], %s::pg_catalog.int4[], %s::pg_catalog.int4[],"

@@ -23,7 +23,7 @@ The history row of skipped ticks has one of these reasons:
     CircuitOpen      the runs before died one after another, and suspendAfterDead is set (decided by the store)
     Suspended        due when a user suspended the schedule
     Paused           due during a pause in which a user edited the schedule
-    ScheduleRemoved  due when the schedule was removed
+    ScheduleRemoved  due when the schedule was removed (`prune.py`, `unschedule`)
 """
 
 from __future__ import annotations

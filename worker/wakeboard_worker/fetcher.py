@@ -3,8 +3,9 @@
 How many: one for each free slot, or as many as the executor ends in 50 ms if runs are so short that this is more
 (`_rows_wanted`).
 
-In which order: `fetch_runs` decides that, and says when to fetch again. Limited runs are claimed only for slots that
-are free now. A quarantined run (one that was running when two workers died) runs only while nothing else is in flight.
+In which order: `fetch_runs` decides that, and says when to fetch again. Limited runs are claimed only if they start at
+once (`_limited_wanted`). A quarantined run (one that was running when two workers died) runs only while nothing else is
+in flight.
 
 A claimed row is used only if the reply came in time: see `_accept`.
 """

@@ -17,8 +17,9 @@ an error. Rows that wait longer than expected, because runs became longer, are r
 A lease is named by (id, epoch), never by the id of its run alone: the run may be claimed again while an older lease is
 still here, and a database that has lost its last commits gives the id to another run.
 
-Only the event loop writes. The heartbeat's thread reads copies (`leases`), each of which CPython creates in one step.
-It also takes waiting rows while the event loop is blocked (`take_waiting`): each row is taken by one of the two.
+The event loop writes. The heartbeat's thread reads copies (`leases`), each of which CPython creates in one step, and
+notes which progress the store has (`note_sent`). While the event loop is blocked, it takes the waiting rows
+(`take_waiting`): each row is taken by one of the two.
 """
 
 from __future__ import annotations
