@@ -1,7 +1,8 @@
 """A ledger outside of the database, in the folder CHAOS_LEDGER: files of numbers, which no database can forget.
 
-`<application>.asked` has the runs that an application was told exist, `<application>.done` those that a handler has
-executed, synced to the disk before the handler returns. Lines have one width, so the size of a file is its count.
+`<application>.asked` has the runs whose creation an application saw confirmed, `<application>.done` those that a
+handler has executed, synced to the disk before the handler returns. Lines have one width, so the size of a file is its
+count.
 """
 
 from __future__ import annotations

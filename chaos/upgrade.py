@@ -5,7 +5,8 @@ while `wakeboard migrate` of a later release begins; it ends, and the migration 
 run, then those of the later one alone, then those of the first one again, on the newer schema. The later release is
 this code and one more migration, so that there is always one that changes the busiest tables.
 
-Nothing is killed, so each run that an application was told of is executed exactly once: the ledger on the disk says so.
+Nothing is killed, so each run whose creation an application saw confirmed is executed exactly once: the ledger on
+the disk says so.
 """
 
 from __future__ import annotations

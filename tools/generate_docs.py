@@ -97,7 +97,7 @@ def _value(field: Any) -> str:
 class Answer:
     """What `--json` prints: the fields of a row type, or keys and their meaning.
 
-    `listed`: the row type of the list that the command prints instead if it is not told what to change.
+    `listed`: the row type of the list that the command prints instead if its options name nothing to change.
     `note`: a sentence for another answer.
     """
 

@@ -1,6 +1,7 @@
 """The other queues, installed once into the user's cache: Python ones by locks/competitors.txt, Node ones by npm/.
 
-Node itself comes as a Python package. The folder's name is a hash of both locks, so a change of one installs anew.
+Node itself comes as a Python package. The folder's name is a hash of both locks, so a change of one installs them
+again.
 """
 
 from __future__ import annotations

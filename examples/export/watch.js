@@ -18,6 +18,6 @@ export function describeRun(run) {
     case "running": return run.progress_message || "The export runs.";
     case "failed": return "Something went wrong. The export is tried again.";
     case "succeeded": return "The export is ready.";
-    default: return "The export has failed. We have been told.";
+    default: return "The export has failed. We have received a report.";
   }
 }

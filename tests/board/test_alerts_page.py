@@ -99,7 +99,7 @@ async def test_a_silenced_rule_notifies_of_its_end_only(client: Client, store: S
     )
 
 
-async def test_an_open_alert_says_that_nobody_evaluates_its_rule(client: Client, store: Store):
+async def test_an_open_alert_says_that_no_process_evaluates_its_rule(client: Client, store: Store):
     fire(store, "dead-runs", "3 runs are dead")
     store.rows("update alert_rules set evaluated_at = now() - interval '4 minutes' returning 1")
     assert "No process evaluates its rule any more" in await words_now(client)

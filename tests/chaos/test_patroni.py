@@ -152,7 +152,7 @@ class Installation:
             return {name: round((at or 0) - promoted, 2) for name, at in parts().items()}
 
     def lost_and_doubled(self) -> tuple[set[str], set[str]]:
-        """Acknowledged runs that nobody executed, and effects that happened twice, when all is done."""
+        """Acknowledged runs that no worker executed, and effects that happened twice, when all is done."""
         self.application.rest(on=True)
         with psycopg.connect(self._dsn, autocommit=True) as conn:
             left = "select id, job_type, status, attempts, last_error from wakeboard.job_runs limit 3"
@@ -257,7 +257,7 @@ def test_a_switchover_and_a_killed_primary_lose_nothing(cluster: PatroniCluster,
     assert main(["runs", "--dsn", cluster.dsn()]) == 0
 
 
-def test_a_frozen_primary_loses_nothing_and_holds_nobody_up(
+def test_a_frozen_primary_loses_nothing_and_delays_no_other_process(
     cluster: PatroniCluster, installation: Installation
 ) -> None:
     primary = cluster.settle()

@@ -138,14 +138,14 @@ def test_a_standby_leads_soon_after_the_leader_stopped_or_was_killed(
             first.send(how)
             env.create(job_schedule())
             wait_for(lambda: env.row("report", "id"), why=lambda: second.log)
-            ((gap_s, led_anew),) = env.sql(
+            ((gap_s, led_again),) = env.sql(
                 "select extract(epoch from acquired_at - %s)::double precision, acquired_at > %s from leadership",
                 *(ended_at, ended_at),
             )
             ((synced_s,),) = env.sql(
                 "select extract(epoch from created_at - %s)::double precision from job_definitions", ended_at
             )
-            assert led_anew
+            assert led_again
             assert gap_s < within_s
             assert synced_s < within_s + 2
 

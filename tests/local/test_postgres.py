@@ -256,7 +256,7 @@ def test_a_password_that_others_could_read_is_changed_and_the_data_kept(postgres
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_user_without_a_name_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_user_without_a_name_gets_an_instruction(tmp_path: Path) -> None:
     code = "from wakeboard.local.postgres_user import server_account; server_account()"
     answer = subprocess.run(
         [sys.executable, "-c", "import os; from wakeboard.local import postgres_user; os.setuid(54321); " + code],

@@ -177,7 +177,7 @@ def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postg
             assert (witness.warnings, problem_texts(standby.dsn)) == ([], [])
 
 
-def test_a_crash_that_lost_commits_is_told_from_one_that_lost_none(version: str, postgres_folder: Path) -> None:
+def test_a_crash_that_lost_commits_differs_from_one_that_lost_none(version: str, postgres_folder: Path) -> None:
     witness = Process()
     lazy = {"synchronous_commit": "off", "wal_writer_delay": "10s"}
     with primary_of(postgres_folder / "primary", version, **lazy) as primary:

@@ -113,7 +113,7 @@ async def test_ticks_in_a_row_without_success_in_time_are_missed(store: Maintena
     ]
 
 
-async def test_a_missed_success_is_told_until_a_tick_succeeds(store: MaintenanceStore) -> None:
+async def test_a_missed_success_is_reported_until_a_tick_succeeds(store: MaintenanceStore) -> None:
     schedule = await add(store, "report", [LATE])
     assert await missing(store) == {"report"}
     team = AlertSpec.model_validate(

@@ -133,7 +133,7 @@ def test_through_a_pooler_only_the_lease_counts(admin: SqlClient, other: SqlClie
     assert lead(other, "bob")[1:] == (False, "ann")
 
 
-def test_a_session_of_a_former_leader_keeps_nobody_from_leading(admin: SqlClient, other: SqlClient) -> None:
+def test_a_session_of_a_former_leader_keeps_no_other_from_leading(admin: SqlClient, other: SqlClient) -> None:
     assert lead_by_session(admin, "ann")
     admin.sql(LAPSE)
     assert lead_by_session(other, "bob")

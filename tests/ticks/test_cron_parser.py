@@ -158,7 +158,7 @@ def test_h_always_gives_one_name_the_same_time(line: str, name: str, expected: s
 
 
 def test_h_spreads_names_over_the_whole_day():
-    """Drawn for each field anew: a minute does not decide about its hour."""
+    """Drawn for each field separately: a minute does not decide about its hour."""
     fields = [parse_cron("H H * * *", name=f"team/report-{n}") for n in range(3000)]
     assert len({field.minutes for field in fields}) == 60
     assert len({field.hours for field in fields}) == 24

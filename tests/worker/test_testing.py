@@ -250,7 +250,7 @@ async def test_runs_share_the_effects_that_happen_once_for_ever() -> None:
 @pytest.mark.parametrize("second", ["effect", "once"])
 @pytest.mark.parametrize("first", ["effect", "once"])
 async def test_an_effect_whose_key_is_used_twice_is_refused_in_each_attempt(first: str, second: str) -> None:
-    """Otherwise the second effect would be skipped, and nobody would notice."""
+    """Otherwise the second effect would be skipped, and no error would say so."""
 
     async def sends(run: wakeboard.Run) -> None:
         for way in (first, second):

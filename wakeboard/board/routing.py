@@ -446,7 +446,7 @@ def _rendered(request: BoardRequest, shown: Page) -> Response:
 
 def _redirected(request: BoardRequest, answer: Redirect) -> Response:
     response: Response = RedirectResponse(request.prefix + answer.path, 303)
-    if request.in_dialog:  # a script is not told where a redirect leads
+    if request.in_dialog:  # a script cannot see where a redirect leads
         response = Response(status_code=204, headers={"Wakeboard-Location": response.headers["location"]})
     if answer.message:
         message = ActionMessage(text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)

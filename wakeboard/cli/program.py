@@ -38,7 +38,7 @@ class Program:
 
 
 def exit_code(run: Callable[[], int]) -> int:
-    """The exit code of a command, also if it is interrupted or nobody reads its output any more."""
+    """The exit code of a command, also if it is interrupted or no process reads its output any more."""
     try:
         try:
             return run()

@@ -21,7 +21,7 @@ _HAPPENED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChange:
-    """Another server, or the same one started anew, went on with the database, perhaps from an earlier moment.
+    """Another server, or the same one after a restart, went on with the database, perhaps from an earlier moment.
 
     `id` 0: maintenance has not recorded it yet. `kind`: restarted, promoted or moved. `lost`: a process had committed
     something that is gone; otherwise it is unknown whether anything is. `kept_until`: the newest commit that is known

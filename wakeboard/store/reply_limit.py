@@ -132,7 +132,7 @@ class LimitedConnection(psycopg.AsyncConnection[Any]):
                 if await others.have_primary():
                     raise _MovedError
             except asyncio.CancelledError:
-                await self.close()  # nobody reads the reply any more
+                await self.close()  # no caller reads the reply any more
                 raise
             if time.monotonic() >= until:
                 others.put_here_last()

@@ -1,8 +1,8 @@
 """Catch-up: which of the due ticks of a schedule run after an outage or a pause.
 
-The data say what an outage is: the oldest tick that nobody has handled is older than the misfire grace. Without one, a
-worker was merely late, and every due tick runs. After one, the policy decides about all of them at once, also about
-those within the grace.
+The data say what an outage is: the oldest tick that no process has handled is older than the misfire grace. Without
+one, a worker was merely late, and every due tick runs. After one, the policy decides about all of them at once, also
+about those within the grace.
 
 This is the one place for the policies. The resource, the table and the scheduler take them from here; a test compares
 the table's constraint (0004_schedules.sql) with `CatchUpPolicy`.

@@ -1,7 +1,7 @@
 """Parses a cron expression into `CronFields`.
 
-croniter expands the fields. The result is stored as text with the schedule, so a worker never imports croniter, and an
-upgrade of croniter never changes an existing schedule.
+croniter expands the fields. The result is stored as text with the schedule, so a worker imports croniter only to
+compile a schedule of an application, and an upgrade of croniter never changes an existing schedule.
 
 This module checks and rewrites each field before croniter sees it, for two reasons. Errors can say what to write
 instead. And expressions that croniter interprets differently from cron are refused or rewritten: `5-5` is the whole

@@ -46,7 +46,7 @@ class Reads(Protocol):
 
 
 async def require_usable(primary: Reads, replica: Reads) -> timedelta | None:
-    """How far the replica is behind the primary; None: the primary does not answer, so nobody knows.
+    """How far the replica is behind the primary; None: the primary does not answer, so it is unknown.
 
     Raises DatabaseUnavailable with the reason why reads cannot use the replica.
     """
@@ -83,7 +83,7 @@ class Replica:
         self.problem = ""
 
     async def may_be_used(self) -> bool:
-        """Whether a read may use the standby now. A read waits for a look at it only if nobody has looked for long."""
+        """Whether a read may use the standby now. A read waits for a look at it only if the last look is old."""
         now = time.monotonic()
         known_for_s = now - self._looked_at
         if known_for_s > (LOOK_AGAIN_S if self.problem else LOOK_S) and (self._looking is None or self._looking.done()):

@@ -188,7 +188,7 @@ CONDITIONS: Final = (
         accepts=_up_to(10_000),
         example={"databaseWentBack": 1},
         fires_when="the database went back in time, or may have (a failover to an asynchronous replica, a restore),"
-        " and nobody has acknowledged it (`wakeboard check --after-restore`). A file that has receivers and no such"
+        " and no user has acknowledged it (`wakeboard check --after-restore`). A file that has receivers and no such"
         " rule has one for all of them",
         sentence=lambda found: (
             f"{found.count('server change')} may have lost commits: see `wakeboard check --after-restore`"

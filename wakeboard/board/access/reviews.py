@@ -30,7 +30,7 @@ KEEP_S: Final = 30.0
 TIMEOUT_S: Final = 10.0
 MAX_KEPT: Final = 10_000
 MAX_CONCURRENT: Final = 20  # questions about users who have logged in,
-MAX_UNKNOWN: Final = 10  # and about tokens that nobody has logged in with in the last hour
+MAX_UNKNOWN: Final = 10  # and about tokens that no user has logged in with in the last hour
 MAX_UNKNOWN_WAITING: Final = 200
 KNOWN_S: Final = 3600.0
 

@@ -78,7 +78,7 @@ async def _acknowledge(session: DatabaseSession, restore: Restore, reason: str) 
 
 
 def _confirmed(reason: str, *, yes: bool, as_json: bool) -> str:
-    """The reason, once the user has confirmed; "": there is nobody to ask. Raises typer.Abort."""
+    """The reason, once the user has confirmed; "": there is no user to ask. Raises typer.Abort."""
     if yes and not reason.strip():
         raise InvalidValue("the audit log records why this is acknowledged: add --reason TEXT")
     if yes:

@@ -22,7 +22,7 @@ scenario = registration(FAILOVER)
 @scenario(
     "after the server has lost its last commits, nothing of a lost attempt counts for another run",
     "a standby that lacks the last seconds gives the ids of lost runs again: another run counts as succeeded, or"
-    " skips an effect that nobody has had",
+    " skips an effect that it never had",
 )
 def forgetful_server(harness: Harness) -> None:
     harness.start_and_wait()
@@ -50,7 +50,7 @@ def forgetful_server(harness: Harness) -> None:
 
 @scenario(
     "a completion that is sent again after the server has lost its last commits does not count for another run",
-    "the outcome of a run that is lost is stored for a run that nobody has executed",
+    "the outcome of a run that is lost is stored for a run that no worker has executed",
 )
 def forgotten_completion(harness: Harness) -> None:
     harness.start_and_wait()

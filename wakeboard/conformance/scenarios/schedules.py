@@ -58,7 +58,7 @@ def refused_schedule(harness: Harness) -> None:
 
 @scenario(
     "a tick of a schedule becomes one run, which the worker executes",
-    "an application whose schedules nobody runs, or runs twice",
+    "an application whose schedules no worker runs, or two do",
 )
 def tick(harness: Harness) -> None:
     harness.start()

@@ -68,7 +68,7 @@ async def read_commit_facts(conn: psycopg.AsyncConnection[Any]) -> CommitFacts:
 
 
 async def probe_commits(dsn: str) -> CommitFacts:
-    """Commits a message to nobody, if commits wait for a standby, and returns whether it was not confirmed.
+    """Commits a message that no process reads, if commits wait for a standby, and returns whether it was not confirmed.
 
     The probe needs no right to see other sessions, and finds a standby that still counts as streaming. It has nothing
     to say if this role may not send messages.

@@ -1,7 +1,7 @@
 """Reads the five fields of a crontab as Debian's cron does, and refuses what it refuses.
 
 The grammar is narrower than that of a JobSchedule and of Kubernetes: no step behind a single value, no `?`, no
-`@every`, and short forms in lower case. Where cron accepts a field and does something that nobody means, the field is
+`@every`, and short forms in lower case. Where cron accepts a field and does something that no user means, the field is
 refused as well: cron passes over the rest of a field that it does not understand (`5#2` is each Friday), and a range
 that runs backwards is never due. tests/imports/test_crontab_schedule.py compares the grammar with `crontab -n`.
 

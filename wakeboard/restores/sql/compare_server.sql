@@ -2,12 +2,12 @@
 -- Makes a process that stays a witness. `seen`: the newest commit that it knew before this call; null at first. Returns what it knows now:
 -- `wrote` says that this call writes, so that the log position is one that the caller knows to be committed once it has the answer.
 --
--- If another server, or the same one started anew, answers this call, the process looks where the log of the former one ended for the new
--- one. If that is before the position that it has seen, commits were lost. So they were if the database does not know the former server,
--- because a process sees a server only after it has been recorded (note_server): the database is from before that, or a former primary is
--- back. That is recorded (server_changes), and raised as a warning with the SQLSTATE WB005, which the server logs and the client may. After
--- a restore from a dump, positions mean nothing; recorded is until when the process had used the former server.
--- `worker`: the id of the process, if it is one; otherwise `holder`: of a leadership.
+-- If another server, or the same one after a restart, answers this call, the process looks where the log of the former one ended for the
+-- new one. If that is before the position that it has seen, commits were lost. So they were if the database does not know the former
+-- server, because a process sees a server only after it has been recorded (note_server): the database is from before that, or a former
+-- primary is back. That is recorded (server_changes), and raised as a warning with the SQLSTATE WB005, which the server logs and the client
+-- may. After a restore from a dump, positions mean nothing; recorded is until when the process had used the former server. `worker`: the id
+-- of the process, if it is one; otherwise `holder`: of a leadership.
 
 create or replace function wakeboard.compare_server(
   seen wakeboard.server_seen, wrote boolean, worker bigint, holder text)

@@ -1,6 +1,6 @@
 -- internal (called by enqueue_due_ticks)
--- Raises 22023 for arguments of enqueue_due_ticks that contradict each other, or that no scheduler computes: it takes the ticks as they are,
--- so a client's error would become wrong runs. It does not read the schedules.
+-- Raises 22023 for arguments of enqueue_due_ticks that contradict each other, or that no scheduler computes. That function takes the ticks
+-- as they are, so an error of a client would become wrong runs. It does not read the schedules.
 
 create or replace function wakeboard.check_due_ticks(
   ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],

@@ -1,4 +1,4 @@
--- Which server holds the database, and each time that another one, or the same one started anew, went on with it.
+-- Which server holds the database, and each time that another one, or the same one after a restart, went on with it.
 -- locks: installation
 
 alter table installation add column server_system bigint, add column server_timeline integer, add column server_started_at timestamptz,
@@ -45,7 +45,7 @@ create table server_changes (
 );
 create index server_changes_unacknowledged on server_changes (id) where (at_risk or lost) and acknowledged_at is null;
 comment on table server_changes is
-  'Each time that another server, or the same one started anew, went on with the database: perhaps from an earlier moment.';
+  'Each time that another server, or the same one after a restart, went on with the database: perhaps from an earlier moment.';
 comment on column server_changes.kind is
   'restarted: the same server and timeline; promoted: another timeline (a failover, a switchover, a restore to a point in time);
 moved: another system or table (a dump, a major upgrade)';

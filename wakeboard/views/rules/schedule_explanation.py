@@ -211,7 +211,7 @@ def _maintenance(schedule: ScheduleSituation) -> Iterator[Fact]:
 
 
 def _expectation(schedule: ScheduleSituation) -> Iterator[Fact]:
-    """What it expects of its ticks, and whether they have missed it. Nobody expects it of a suspended or paused one."""
+    """What it expects of its ticks, and whether they have missed it. A suspended or paused one has no expectation."""
     if schedule.expect_success_within_s is None:
         return
     expected = expectation(schedule.expect_success_within_s, schedule.alert_after_missed)
