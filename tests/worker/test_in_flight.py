@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from wakeboard.ticks.cron_parser import parse_cron
-from wakeboard_worker.in_flight import ExecutorState
+from wakeboard_worker.executor_state import ExecutorState
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from wakeboard.settings import Settings
     from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard_worker.coroutine_executor import CoroutineExecutor
+    from wakeboard_worker.executor_state import ExecutorState
     from wakeboard_worker.heartbeat import Heartbeat
-    from wakeboard_worker.in_flight import ExecutorState, InFlightBuffer
+    from wakeboard_worker.in_flight import InFlightBuffer
     from wakeboard_worker.thread_executor import ThreadExecutor
 
 PREFETCH_S = 0.05  # how much work may wait in this worker
