@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs]
@@ -90,9 +90,10 @@ async def test_pages_fit_a_phone_without_errors_or_foreign_requests(site: Path, 
 
 async def test_pages_of_each_kind_are_accessible_on_both_screens(site: Path, page: Page) -> None:
     found: list[str] = []
+    screens: list[tuple[Literal["light", "dark"], Any]] = [("light", WIDE), ("dark", PHONE)]
     await page.route("**/search.js", lambda route: route.fulfill(body=""))
     for name in WALKED:
-        for scheme, size in (("light", WIDE), ("dark", PHONE)):
+        for scheme, size in screens:
             await page.set_viewport_size(size)
             await page.emulate_media(color_scheme=scheme)
             await page.goto(address(site, name))
