@@ -3,8 +3,8 @@
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
 without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, a part that the tree of the
 architecture lacks, a version that no generator writes, a worker of clients/ that is no longer small, a wide line of
-SQL, a file of another project that was changed, a public class whose name another one has, and the name of a test that
-is too long to read. A long file is a warning.
+SQL, a function of SQL that is too long to read in one go, a file of another project that was changed, a public class
+whose name another one has, and the name of a test that is too long to read. A long file is a warning.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BANNED = Path(__file__).with_name("banned_words.txt")
 LONG_FILE = 500  # lines
 WIDEST_SQL = 140  # characters
+LONGEST_FUNCTION = 150  # lines of SQL
 LONGEST_TEST_NAME = 12  # words
 SOURCE = {".py", ".sql", ".sh"}
 NOT_SCANNED = re.compile(
@@ -36,6 +37,7 @@ CLIENTS = {
     "clients/typescript": "clients/typescript/src/[!i]*.ts",
 }  # their workers, without the index and what is generated
 LONGEST_CLIENT = 970  # lines of code, of which the logs of runs are a quarter
+SQL_FUNCTION = re.compile(r"^create or replace function .*?^\$\$;", re.MULTILINE | re.DOTALL)
 PRODUCT = re.compile(r"(wakeboard|worker|operator)/.*\.py")
 PUBLIC_CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
 TEST = re.compile(r"^ *(?:async )?def test_(\w+)", re.MULTILINE)
@@ -180,6 +182,17 @@ def long_test_names(names: list[str]) -> list[str]:
     ]
 
 
+def long_functions(names: list[str]) -> list[str]:
+    """Functions of SQL are read in one go, except the one that is generated from the rules of a JobSchedule."""
+    return [
+        f"{name}: a function has {lines} lines; it may have {LONGEST_FUNCTION}"
+        for name in names
+        if name.startswith("wakeboard/") and name.endswith(".sql") and name not in GENERATED
+        for text in SQL_FUNCTION.findall((ROOT / name).read_text(encoding="utf-8"))
+        if (lines := text.count("\n") + 1) > LONGEST_FUNCTION
+    ]
+
+
 def vendored_files() -> list[str]:
     """Each file of another project is the one that vendor.toml names, and no other is beside it."""
     files = {each["name"]: each for each in tomllib.loads((VENDORED / "vendor.toml").read_text())["file"]}
@@ -202,7 +215,7 @@ def main() -> int:
     banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
     errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
     errors += [*missing_in_tree(names), *long_clients(), *wide_sql(names), *vendored_files(), *other_versions(names)]
-    errors += [*classes_with_one_name(names), *long_test_names(names)]
+    errors += [*classes_with_one_name(names), *long_functions(names), *long_test_names(names)]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):
             errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)
