@@ -36,6 +36,7 @@ def test_a_shown_rate_is_read_as_the_same_rate(rate: Rate) -> None:
     ("text", "says"),
     [
         ("", "such as 60/minute"),
+        ("5/100ms", "such as 60/minute"),
         ("60", "such as 60/minute"),
         ("60/fortnight", "such as 60/minute"),
         ("-1/s", "such as 60/minute"),

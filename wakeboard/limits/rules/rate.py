@@ -40,7 +40,8 @@ class Rate:
     def parse(cls, text: str) -> Self:
         """Raises InvalidValue with an example."""
         found = _RATE.fullmatch(text.strip())
-        unit = _UNITS.get(found[3].lower().removesuffix("s") or "s") if found else None
+        word = found[3].lower() if found else ""
+        unit = _UNITS.get(word.removesuffix("s") if len(word) > 2 else word)  # two seconds, but not 2 ms
         if not found or unit is None:
             raise InvalidValue(f"the rate is {one_line(text)[:40]!r}: {EXAMPLES}")
         rate = cls(int(found[1]), int(found[2] or 1) * unit)
