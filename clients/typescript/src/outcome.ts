@@ -1,5 +1,6 @@
 /** Turns what a handler returned or threw into the outcome to report. */
 
+import { LeaseLost } from "./connection.js";
 import { redact } from "./redact.js";
 
 /** Throw it: the run is dead, without further attempts. */
@@ -62,8 +63,9 @@ export function success(result: unknown): Outcome {
 /** The outcome of a handler that threw, possibly because it was stopped. */
 export function failure(error: unknown, stopped: StopReason | null, timeoutS: number): Outcome {
   if (error instanceof Snooze) return { kind: "release", delay: Math.max(MIN_SNOOZE, error.seconds), reason: "snoozed" };
-  const unknownLease = error instanceof Error && "code" in error && error.code === "WB001"; // a lost one refuses the release
-  if (unknownLease) return { kind: "release", delay: 1, reason: "disconnected" };
+  const isUnknown = error instanceof LeaseLost || (error instanceof Error && "code" in error && error.code === "WB001");
+  if (isUnknown) // the database of this connection does not know the lease; if it is lost, the release is refused
+    return { kind: "release", delay: 1, reason: "disconnected" };
   const requested = error instanceof Discard || error instanceof RetryAfter;
   if (stopped === "shutdown" && !requested) return { kind: "release", delay: 0, reason: "worker_stopped" };
   if (stopped === "timed out" && !requested) {

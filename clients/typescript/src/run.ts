@@ -82,8 +82,11 @@ export class Run<Payload = any> {
   async step<Result extends Json | void>(name: string, work: () => Promise<Result> | Result): Promise<Result> {
     if (this.steps.has(name)) throw new Error(`this attempt already has a step '${name}'; each step needs its own name`);
     const sql = "select done, stored from wakeboard.step($1, $2, $3, $4, $5::text::jsonb)";
-    const [known] = await this.call<{ done: boolean; stored: Result }>(sql, [...this.lease, name, null]);
-    this.steps.add(name);
+    this.steps.add(name); // before the call, during which another one may begin a step of this name
+    const [known] = await this.call<{ done: boolean; stored: Result }>(sql, [...this.lease, name, null]).catch((error) => {
+      this.steps.delete(name);
+      throw error;
+    });
     if (known!.done) return known!.stored;
     try {
       const text = JSON.stringify((await work()) ?? null);

@@ -216,7 +216,7 @@ function* parts(lines: Line[]): Generator<Line[]> {
   let [part, size]: [Line[], number] = [[], 0];
   for (const line of lines) {
     part.push(line);
-    size += line.text.length;
+    size += line.text.length + 1;
     if (part.length >= BATCH_LINES || size >= BATCH_SIZE) {
       yield part;
       [part, size] = [[], 0];

@@ -280,9 +280,10 @@ export class Worker {
   /** Tell a handler to stop. One that does not stop at its timeout, or at the end of the worker, is left behind. */
   private stopAttempt(attempt: Attempt, reason: StopReason): void {
     if (attempt.stopped === "lost" || attempt.outcome) return;
-    attempt.stopped = reason;
-    attempt.run.abort(new Error(`the run was stopped: ${reason}`));
-    const leave = () => this.settle(attempt, failure(null, reason, attempt.row.timeout_s));
+    if (attempt.stopped === null || (attempt.stopped === "cancelled" && reason === "shutdown")) attempt.stopped = reason; // the first counts
+    const { stopped } = attempt;
+    attempt.run.abort(new Error(`the run was stopped: ${stopped}`));
+    const leave = () => this.settle(attempt, failure(`it did not stop when it was ${stopped}`, stopped, attempt.row.timeout_s));
     if (reason === "timed out" || reason === "shutdown") setTimeout(leave, STOP_GRACE_MS).unref();
   }
 

@@ -126,11 +126,12 @@ const TIMES = new Set(["at", "starts_at", "ends_at"]);
 /** The arguments of the SQL function: limitKey is limit_key, timeoutSeconds is timeout_s, and everySeconds is every. */
 function encoded(definition: ScheduleDefinition): object {
   return Object.fromEntries(Object.entries(definition).map(([key, value]) => {
-    if (value instanceof Date) return [key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), encodedTime(key, value)];
+    const name = key.replace(/Seconds$/, "S").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    if (value instanceof Date) return [name, encodedTime(key, value)];
     if (typeof value === "number" && key !== "payload" && !Number.isSafeInteger(value)) throw new InvalidValue(`${key} is ${value}; write a whole number`);
     if (/Seconds$/.test(key) && value != null && typeof value !== "number") throw new InvalidValue(`${key} is ${value}; write a whole number`);
     if (key === "everySeconds") return ["every", value == null ? null : `${value} s`];
-    return [key.replace(/Seconds$/, "S").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value];
+    return [name, value];
   }));
 }
 
