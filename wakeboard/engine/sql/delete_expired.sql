@@ -4,7 +4,7 @@
 -- whose run ended more than `key_retention` ago; keys of effects once for ever that happened longer ago than the installation's retention
 -- for them; unique windows that have ended; unused limits that no administrator set; action tokens
 -- older than 90 days; audit rows, bulk actions and finished backfills older than the installation's retention for them; the lists of runs
--- of finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of definition_changes
+-- of finished bulk actions older than `history_retention`; job types that no worker has known for 40 days; entries of definition_changes
 -- older than an hour; schedules of applications that were removed longer than `history_retention` ago. Ends bulk actions older than
 -- `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is
 -- null, or shorter than the installation's (set_retention), counts as the installation's. Trace contexts are deleted like attempts. Ticks
@@ -114,6 +114,7 @@ begin
   delete from worker_types where ctid = any (array(
     select ctid from worker_types where last_known_at < statement_timestamp() - interval '40 days'   -- a pool may wake once a month
      limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
   delete from definition_changes where ctid = any (array(              -- without an operator, these are most of the expired rows
     select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour'
      limit delete_expired.count * 100 for update skip locked));

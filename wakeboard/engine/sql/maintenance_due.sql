@@ -17,7 +17,7 @@ begin
     case when exists (select from job_runs where start_before < statement_timestamp())
            or exists (select from workers where last_seen not between statement_timestamp() - make_interval(secs => lease_s)
                                                                   and statement_timestamp() + interval '10 seconds')
-           or exists (select from installation       -- as in `reap`
+           or exists (select from installation       -- as in `begin_reap`
                        where reap_started_at > statement_timestamp() or reap_completed_at < reap_started_at
                           or reap_completed_at < statement_timestamp() - interval '1 minute'
                           or server_started_at is distinct from pg_postmaster_start_time()
