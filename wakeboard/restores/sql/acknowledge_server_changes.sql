@@ -12,25 +12,27 @@ returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
-  changes jsonb;
+  changes jsonb;                       -- the newest 20
+  acknowledged integer;
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
   perform note_server();
-  with acknowledged as (
+  with done as (
     update server_changes set acknowledged_at = statement_timestamp()
      where id <= newest and (at_risk or lost) and acknowledged_at is null
     returning id, kind, lost, kept_until, noticed_at)
   select jsonb_agg(jsonb_build_object('kind', kind, 'lost', lost, 'kept_until', kept_until, 'noticed_at', noticed_at) order by id)
-    into changes from (select * from acknowledged order by id desc limit 20) as newest_first;
+           filter (where place <= 20), count(*)
+    into changes, acknowledged from (select *, row_number() over (order by id desc) as place from done) as newest_first;
   if changes is null then
     return 0;
   end if;
   insert into audit_log (actor, source, action, reason, detail)
   values (checked_actor, checked_source, 'acknowledge_server_changes', coalesce(left(acknowledge_server_changes.reason, 200), ''),
-          jsonb_build_object('count', jsonb_array_length(changes), 'changes', changes));
+          jsonb_build_object('count', acknowledged, 'changes', changes));
   perform note_all_schedules();
-  return jsonb_array_length(changes);
+  return acknowledged;
 exception when lock_not_available then
   perform refuse_locked();
 end
