@@ -25,6 +25,7 @@ _UNITS: Final = {
     "d": 86_400,
     "day": 86_400,
 }
+_NO_PLURALS: Final = frozenset({"", "ss", "ms", "hs", "ds"})  # ms are milliseconds
 _WORDS: Final = ((86_400, "day", "d"), (3600, "hour", "h"), (60, "minute", "m"), (1, "second", "s"))
 _RATE: Final = re.compile(r"([0-9]{1,7})\s*/\s*([0-9]{0,7})\s*([a-z]+)", re.ASCII | re.IGNORECASE)
 
@@ -41,7 +42,7 @@ class Rate:
         """Raises InvalidValue with an example."""
         found = _RATE.fullmatch(text.strip())
         word = found[3].lower() if found else ""
-        unit = _UNITS.get(word.removesuffix("s") if len(word) > 2 else word)  # two seconds, but not 2 ms
+        unit = _UNITS.get(word, _UNITS.get(word.removesuffix("s")) if word not in _NO_PLURALS else None)
         if not found or unit is None:
             raise InvalidValue(f"the rate is {one_line(text)[:40]!r}: {EXAMPLES}")
         rate = cls(int(found[1]), int(found[2] or 1) * unit)
