@@ -123,6 +123,19 @@ def test_a_function_with_new_parameters_replaces_the_former_one(database: str) -
     assert ask(database, "select answer from wakeboard.retry('{1}')") == "refused: there is no such run"
 
 
+def test_a_function_with_new_columns_replaces_the_former_one(database: str) -> None:
+    do(
+        database,
+        "drop function wakeboard.retry",
+        "create function wakeboard.retry(ids wakeboard.id_array, reason text default '', actor text default null,"
+        " source wakeboard.acting_program default 'sql', bulk_action_id bigint default null)"
+        " returns table (id bigint) language sql as 'select 1'",
+        "update wakeboard.installation set functions_hash = 'of another release'",
+    )
+    migrated(database)
+    assert ask(database, "select answer from wakeboard.retry('{1}')") == "refused: there is no such run"
+
+
 def test_rights_that_an_administrator_granted_on_enqueue_outlive_its_new_parameters(database: str) -> None:
     role = f"app_{ask(database, 'select current_database()')}"
     do(

@@ -363,7 +363,7 @@ async def _act_as_owner(conn: psycopg.AsyncConnection[Any]) -> bool:
 async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> list[str]:
     """Writes all functions if they are others than `before`, else those that are missing or altered: returns these.
 
-    A function of another release with the same name and other arguments goes.
+    A function of another release with the same name and other arguments or columns goes.
     """
     now = _functions_of_this_release()
     altered = await altered_functions(conn) if before == now else {}

@@ -38,11 +38,15 @@ select wanted.name,
 """
 _FORMER: Final = """
 select pg_proc.oid::regprocedure::text
-  from pg_proc join jsonb_to_recordset(%s::jsonb) as wanted (name text, types jsonb) on proname = wanted.name
+  from pg_proc
+  join jsonb_to_recordset(%s::jsonb) as wanted (name text, types jsonb, columns jsonb) on proname = wanted.name
  where pronamespace = 'wakeboard'::regnamespace
-   and array(select unnest(proargtypes))
-         <> array(select to_regtype(type)::oid from jsonb_array_elements_text(wanted.types) with ordinality
-                    as types (type, place) order by place)
+   and (array(select unnest(proargtypes))
+          <> array(select to_regtype(type)::oid from jsonb_array_elements_text(wanted.types) with ordinality
+                     as types (type, place) order by place)
+        or array(select name from unnest(proargnames, proargmodes) with ordinality as argument (name, mode, place)
+                  where mode = 't' order by place)
+          <> array(select jsonb_array_elements_text(wanted.columns)))
 """
 _TRIGGERS: Final = """
 select tgname::text from pg_trigger join pg_class on pg_class.oid = tgrelid
@@ -158,11 +162,14 @@ async def altered_functions(conn: psycopg.AsyncConnection[Any]) -> dict[str, Dif
 
 
 async def former_functions(conn: psycopg.AsyncConnection[Any]) -> list[str]:
-    """The functions that have the name of one of this release and other arguments, such as "retry(bigint[])".
+    """The functions that have the name of one of this release and other arguments or columns: "retry(bigint[])".
 
-    Postgres would keep both, and a call would match both. The search_path must find the types of the schema.
+    Postgres would keep both, and a call would match both; it replaces none that returns other columns. The search_path
+    must find the types of the schema.
     """
-    declared = [{"name": one.name, "types": one.argument_types} for one in sql_functions()]
+    declared = [
+        {"name": one.name, "types": one.argument_types, "columns": one.result_columns} for one in sql_functions()
+    ]
     return [name for (name,) in await (await conn.execute(_FORMER, (json.dumps(declared),))).fetchall()]
 
 

@@ -96,6 +96,12 @@ class SqlFunction:
         return re.findall(r"(?:^|,)\s*(?:inout |(?!out ))\w+ ([\w.]+(?: precision)?(?:\[\])?)", arguments)
 
     @property
+    def result_columns(self) -> list[str]:
+        """The names of the columns of the table that it returns; none if it returns something else."""
+        found = re.search(r"\breturns table \((.*?)\)\s*language ", self._head, re.DOTALL)
+        return re.findall(r"(?:^|,)\s*(\w+) ", found[1]) if found else []
+
+    @property
     def attributes(self) -> frozenset[str]:
         """Those of "immutable", "stable", "strict" and "security definer" that it has."""
         return frozenset(re.findall(r"\b(immutable|stable|strict|security definer)\b", self._options))

@@ -13,7 +13,7 @@ create or replace function wakeboard.enqueue_many(
   max_attempts integer default 5, timeout_s integer default 600,
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
   traceparent text default null, tracestate text default null, after jsonb default null)
-returns table (id bigint, uuid uuid, created boolean, status text) language plpgsql security definer
+returns table (id bigint, created boolean, status text, uuid uuid) language plpgsql security definer
 set jit = off
 set work_mem = '64MB'                       -- for the copies of the rows that the trigger of job_runs checks
 as $$
@@ -38,7 +38,7 @@ begin
         from enqueue_many(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, max_attempts, timeout_s,
                           unique_for, unique_by, if_exists, traceparent, tracestate) as made
     )
-    select run.id, run.uuid, run.created, run.status
+    select run.id, run.created, run.status, run.uuid
       from run left join parents_of_each(after, cardinality(job_types)) as parent using (place)
      where wait_for_runs(run.id, case when run.created then parent.ids end, parent.uuids)
      order by run.place;
@@ -52,7 +52,7 @@ begin
     ), recorded as materialized (
       select record_trace_context(array(select run.id from run where run.created), enqueue_many.traceparent, enqueue_many.tracestate)
     )
-    select run.id, run.uuid, run.created, run.status from run cross join recorded order by run.place;
+    select run.id, run.created, run.status, run.uuid from run cross join recorded order by run.place;
     return;
   elsif array_ndims(job_types) > 1 then
     raise exception using errcode = '22023', message = 'job_types has more than one dimension; write one job type for each run';
@@ -76,7 +76,7 @@ begin
   if unique_for is not null or unique_by is not null or if_exists <> 'keep' then
     perform check_unique(unique_for, unique_by, if_exists, num_nonnulls(variadic idempotency_keys) > 0);
     return query
-    select made.id, made.uuid, made.created, made.status
+    select made.id, made.created, made.status, made.uuid
       from enqueue_unique_runs(job_types, payloads, queues, priorities, run_ats, limit_keys, checked_attempts, checked_timeout,
                                unique_for, unique_by, if_exists) as made
      order by made.place;
@@ -84,7 +84,7 @@ begin
   end if;
   if idempotency_keys is not null then
     return query
-    select made.id, made.uuid, made.created, made.status
+    select made.id, made.created, made.status, made.uuid
       from enqueue_keyed_runs(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, checked_attempts,
                               checked_timeout) as made
      order by made.place;
@@ -97,7 +97,7 @@ begin
     select md5(seed || job.place)::uuid, checked_timeout, checked_attempts, base, cap, normal, default_queue,
            case when job.job_type is not null then checked_type end, coalesce(job.payload, '{}')
       from unnest(job_types, payloads) with ordinality as job (job_type, payload, place)
-    returning run.id, run.uuid, true, 'queued';
+    returning run.id, true, 'queued', run.uuid;
     return;
   end if;
   return query
@@ -108,6 +108,6 @@ begin
          coalesce(job.payload, '{}'), job.limit_key
     from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys)
            as job (job_type, payload, queue, priority, run_at, limit_key)
-  returning run.id, run.uuid, true, 'queued';
+  returning run.id, true, 'queued', run.uuid;
 end
 $$;
