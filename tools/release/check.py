@@ -54,6 +54,11 @@ POSTGRES: Final = "wakeboard-postgres"
 BUILD_IMAGE: Final = "image-worker-build"  # no pod runs it
 POD_IMAGES: Final = ("image-operator", "image-worker", "image-board", "image-jobs")
 USER: Final = "65532:65532"  # that of our pods
+KUBECONFIG: Final[dict[str, Any]] = {  # as `kubectl config view` prints it
+    "clusters": [{"cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"context": {}}],
+    "users": [{"user": {"token": "none"}}],
+}
 VALUES: Final[dict[str, Any]] = {
     "image": {"registry": "localhost", "pullPolicy": "Never"},
     "devDatabase": {"enabled": True, "image": {"repository": f"localhost/{POSTGRES}", "tag": "dev"}},
@@ -139,7 +144,7 @@ def build_wheel(release: Distribution, folder: Path) -> str:
 
 
 def run_plugin(release: Distribution, folder: Path) -> str:
-    """The plugin of this system starts in an empty environment, and the manifest has the hash of every archive."""
+    """The plugin of this system asks an API server, and the manifest has the hash of every archive."""
     manifest = yaml.safe_load(release.file("kubectl", ".yaml").read_text())
     hashes = {each["uri"].rpartition("/")[2]: each["sha256"] for each in manifest["spec"]["platforms"]}
     for name, digest in hashes.items():
@@ -149,6 +154,19 @@ def run_plugin(release: Distribution, folder: Path) -> str:
     said = _run([sys.executable, folder / "kubectl-wakeboard", "--help"], folder, {"PATH": "/nowhere"})
     if "kubectl wakeboard" not in said:
         raise Failed(f"`kubectl-wakeboard --help` says {said!r}")
+    kubectl = folder / "bin" / "kubectl"  # of a context whose API server is not there
+    kubectl.parent.mkdir()
+    kubectl.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(KUBECONFIG)}\nEND\n")
+    kubectl.chmod(0o755)
+    found = subprocess.run(
+        [sys.executable, folder / "kubectl-wakeboard", "runs"],
+        env={"PATH": f"{kubectl.parent}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "does not answer" not in found.stderr:
+        raise Failed(f"`kubectl-wakeboard runs` says {found.stderr[-500:]!r} of an API server that is not there")
     return f"{len(hashes)} archives"
 
 

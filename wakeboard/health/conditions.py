@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.health.problems import REGISTERED, HealthCondition, Metric, Problem, severity_order
-from wakeboard.health.queries.facts import Health
 from wakeboard.restores.rules import change_sentence
 from wakeboard.text.facts import unserved_fact
 from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.health.problems import Severity
-    from wakeboard.health.queries.facts import DueRuns
+    from wakeboard.health.queries.facts import DueRuns, Health
     from wakeboard.health.queries.server import Server
 
 MINUTE: Final = timedelta(minutes=1)
@@ -571,5 +570,7 @@ def problems(health: Health) -> list[Problem]:
 
 def server_problems(now: datetime, server: Server) -> list[Problem]:
     """What keeps the server from working, in no order."""
+    from wakeboard.health.queries.facts import Health  # late: kubectl wakeboard has no psycopg
+
     health = Health(now=now, server=server)
     return [each for one in CONDITIONS if one.check in {"database", "settings"} for each in one.problems(health)]

@@ -43,7 +43,7 @@ async def _session(place: Place) -> AsyncGenerator[CommandSession]:
     from wakeboard.cli.kubectl.kubeconfig import read_login
 
     login = read_login(context=place.context, kubeconfig=place.kubeconfig)
-    connection = ApiConnection(login)
+    connection = ApiConnection(login, place.timeout_s)
     try:
         service = place.board or find_board(connection, place.board_namespace)
         api = BoardApi(connection, place.board_namespace, service)

@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Open the web board in a browser, until Ctrl-C.
 
-    It runs `kubectl port-forward`, which needs the permission `create pods/portforward` in the board's namespace. The
-    board asks for a login if it has one.
+    It runs `kubectl port-forward`, which needs `create pods/portforward` and `list deployments` in the board's
+    namespace. The board asks for a login if it has one.
     """
     place: Place = context.obj
     kubectl = ["kubectl", *_options(place)]

@@ -48,7 +48,12 @@ def find_board(connection: ApiConnection, namespace: str) -> str:
         )
     if status >= ERROR:
         _refused_by_api_server(status, answer or {}, f"services in the namespace {namespace}", "list services")
-    names = [each["metadata"]["name"] for each in answer["items"]]
+    try:
+        names = [str(each["metadata"]["name"]) for each in answer["items"]]
+    except (TypeError, LookupError):
+        raise WakeboardError(
+            f"what answers with {status} is no API server of Kubernetes: a login page may be before it"
+        ) from None
     if not names:
         raise WakeboardError(
             f"there is no board with a Service in the namespace {namespace}. Name its namespace with --board-namespace"
@@ -90,18 +95,25 @@ class BoardApi:
 
     def listed(self, path: str, **query: Any) -> list[Any]:
         """The items of a list that has one page; none if that of which they are is not there."""
-        found: dict[str, Any] | None = self.found(path, **query)
-        return found["items"] if found else []
+        found = self.found(path, **query)
+        return self._items(found) if found else []
 
     def items(self, path: str, most: int, **query: Any) -> Iterator[Any]:
         """At most `most` items of a list, page by page."""
         after: str | None = None
         while most > 0:
-            page: dict[str, Any] = self.get(path, limit=min(most, MOST_ITEMS), after=after, **query)
-            yield from page["items"][:most]
-            most, after = most - len(page["items"]), page["next"]
+            page: Any = self.get(path, limit=min(most, MOST_ITEMS), after=after, **query)
+            items = self._items(page)
+            yield from items[:most]
+            most, after = most - len(items), page.get("next")
             if after is None:
                 return
+
+    def _items(self, page: Any) -> list[Any]:
+        items = cast("dict[str, Any]", page).get("items") if isinstance(page, dict) else None
+        if not isinstance(items, list):
+            raise WakeboardError(f"what answers as {self._where} is no board of wakeboard")
+        return cast("list[Any]", items)
 
     def post(self, path: str, **members: Any) -> Any:
         """The answer to an action. Members that are None are left out. BoardRefused with 409: nothing was changed."""
@@ -129,7 +141,7 @@ def _services(namespace: str) -> str:
 def _json(text: bytes) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

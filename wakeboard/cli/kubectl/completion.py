@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from wakeboard.cli.program import Program
 
+TIMEOUT_S: Final = 2.0  # of an answer, for which a shell waits
 NO_FILES: Final = ":4"  # ShellCompDirectiveNoFileComp of cobra: the shell offers no names of files
 VARIABLE: Final = "_KUBECTL_WAKEBOARD_COMPLETE"
 
@@ -38,6 +39,7 @@ def print_completions(program: Program, words: Sequence[str]) -> int:
             ),
             board=given.get("--board", ""),
             namespace=given.get("-n", given.get("--namespace")),
+            timeout_s=TIMEOUT_S,
             all_namespaces=bool({"-A", "--all-namespaces"} & {*words}),
         )
     )

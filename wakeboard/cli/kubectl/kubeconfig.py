@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TIMEOUT_S: Final = 60
+_SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 _SHOWN: Final = 300  # characters of another program's error
 OTHER_LOGINS: Final = (
     "Use a context with a token: of OpenID Connect, of a credential plugin, or"
@@ -50,7 +52,11 @@ def read_login(*, context: str = "", kubeconfig: str = "") -> ClusterLogin:
     found = _view(context, kubeconfig)
     cluster = _first(found, "clusters", "cluster")
     server = str(cluster.get("server") or "")
-    if urlsplit(server).scheme != "https":
+    try:
+        is_secure = urlsplit(server).scheme == "https" and (urlsplit(server).port or 1) > 0
+    except ValueError:
+        raise WakeboardError(f"the server {one_line(server)[:_SHOWN]!r} of this context is no address.") from None
+    if not is_secure:
         raise WakeboardError(
             f"the server {server!r} of this context does not begin with https: its token would be seen."
         )
@@ -58,7 +64,7 @@ def read_login(*, context: str = "", kubeconfig: str = "") -> ClusterLogin:
         server=server.rstrip("/"),
         namespace=str(_first(found, "contexts", "context").get("namespace") or "default"),
         context=_tls_context(cluster),
-        token=_token(_first(found, "users", "user"), cluster),
+        token=_checked(_token(_first(found, "users", "user"), cluster)),
         server_name=str(cluster.get("tls-server-name") or ""),
         proxy=str(cluster.get("proxy-url") or ""),
     )
@@ -122,6 +128,14 @@ def _token(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
             f" {OTHER_LOGINS}"
         )
     raise WakeboardError(f"this context has no token. {OTHER_LOGINS}")
+
+
+def _checked(token: str) -> str:
+    """The token, if it can be sent in a header. It is in no message."""
+    found = token.strip()
+    if not _SENDABLE.fullmatch(found):
+        raise WakeboardError("the token of this context has a character that no token has: log in again.")
+    return found
 
 
 def _token_of_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:

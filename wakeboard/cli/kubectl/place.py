@@ -10,7 +10,10 @@ DEFAULT_NAMESPACE: Final = "wakeboard"  # of the board, as docs/install.md insta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which cluster, which board in it, and which namespace commands are about; None: that of the context."""
+    """Which cluster, which board in it, and which namespace commands are about; None: that of the context.
+
+    `timeout_s`: of each answer.
+    """
 
     context: str = ""
     kubeconfig: str = ""
@@ -18,3 +21,4 @@ class Place:
     board: str = ""
     namespace: str | None = None
     all_namespaces: bool = False
+    timeout_s: float = 30.0
