@@ -84,6 +84,19 @@ def test_schedules_that_cannot_be_read_are_in_no_number(bare_cli: Cli, repositor
     assert (whole["unchanged"], whole["schedules"], result.code) == (1, [], 1)
 
 
+def test_a_file_that_is_no_yaml_removes_no_schedule(bare_cli: Cli, repository: Repository):
+    repository.write("same", every="6h")
+    repository.write("broken", every="1h")
+    repository.write("child", after=[{"schedule": "broken"}])
+    repository.commit()
+    (repository.folder / "schedules" / "broken.yaml").write_text("spec: [\n")
+
+    result = bare_cli(*PLAN, "--json")
+
+    assert (changes(result), result.json["lost"], result.code) == ({}, 0, 1)
+    assert [check for check, _ in problems(result)] == ["files"]
+
+
 def test_each_kind_of_mistake_is_a_finding_and_old_ones_are_not(bare_cli: Cli, repository: Repository):
     old = {"schedule": "0 3 * * *", "payload": {"password": "known"}, "limitKey": "api"}
     repository.write("old", **old)

@@ -71,7 +71,7 @@ def _after(compared: Comparison) -> Iterator[Finding]:
             if (key, parent) in compared.new.cycles:
                 message = f"{name} waits for itself: {wanted} runs after it."
                 yield Finding(level="fail", check="after", message=message, hint="Remove one of them from `after`.")
-            elif parent in after.schedules or parent in after.invalid:
+            elif parent in after.schedules or parent in after.invalid or not after.complete:
                 continue
             elif parent in moved:
                 message = f"{name} runs after {wanted}, whose new name is {'/'.join(moved[parent])}."

@@ -52,6 +52,7 @@ def state_of(name: str, manifests: Manifests) -> State:
         limits={str(row["key"]): row for row in manifests.limits.rows()} if manifests.limits else {},
         invalid=manifests.invalid,
         problems=manifests.problems,
+        complete=manifests.complete,
     )
 
 

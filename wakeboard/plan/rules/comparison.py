@@ -39,7 +39,10 @@ class Comparison:
 
     @cached_property
     def unknown(self) -> set[Key]:
-        """The schedules whose declaration, or that of one that they run after, cannot be used in one of the states."""
+        """The schedules whose declaration, or that of one that they run after, cannot be used in one of the states.
+
+        Where a part of a state cannot be read, it may declare those that only the other has.
+        """
         children: dict[Key, list[Key]] = defaultdict(list)
         for state in (self.before, self.after):
             for key, schedule in state.schedules.items():
@@ -47,6 +50,9 @@ class Comparison:
                     children[parent].append(key)
         found: set[Key] = set()
         waiting = [*self.before.invalid, *self.after.invalid]
+        for state, other in ((self.before, self.after), (self.after, self.before)):
+            if not state.complete:
+                waiting += other.schedules.keys() - state.schedules.keys()
         while waiting:
             key = waiting.pop()
             if key not in found:

@@ -33,7 +33,7 @@ class State:
     """The schedules and the limits (rows of `declare_limits`, by key) that a folder, a revision or a source declares.
 
     `invalid`: schedules that are declared and cannot be used as written. `problems`: why, in sentences that begin with
-    `file:line`. `name`: as the user writes it.
+    `file:line`. `complete`: False if a part could not be read, which may declare more. `name`: as the user writes it.
     """
 
     name: str = ""
@@ -41,6 +41,7 @@ class State:
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     invalid: frozenset[Key] = frozenset()
     problems: tuple[str, ...] = ()
+    complete: bool = True
 
 
 NOTHING: Final = State()
