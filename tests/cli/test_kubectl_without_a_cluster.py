@@ -11,17 +11,22 @@ import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
 from testbed.cluster.certificates import Authority
+from wakeboard.cli.kubectl import completion
 from wakeboard.cli.kubectl.api_connection import ApiConnection
 from wakeboard.cli.kubectl.kubeconfig import ClusterLogin
+from wakeboard.cli.program import Program
 from wakeboard.errors import WakeboardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from wakeboard.cli.kubectl.place import Place
 
 COMMANDS = (
     *("schedules", "schedule a", "next a", "runs", "run 1", "explain a", "logs 1", "check"),
@@ -105,3 +110,13 @@ def test_an_answer_that_does_not_end_has_a_deadline(dripping: ClusterLogin, monk
         connection.send("GET", "/", passes_token=False)
     assert time.monotonic() - began < 20
     connection.close()
+
+
+@pytest.mark.parametrize("words", [["--context", "prod", "-n", "billing"], ["--context=prod", "-nbilling"]])
+def test_a_completion_asks_the_cluster_that_the_words_name(monkeypatch: pytest.MonkeyPatch, words: list[str]):
+    used: list[Place] = []
+    monkeypatch.setattr(completion, "use_place", used.append)
+    monkeypatch.setattr(completion, "completion_init", lambda: None)
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    completion.print_completions(Program("kubectl-wakeboard", Mock, ()), [*words, "run", ""])
+    assert [(place.context, place.namespace) for place in used] == [("prod", "billing")]

@@ -29,7 +29,9 @@ VARIABLE: Final = "_KUBECTL_WAKEBOARD_COMPLETE"
 
 def print_completions(program: Program, words: Sequence[str]) -> int:
     """Prints the completions of the last word."""
-    given = dict(pairwise(words))
+    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    given = dict(pairwise(split))
+    attached = [word[2:] for word in words if word.startswith("-n") and word != "-n"]
     use_place(
         Place(
             context=given.get("--context", ""),
@@ -38,7 +40,7 @@ def print_completions(program: Program, words: Sequence[str]) -> int:
                 "--board-namespace", os.environ.get("WAKEBOARD_BOARD_NAMESPACE") or DEFAULT_NAMESPACE
             ),
             board=given.get("--board", ""),
-            namespace=given.get("-n", given.get("--namespace")),
+            namespace=attached[-1] if attached else given.get("-n", given.get("--namespace")),
             timeout_s=TIMEOUT_S,
             all_namespaces=bool({"-A", "--all-namespaces"} & {*words}),
         )
