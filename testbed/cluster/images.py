@@ -245,7 +245,8 @@ def _wheels() -> Path:
 def _files(project: Path, sources: tuple[str, ...]) -> list[Path]:
     paths = [project / source for source in sources]
     found = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
-    return sorted(file for file in found if file.is_file() and file.suffix != ".pyc")
+    # What another process compiles meanwhile appears and disappears: `make --jobs images bytecode`.
+    return sorted(file for file in found if "__pycache__" not in file.parts and file.is_file())
 
 
 def _copy(sources: tuple[str, ...], target: Path, project: Path = ROOT) -> None:

@@ -10,6 +10,7 @@ import socket
 import stat
 import tarfile
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,19 @@ specs = [module.__spec__ for module in list(sys.modules.values()) if getattr(mod
 sources = [spec for spec in specs if spec.cached and spec.origin.endswith(".py")]
 print([spec.origin for spec in sources if not os.path.exists(spec.cached)])
 """
+
+
+def test_what_python_compiles_meanwhile_belongs_to_no_image(tmp_path: Path) -> None:
+    """`make --jobs images bytecode`: a temporary file of the compiler was copied, and was gone."""
+    image = replace(IMAGES[WORKER], sources=("wakeboard",))
+    source = tmp_path / "wakeboard/run.py"
+    source.parent.mkdir()
+    source.write_text("")
+    before = image.archive(tmp_path)
+    compiled = source.parent / "__pycache__/run.cpython-311.pyc.139976363040464"
+    compiled.parent.mkdir()
+    compiled.write_bytes(b"half")
+    assert image.archive(tmp_path) == before
 
 
 @pytest.fixture(scope="module")
