@@ -211,6 +211,12 @@ def test_what_cannot_be_read_is_said_in_a_sentence(bare_cli: Cli, repository: Re
         (("main:../..", "schedules"), "leads out of the repository"),
         (("main:schedules", "empty"), "empty declares nothing: it has no YAML file with a JobSchedule"),
         (("main:schedules", "nowhere"), "there is no folder 'nowhere'; of a Git revision write REVISION:PATH"),
+        (("main:schedules", "empty", "--allow-empty", "--context", "a"), "of a cluster: add --cluster."),
+        (("--allow-empty", "main:nowhere", "empty"), "main:nowhere and empty declare nothing"),
+        (("--allow-empty", "mian:schedules", "schedules"), "'mian' is no revision of this repository"),
+        (("--cluster", "main:schedules", "schedules"), "write only AFTER with --source or --cluster."),
+        (("--cluster", "--source", "file:x", "schedules"), "--source and --cluster exclude each other"),
+        (("--cluster", "-n", "a b", "schedules"), "--namespace 'a b' is not a namespace"),
         (("schedules",), "1 states are given; write BEFORE and AFTER"),
         (("schedules", "schedules", "--from", "1850-01-01"), "write a time from 1972"),
     ):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 import yaml
 
 from testbed.processes import inherited_environment
@@ -21,14 +22,11 @@ SCHEMAS = {path.stem.removeprefix("wakeboard-"): json.loads(path.read_text()) fo
 KINDS = {"JobSchedule": "job-schedule", "AlertRules": "alert-rules", "Limits": "limits"}
 
 
-def test_the_action_writes_the_plan_and_fails_for_a_mistake(repository: Repository):
-    repository.write("one", schedule="0 3 * * *")
-    repository.commit()
-    repository.write("one", schedule="0 4 * * *")
-    repository.write("two", schedule="0 25 * * *")
+def run_action(repository: Repository, arguments: str) -> tuple[int, str]:
+    """The exit code of the action's script, and the summary that it writes."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     (step,) = action["runs"]["steps"]
-    inputs = {"before": "main", "folder": "schedules", "days": "30", "arguments": "--strict"}
+    inputs = {"before": "main", "folder": "schedules", "days": "30", "arguments": arguments}
     assert inputs.keys() == action["inputs"].keys()
     files = {name: repository.folder / name.lower() for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     environment = {
@@ -40,14 +38,49 @@ def test_the_action_writes_the_plan_and_fails_for_a_mistake(repository: Reposito
         "RUNNER_TEMP": str(repository.folder),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-
     ran = subprocess.run(["bash", "-c", step["run"]], cwd=repository.folder, env=environment, check=False)
+    assert files["GITHUB_OUTPUT"].read_text() == f"markdown={repository.folder}/wakeboard-plan.md\n"
+    return ran.returncode, files["GITHUB_STEP_SUMMARY"].read_text("utf-8")
 
-    assert ran.returncode == 1
-    summary = files["GITHUB_STEP_SUMMARY"].read_text("utf-8")
+
+def test_the_action_writes_the_plan_and_fails_for_a_mistake(repository: Repository):
+    repository.write("one", schedule="0 3 * * *")
+    repository.commit()
+    repository.write("one", schedule="0 4 * * *")
+    repository.write("two", schedule="0 25 * * *")
+
+    code, summary = run_action(repository, "--strict")
+
+    assert code == 1
     assert summary.startswith("### Plan: 1 changed; 30 ticks, 30 moved\n")
     assert "**files**: schedules/two" in summary
-    assert files["GITHUB_OUTPUT"].read_text() == f"markdown={repository.folder}/wakeboard-plan.md\n"
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [("", 0), ("--strict", 1)])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_action_compares_a_folder_that_comes(repository: Repository, arguments: str, expected: int, keeps: bool):
+    (repository.folder / ("schedules" if keeps else "docs")).mkdir()
+    (repository.folder / ("schedules" if keeps else "docs") / "README.md").write_text("none yet")
+    repository.commit()
+    repository.write("one", schedule="0 3 * * *", payload={"password": "clear"})
+
+    code, summary = run_action(repository, arguments)
+
+    assert code == expected
+    assert summary.startswith("### Plan: 1 added; 0 -> 30 ticks, 30 gained\n")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_action_compares_a_folder_that_goes(repository: Repository, keeps: bool):
+    repository.write("one", schedule="0 3 * * *")
+    repository.commit()
+    repository.remove("one")
+    if not keeps:
+        (repository.folder / "schedules").rmdir()
+
+    code, summary = run_action(repository, "--strict")
+
+    assert (code, summary.partition("\n")[0]) == (0, "### Plan: 1 removed; 30 -> 0 ticks, 30 lost")
 
 
 def test_the_hook_runs_a_command_that_exists():

@@ -28,6 +28,10 @@ _LINK: Final = "120000"
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
 
 
+class NoSuchPath(InvalidValue):
+    """The revision has no such path."""
+
+
 class _Entry(NamedTuple):
     path: str
     mode: str
@@ -38,15 +42,15 @@ class _Entry(NamedTuple):
 def files_of_revision(text: str, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, Callable[[], str]]]:
     """The files of REVISION:PATH with these endings, each with a function that returns its text: call each, in order.
 
-    The function raises Unreadable. Raises InvalidValue for a revision or path that does not exist, and WakeboardError
-    if there is no repository.
+    The function raises Unreadable. Raises InvalidValue for a revision and NoSuchPath for a path that does not exist,
+    and WakeboardError if there is no repository.
     """
     revision, _, path = text.partition(":")
     tree = _tree_of(revision)
     inside = _inside(path)
     found = _git("rev-parse", "--verify", "--quiet", f"{tree}:{inside}")
     if found is None:
-        raise InvalidValue(
+        raise NoSuchPath(
             f"{revision} has no path {path!r}. Write the path from the top of the repository, or ./PATH for one from"
             " the current folder."
         )

@@ -167,8 +167,8 @@ def _require_valid(
 def _from_cron_jobs(
     path: Path | None, namespaces: Sequence[str], options: ImportOptions, problems: list[str], *, all_namespaces: bool
 ) -> list[Candidate]:
-    from wakeboard.cli.support.cluster_cron_jobs import cluster_cron_jobs
     from wakeboard.cli.support.import_plan import cron_job_candidates
+    from wakeboard.cli.support.kubectl import cluster_cron_jobs
     from wakeboard.imports.cron_jobs import cron_jobs_in, cron_jobs_of
 
     if path is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -29,10 +29,20 @@ DIFFERS = 3  # exit code; 2 is invalid usage
 FIRST_TIME = datetime(1972, 1, 1, tzinfo=UTC)  # no zone has had seconds in its offset since
 LAST_TIME = datetime(2090, 1, 1, tzinfo=UTC)
 
+
+class ClusterChoice(NamedTuple):
+    """The cluster of a context of kubectl. `namespaces`: those of --namespace; `selector`: of labels."""
+
+    context: str
+    namespaces: tuple[str, ...]
+    selector: str
+
+
 EXAMPLES = (
     "wakeboard plan main:schedules/ schedules/           the branch main, and the files of this folder",
     "wakeboard plan HEAD~1:deploy HEAD:deploy -o markdown    two commits, for a pull request",
     "wakeboard plan --source file:schedules schedules/    what the database has of this source",
+    "wakeboard plan --cluster schedules/                  what the cluster of kubectl has",
 )
 
 
@@ -41,7 +51,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="[BEFORE] AFTER",
-            help="Each a folder, a file, or REVISION:PATH of the Git repository. With --source only AFTER.",
+            help="Each a folder, a file, or REVISION:PATH of a Git repository. With --source or --cluster only AFTER.",
             show_default=False,
         ),
     ],
@@ -51,6 +61,34 @@ def command(
             metavar="SOURCE", help="Instead of BEFORE what the database has of this source: file:NAME or k8s:NAME."
         ),
     ] = None,
+    cluster: Annotated[
+        bool,
+        typer.Option("--cluster", help="Instead of BEFORE the JobSchedules of kubectl's cluster.", show_default=False),
+    ] = False,
+    context: Annotated[
+        str, typer.Option("--context", metavar="NAME", help="With --cluster: kubectl's context.", show_default=False)
+    ] = "",
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="With --cluster: compare this namespace, too; can be repeated. The first is also that of files that"
+            " name none. The default is that of the context.",
+            show_default=False,
+        ),
+    ] = None,
+    selector: Annotated[
+        str,
+        typer.Option(
+            "--selector", "-l", metavar="LABELS", help="With --cluster: only those with labels.", show_default=False
+        ),
+    ] = "",
+    allow_empty: Annotated[
+        bool,
+        typer.Option("--allow-empty", help="One of the states may declare nothing, or not exist.", show_default=False),
+    ] = False,
     days: Annotated[int, typer.Option(metavar="N", min=1, max=366, help="For how many days ticks are compared.")] = 30,
     since: Annotated[
         str | None,
@@ -71,10 +109,18 @@ def command(
     It compares two states by the scheduler's own rules: ticks that are gained, lost and moved; clock changes, minutes
     with too many ticks, limits, renamed schedules, chains of `after` that break, mistakes in files, and secrets in
     clear text. It needs no database, except for --source, and changes nothing. The exit code is 1 if a finding fails.
+
+    With --cluster, the namespaces of AFTER are compared. A JobSchedule that only the cluster has counts as removed;
+    --selector leaves out those that AFTER does not own.
     """
     if output and as_json:
         raise InvalidValue("--output and --json exclude each other; write one of them.")
-    found = _plan(states, source, _beginning(since), days)
+    place = ClusterChoice(context, tuple(namespaces or ()), selector) if cluster else None
+    if place is None and (context or namespaces or selector):
+        raise InvalidValue("--context, --namespace and --selector choose JobSchedules of a cluster: add --cluster.")
+    if place and source:
+        raise InvalidValue("--source and --cluster exclude each other; write one of them.")
+    found = _plan(states, source or place, _beginning(since), days, allow_empty=allow_empty)
     if as_json:
         print_json(found)
     elif output:
@@ -98,21 +144,47 @@ def _beginning(since: str | None) -> datetime:
     return found
 
 
-def _plan(states: Sequence[str], source: str | None, since: datetime, days: int) -> Plan:
+def _plan(
+    states: Sequence[str], before: str | ClusterChoice | None, since: datetime, days: int, *, allow_empty: bool
+) -> Plan:
+    """`before`: a source in the database, or a cluster; None: the first of the states."""
     from wakeboard.plan.plan import plan
     from wakeboard.plan.states import read_state
 
-    if len(states) != (1 if source else 2):
-        wanted = "only AFTER" if source else "BEFORE and AFTER, for example main:schedules/ schedules/"
-        raise InvalidValue(f"{len(states)} states are given; write {wanted}{' with --source' if source else ''}.")
+    if len(states) != (1 if before else 2):
+        wanted = "only AFTER" if before else "BEFORE and AFTER, for example main:schedules/ schedules/"
+        what = " with --source or --cluster" if before else ""
+        raise InvalidValue(f"{len(states)} states are given; write {wanted}{what}.")
     parsed: Parsed = {}
     gc.disable()  # a sixth of the time of 10,000 schedules: they are kept to the end, and are no reference cycles
     try:
-        after = read_state(states[-1], parsed)
-        before = with_database(lambda session: _stored(session, source)) if source else read_state(states[0], parsed)
-        return plan(before, after, since, days)
+        after = read_state(states[-1], parsed, may_be_empty=allow_empty)
+        if isinstance(before, ClusterChoice):
+            old, after = _with_cluster(before, after)
+        elif before:
+            old = with_database(lambda session: _stored(session, before))
+        else:
+            old = read_state(states[0], parsed, may_be_empty=allow_empty)
+        if old.is_empty and after.is_empty:
+            raise InvalidValue(f"{old.name} and {after.name} declare nothing: name the folder with the schedules.")
+        return plan(old, after, since, days)
     finally:
         gc.enable()
+
+
+def _with_cluster(cluster: ClusterChoice, after: State) -> tuple[State, State]:
+    """The state of the cluster in the namespaces of the other, and the other as it would be in this cluster."""
+    from wakeboard.cli.support.kubectl import WHERE, cluster_job_schedules, context_namespace, require_namespaces
+    from wakeboard.plan.states import cluster_state, placed
+
+    require_namespaces(cluster.namespaces)
+    after = placed(after, lambda: cluster.namespaces[0] if cluster.namespaces else context_namespace(cluster.context))
+    namespaces = {*cluster.namespaces, *(namespace for namespace, _ in {*after.schedules, *after.invalid})}
+    found = cluster_job_schedules(
+        namespaces or {context_namespace(cluster.context)}, context=cluster.context, selector=cluster.selector
+    )
+    name = f"{WHERE} of {cluster.context}" if cluster.context else WHERE
+    return cluster_state(name, found, after.limits), after
 
 
 async def _stored(session: DatabaseSession, source: str) -> State:

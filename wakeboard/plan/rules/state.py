@@ -43,6 +43,11 @@ class State:
     problems: tuple[str, ...] = ()
     complete: bool = True
 
+    @property
+    def is_empty(self) -> bool:
+        """It declares nothing, and nothing in it is wrong."""
+        return not (self.schedules or self.limits or self.problems)
+
 
 NOTHING: Final = State()
 
