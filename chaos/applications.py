@@ -10,7 +10,6 @@ import itertools
 import random
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +29,7 @@ RATE: Final = 50.0  # enqueued runs per second
 LIMITS: Final = {"printer": 2, "api": 4}  # others have 1
 LIMIT_KEYS: Final = (*LIMITS, "plotter")
 RATES: Final = {"metered": (240, 60, 5)}  # starts, per so many seconds, burst
+WRONG: Final = (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable)
 
 _ENQUEUE: Final = """
 select id from wakeboard.enqueue(%s, %s, idempotency_key => %s, limit_key => %s, priority => %s,
@@ -60,6 +60,7 @@ class ClientRecord:
     changed_by_users: set[int] = field(default_factory=set[int])  # runs that a user may have retried
     contradicted: list[str] = field(default_factory=list[str])  # replies that name another run than the one before
     refused: list[str] = field(default_factory=list[str])  # requested runs of schedules whose circuit was open
+    wrong: set[str] = field(default_factory=set[str])  # what no request can do: the campaign would test less, silently
 
 
 class _Reconnecting:
@@ -81,6 +82,7 @@ class Applications:
 
     def __init__(self, app_dsn: str, admin_dsn: str, record: ClientRecord) -> None:
         self._app_dsn, self._admin_dsn, self.record = app_dsn, admin_dsn, record
+        self._runs = _Reconnecting(admin_dsn, "chaos runs")  # the role of applications may not read them
         self._pause_s = 5.0 / RATE
         self._over = threading.Event()
         self._numbers, self._customers, self._invoices = (itertools.count(1) for _ in range(3))
@@ -120,8 +122,12 @@ class Applications:
     def _repeat(self, name: str, pause_s: float, do: Callable[[_Reconnecting], None], dsn: str) -> None:
         connection = _Reconnecting(dsn, f"chaos {name}")
         while not self._over.wait(pause_s):
-            with suppress(psycopg.Error, wakeboard.WakeboardError):
+            try:
                 do(connection)
+            except WRONG as error:
+                self.record.wrong.add(f"{name}: {error}")
+            except (psycopg.Error, wakeboard.WakeboardError):
+                pass  # a fault: the next request may succeed
 
     # -- applications --------------------------------------------------------------------------------------------------
 
@@ -212,7 +218,7 @@ class Applications:
         """Two runs and one that waits for them, and for an older run if it can; a row of its own; one transaction."""
         tag = f"order-{next(self._numbers)}"
         conn = connection()
-        older = _ids(conn, ["queued", "running", "failed"], 1) if self._random.random() < 0.5 else []
+        older = _ids(self._runs(), ["queued", "running", "failed"], 1) if self._random.random() < 0.5 else []
         try:
             with conn.transaction():
                 parents: list[int] = []

@@ -131,6 +131,8 @@ class Campaign:
         result.violations += stuck + end_customers(environment)
         result.violations += check_every_worker(environment)
         environment.supervisor.stop()
+        for wrong in sorted(self.clients.wrong):
+            self._fail(f"applications: {wrong}")
         with environment.connect() as conn:
             result.violations += check(conn, self.clients, environment.supervisor.ledger)
             count(conn, result)

@@ -56,7 +56,8 @@ select made.id
  cross join ticks
  cross join lateral wakeboard.create_backfill(def.id, ticks, first, until, %s) as made
 """
-_BACKFILL_ACTIONS: Final = ("pause", "resume", "resume", "cancel")
+_RESUME: Final = "wakeboard.resume('backfill:' || id)"
+_BACKFILL_ACTIONS: Final = ("wakeboard.pause('backfill:' || id)", _RESUME, _RESUME, "wakeboard.cancel_backfill(id)")
 
 
 class Pipelines:
@@ -96,8 +97,7 @@ class Pipelines:
             return
         action = self._random.choice(_BACKFILL_ACTIONS)
         conn.execute(
-            f"select wakeboard.{action}_backfill(id) from wakeboard.backfills"
-            " where finished_at is null order by random() limit 1".encode()
+            f"select {action} from wakeboard.backfills where finished_at is null order by random() limit 1".encode()
         )
 
 

@@ -43,7 +43,14 @@ START_S: Final = 90.0
 # Patroni promotes a standby so many seconds after the last sign of life of the primary. In production it is 30.
 TTL_S: Final = 5
 TIMES: Final = {"ttl": TTL_S, "loop_wait": 1, "retry_timeout": 2}
-SETTINGS: Final = {"max_connections": "150", "shared_buffers": "32MB", "max_wal_size": "128MB", "wal_keep_size": "64MB"}
+SETTINGS: Final = {
+    "max_connections": "150",
+    "shared_buffers": "32MB",
+    "max_wal_size": "128MB",
+    "wal_keep_size": "64MB",
+    # A standby asks the new primary at once, which has no slot for it yet. After 5 s, the default, it would ask again.
+    "wal_retrieve_retry_interval": "500ms",
+}
 
 
 def find_patroni() -> str | None:

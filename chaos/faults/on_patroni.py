@@ -21,7 +21,7 @@ class _Failover(Fault):
     """A fault of the cluster, after which all of its servers work again."""
 
     needs = "patroni"
-    weight = 6
+    weight = 3
 
 
 @contextmanager
@@ -41,7 +41,6 @@ class SwitchedOver(_Failover):
     """Patroni is asked to make the synchronous standby the primary."""
 
     name = "switchover"
-    weight = 11
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
@@ -54,6 +53,7 @@ class PrimaryKilled(_Failover):
     """SIGKILL of the primary and its Patroni. The former primary comes back as a standby, at once or later."""
 
     name = "primary killed"
+    weight = 6
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
@@ -70,6 +70,7 @@ class PrimaryFrozen(_Failover):
     """SIGSTOP of the primary and its Patroni until a standby is the primary, and for up to three seconds longer."""
 
     name = "primary frozen"
+    weight = 5
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
@@ -97,7 +98,7 @@ class EtcdAway(_Failover):
     """etcd is killed and started again. The primary steps down if it is away for longer than Patroni's lease."""
 
     name = "etcd away"
-    weight = 4
+    weight = 2
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, _):
