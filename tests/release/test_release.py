@@ -9,15 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tools.release.__main__ import replaceable
 from tools.release.archives import pack_folder
 from tools.release.artifacts import ARTIFACTS
-from tools.release.check import STEPS
+from tools.release.check import STEPS, succeeds
 from tools.release.distribution import Distribution, Failed
 from tools.release.go_module import Refused, of_module, write_module
 from tools.release.manifest import build, files_of
 from tools.release.notes import NoNotes, release_notes, versions_page
-from tools.release.source import Source
+from tools.release.source import Source, tag_problem
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Source(version="0.1.0", commit="c0ffee", time=1_795_826_049, tag="v0.1.0", modified=False)
@@ -102,6 +104,56 @@ def test_only_a_tagged_clean_commit_is_fit_to_be_published() -> None:
     assert SOURCE.unfit == ""
     assert "no tag v0.1.0" in str(replace(SOURCE, tag=""))
     assert "not committed" in str(replace(SOURCE, modified=True))
+
+
+def test_tags_that_begin_with_v_name_the_version() -> None:
+    assert tag_problem("v0.1.0", "0.1.0") == ""
+    for tag, said in (
+        ("vNext", "no version"),
+        ("v1", "no version"),
+        ("v0.1.0-next", "no version"),
+        ("v0.2.0", "0.1.0"),
+    ):
+        assert said in tag_problem(tag, "0.1.0"), tag
+
+
+def test_only_a_folder_with_a_release_alone_is_replaced(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for folder in (ours, other):
+        folder.mkdir()
+        assert replaceable(folder)
+    build(FAST, SOURCE, ours)
+    assert replaceable(ours)
+    (other / "manifest.json").write_text('{"name": "a browser extension"}')
+    assert not replaceable(other)
+    (ours / "notes").mkdir()
+    (ours / "notes/letter.txt").write_text("kept nowhere else")
+    assert not replaceable(ours)
+
+
+def test_a_step_fails_and_names_what_is_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build(FAST, SOURCE, tmp_path)
+    release = Distribution.read(tmp_path)
+    unproven = [step for step in STEPS if not set(step.proves) <= release.artifacts.keys()]
+    assert not any(succeeds(step, release) for step in unproven)
+    assert "has no wheel, sdist" in capsys.readouterr().out
+
+
+def test_the_job_that_attests_runs_no_code_of_others() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    attesting = [job for job in jobs.values() if job["permissions"].get("id-token")]
+    commands = [step["run"] for job in attesting for step in job["steps"] if "run" in step]
+    assert (len(attesting), commands) == (1, ["cd dist && sha256sum --check --strict SHA256SUMS"])
+    for job in jobs.values():
+        assert set(job["permissions"]) == ({"contents"} if job not in attesting else {"id-token", "attestations"})
+
+
+def test_workflows_name_actions_by_commit() -> None:
+    used = re.findall(r"uses: (\S+)(.*)", "".join(file.read_text() for file in (ROOT / ".github/workflows").iterdir()))
+    assert used
+    for action, version in used:
+        assert re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", version), action
 
 
 @pytest.mark.release

@@ -16,7 +16,7 @@ from tools.bootstrap import report
 from tools.chart_linters import ToolMissing
 from tools.release.artifacts import ARTIFACTS, Artifact
 from tools.release.go_module import Refused
-from tools.release.manifest import MANIFEST, build
+from tools.release.manifest import build, is_release
 from tools.release.notes import NoNotes
 from tools.release.source import ROOT, Source
 
@@ -28,11 +28,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[each.name for each in ARTIFACTS], metavar="NAME", default=[])
     given = parser.parse_args()
     chosen = [each for each in ARTIFACTS if each.name in given.only or not given.only]
-    folder: Path = given.into
-    if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
-        sys.exit(
-            f"{folder} has files, and is not of a release (it has no {MANIFEST}): remove it, or name another folder."
-        )
+    folder: Path = given.into.resolve()
+    if folder.exists() and not replaceable(folder):
+        sys.exit(f"{folder} is not a release alone, and would be replaced: remove it, or name another folder.")
     began = time.monotonic()
     source = Source.read()
     report(str(source))
@@ -44,9 +42,15 @@ def main() -> None:
         build(chosen, source, unfinished)
     except (NoNotes, Refused) as refusal:
         sys.exit(str(refusal))
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
     shutil.move(unfinished, folder)
     report(f"{folder} has {len(chosen)} artifacts after {time.monotonic() - began:.0f} s. {source}")
+
+
+def replaceable(folder: Path) -> bool:
+    """Whether nothing is lost if the folder is removed: it is empty, or has the files of a release and no others."""
+    return folder.is_dir() and (not any(folder.iterdir()) or is_release(folder))
 
 
 def _stop_without_tools(artifacts: list[Artifact]) -> None:

@@ -69,7 +69,7 @@ VALUES: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`proves` names the artifacts; without one of them the step is left out. `run` returns what it has seen.
+    """`proves` names the artifacts that the step needs. `run` returns what it has seen.
 
     `run` gets an empty folder, and raises Failed if the release does not work.
     """
@@ -314,19 +314,17 @@ def main() -> None:
     release = Distribution.read(given.folder)
     began = time.monotonic()
     chosen = [step for step in STEPS if step.name in given.only or not given.only]
-    failures = [step.name for step in chosen if not _succeeds(step, release)]
+    failures = [step.name for step in chosen if not succeeds(step, release)]
     report(f"{len(chosen)} steps took {time.monotonic() - began:.0f} s.")
     if failures:
         sys.exit(f"The release does not work: {', '.join(failures)}.")
 
 
-def _succeeds(step: Step, release: Distribution) -> bool:
-    """Runs a step and prints what came of it."""
-    if absent := [name for name in step.proves if name not in release.artifacts]:
-        report(f"  {step.name:10}  left out: there is no {', '.join(absent)}")
-        return True
+def succeeds(step: Step, release: Distribution) -> bool:
+    """Runs a step and prints what came of it. A step whose artifacts are absent fails."""
     began = time.monotonic()
     try:
+        release.require(step.proves)
         with owned_folder(Path(tempfile.gettempdir())) as folder:
             seen = step.run(release, folder)
     except Exception as failure:  # noqa: BLE001 - whatever a step ends with, the release is not proven

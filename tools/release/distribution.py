@@ -8,9 +8,12 @@ import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tools.release.manifest import CHECKSUMS, MANIFEST, files_of, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Failed(Exception):
@@ -29,7 +32,7 @@ class Distribution:
         """That in this folder. Raises SystemExit if there is none."""
         try:
             return cls(folder.resolve(), json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             sys.exit(f"{folder} has no release; type: make release")
 
     @property
@@ -41,6 +44,11 @@ class Distribution:
     def artifacts(self) -> dict[str, dict[str, Any]]:
         """The entries of the manifest by name."""
         return {each["name"]: each for each in self.manifest["artifacts"]}
+
+    def require(self, artifacts: Iterable[str]) -> None:
+        """Raises Failed, naming them, if some of these artifacts are absent."""
+        if absent := [name for name in artifacts if name not in self.artifacts]:
+            raise Failed(f"{self.folder} has no {', '.join(absent)}; type: make release")
 
     def file(self, artifact: str, ending: str = "") -> Path:
         """The artifact's only file whose name ends like this."""

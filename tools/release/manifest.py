@@ -17,15 +17,26 @@ if TYPE_CHECKING:
     from tools.release.artifacts import Artifact
     from tools.release.source import Source
 
+NAME: Final = "wakeboard"
 MANIFEST: Final = "manifest.json"
 CHECKSUMS: Final = "SHA256SUMS"
+
+
+def is_release(folder: Path) -> bool:
+    """Whether the folder has a release and nothing else, so that another release may replace it."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        named = {file["path"] for entry in manifest["artifacts"] for file in entry["files"]}
+    except (OSError, ValueError, TypeError, LookupError):
+        return False
+    return manifest.get("name") == NAME and named | {MANIFEST, CHECKSUMS} >= set(files_of(folder))
 
 
 def build(artifacts: Iterable[Artifact], source: Source, folder: Path) -> dict[str, Any]:
     """Builds the artifacts into `folder`, and writes the manifest and the checksums there. Returns the manifest."""
     entries = [_entry(artifact, source, folder) for artifact in artifacts]
     manifest: dict[str, Any] = {
-        "name": "wakeboard",
+        "name": NAME,
         "version": source.version,
         "commit": source.commit,
         "date": source.date,

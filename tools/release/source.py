@@ -31,18 +31,19 @@ class Source:
 
     @classmethod
     def read(cls) -> Self:
-        """That of this checkout. Raises SystemExit if it is none, or if another version's tag names the commit."""
+        """That of this checkout. Raises SystemExit if it is none, or if a tag names the commit that is not its own.
+
+        Every tag that begins with `v` counts, because CI makes a release of it.
+        """
         number = version()
         if not re.fullmatch(SEMANTIC, number):
             sys.exit(
                 f"pyproject.toml has the version {number}: write it like 1.2.3 or 1.2.3-rc1, for npm, Go and Helm."
             )
         commit, time = _git("log", "-1", "--format=%H %ct").split()
-        tags = [tag for tag in _git("tag", "--points-at", "HEAD").split() if re.match(r"v\d", tag)]
-        if tags and f"v{number}" not in tags:
-            sys.exit(
-                f"The commit has the tag {tags[0]}, and pyproject.toml the version {number}: change one of the two."
-            )
+        tags = [tag for tag in _git("tag", "--points-at", "HEAD").split() if tag.startswith("v")]
+        if problem := next(filter(None, (tag_problem(tag, number) for tag in tags)), ""):
+            sys.exit(problem)
         modified = bool(_git("status", "--porcelain").strip())
         return cls(number, commit, int(time), f"v{number}" if tags else "", modified)
 
@@ -61,6 +62,15 @@ class Source:
     def __str__(self) -> str:
         name = f"wakeboard {self.version}, commit {self.commit[:12]} of {self.date[:10]}"
         return f"{name}. Do not publish it: {self.unfit}." if self.unfit else f"{name}, tag {self.tag}."
+
+
+def tag_problem(tag: str, number: str) -> str:
+    """Why the commit of this version must not have this tag; empty if it may."""
+    if not re.fullmatch(f"v{SEMANTIC}", tag):
+        return f"The commit has the tag {tag}, which is no version: name it v{number}, or begin it with another letter."
+    if tag != f"v{number}":
+        return f"The commit has the tag {tag}, and pyproject.toml the version {number}: change one of the two."
+    return ""
 
 
 def tracked_files(folder: str) -> list[str]:
