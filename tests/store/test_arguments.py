@@ -38,6 +38,7 @@ ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 VALID: Final = {
     "fetch_runs.state": "null",
     "alone": "false",
+    "bound": "(select bound from wakeboard.job_limits as bound limit 1)",
     "limited_count": "5",
     "schedule.name": "'team/report'",
     "unschedule.name": "'team/report'",
@@ -275,6 +276,7 @@ UNIQUE: Final = {
 
 NUMBERS: Final = ("-1", "0")
 INVALID: Final[dict[str, tuple[str, ...]]] = {
+    "wakeboard.job_limits": (),  # no caller makes one
     "smallint": (*NUMBERS, "-32768", "32767"),
     "integer": (*NUMBERS, "-2147483648", "2147483647"),
     "bigint": (*NUMBERS, "-9223372036854775808", "9223372036854775807"),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from wakeboard.limits.queries import NEXT_START_S
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -102,6 +104,7 @@ def test_a_clock_set_back_stops_a_key_for_two_hours(admin: SqlClient, worker: Sq
     later = admin.value("select advance_rate(bound, 0) - now() from job_limits as bound")
     assert later <= timedelta(hours=1)
     admin.sql(set_back, "9 days", "9 days")
+    assert admin.value(f"select {NEXT_START_S} from job_limits as stored") == 0
     assert len(worker.claim_limited("api", count=4)) == 1
     assert worker.claim_limited("api", count=4) == []
 

@@ -73,10 +73,11 @@ def _rate(count: int | None, period_s: int | None) -> Rate | None:
     return None if count is None or period_s is None else Rate(count, period_s)
 
 
-# Seconds until the rate limit of a row of job_limits, or a handler's pause, lets a run start.
+# Seconds until the rate limit of a row of job_limits, or a handler's pause, lets a run start: as in free_units.sql.
 NEXT_START_S: LiteralString = """greatest(0,
-         extract(epoch from least(stored.paused_until - statement_timestamp(), interval '1 day')),
-         extract(epoch from stored.next_unit_at - statement_timestamp())
+         case when stored.paused_until <= statement_timestamp() + interval '1 day'
+              then extract(epoch from stored.paused_until - statement_timestamp()) end,
+         extract(epoch from wakeboard.advance_rate(stored, 0) - statement_timestamp())
            - (stored.rate_burst - 1) * 1e0 * stored.rate_period_s / stored.rate_count)::float8"""
 _LIMITS: LiteralString = (
     """

@@ -60,13 +60,14 @@ begin
                         where job_runs.queue = served.queue and limit_key = bound.key
                           and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
                           and run_at <= horizon and timeout_s <= max_timeout_s
+                        order by priority, run_at, id                       -- as the index has them
                         limit least(bound.slots, bound.room, scan_limit)) as next
                      where not served.is_paused) as own_run
              where own_run.place_of_key <= own_run.slots) as limited
      where limited.place <= limited.room
     union all
     select next.queue, true, false
-      from (select job_runs.queue, timeout_s from job_runs where holds_slot and limit_key > '' limit scan_limit) as next
+      from (select job_runs.queue, timeout_s from job_runs where holds_slot and limit_key > '' order by limit_key limit scan_limit) as next
       join served on served.queue = next.queue
      where next.timeout_s <= max_timeout_s
     union all

@@ -1,4 +1,4 @@
--- internal (called by free_units, claim_limited, claim_quarantined, consume and next_due)
+-- for: viewer, operator
 -- The next_unit_at of this row of job_limits after `units` more units were taken: at most an hour, or rate_burst units, after now. The
 -- bound also holds if the clock was set back, or the rate was raised. A stored time of more than twice that means that the clock was set
 -- back by more than that: it counts as past, or no run would start until the clock is there again.

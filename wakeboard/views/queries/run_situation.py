@@ -46,10 +46,11 @@ select bound.key,
        case when bound.key = 'schedule:' || run.definition_id
             then (select concurrency_policy from wakeboard.job_definitions where id = run.definition_id) end
          as schedule_policy,
-       case when stored.key is null then 0 else """
+       """
     + NEXT_START_S
-    + """ end as next_start_s,
-       coalesce(stored.paused_until > statement_timestamp(), false) as paused
+    + """ as next_start_s,
+       coalesce(stored.paused_until between statement_timestamp() and statement_timestamp() + interval '1 day', false)
+         as paused
   from wakeboard.job_runs as run
  cross join unnest(array[run.limit_key::text, run.shared_limit_key]) as bound (key)
   left join wakeboard.job_limits as stored on stored.key = bound.key
