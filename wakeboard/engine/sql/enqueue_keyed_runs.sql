@@ -9,8 +9,6 @@ returns table (place bigint, id bigint, uuid uuid, created boolean, status text)
 as $$
 #variable_conflict use_column
 declare
-  base constant duration_s := 10;
-  cap constant duration_s := 3600;
   -- Random once, and from there by a hash: some servers take a microsecond for each random uuid.
   seed constant text := gen_random_uuid()::text;
   new_ids constant bigint[] := array(select nextval('job_runs_id_seq') from unnest(job_types));
@@ -23,15 +21,14 @@ begin
      where job.key is not null
      order by job.job_type, job.key, job.place   -- two callers with the same keys wait, and do not deadlock
         on conflict on constraint an_idempotency_key_is_used_once_per_job_type do nothing
-    returning run_id, run_uuid
+    returning run_id
   )
   insert into job_runs (
-    id, uuid, scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,
-    limit_key, idempotency_key)
+    id, uuid, scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key, idempotency_key)
   overriding system value
-  select job.id, coalesce(free.run_uuid, md5(seed || job.id)::uuid), coalesce(job.run_at, statement_timestamp()),
-         coalesce(job.run_at, statement_timestamp()), timeout_s, max_attempts, base, cap,
-         coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type, coalesce(job.payload, '{}'), job.limit_key, job.key
+  select job.id, md5(seed || job.id)::uuid, coalesce(job.run_at, statement_timestamp()),
+         coalesce(job.run_at, statement_timestamp()), timeout_s, max_attempts, coalesce(job.priority, 3),
+         coalesce(job.queue, 'default'), job.job_type, coalesce(job.payload, '{}'), job.limit_key, job.key
     from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, new_ids)
            as job (job_type, payload, queue, priority, run_at, key, limit_key, id)
     left join free on free.run_id = job.id

@@ -25,13 +25,8 @@ declare
   checked_attempts attempt_limit;
   checked_timeout duration_s;
   checked_type job_type_name;
-  base duration_s := 10;
-  cap duration_s := 3600;
-  normal run_priority := 3;
-  default_queue queue_name := 'default';
 begin
   if after is not null then
-    perform lock_parents(array(select unnest(ids) from parents_of_each(after, cardinality(job_types))));
     return query
     with run as materialized (
       select row_number() over () as place, made.*
@@ -39,7 +34,7 @@ begin
                           unique_for, unique_by, if_exists, traceparent, tracestate) as made
     )
     select run.id, run.created, run.status, run.uuid
-      from run left join parents_of_each(after, cardinality(job_types)) as parent using (place)
+      from run left join lock_parents(after, cardinality(job_types)) as parent using (place)
      where wait_for_runs(run.id, case when run.created then parent.ids end, parent.uuids)
      order by run.place;
     return;
@@ -93,8 +88,8 @@ begin
   if num_nonnulls(queues, priorities, run_ats, limit_keys) = 0 and job_types[1] = all(job_types) then
     checked_type := job_types[1];
     return query
-    insert into job_runs as run (uuid, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload)
-    select md5(seed || job.place)::uuid, checked_timeout, checked_attempts, base, cap, normal, default_queue,
+    insert into job_runs as run (uuid, timeout_s, max_attempts, job_type, payload)
+    select md5(seed || job.place)::uuid, checked_timeout, checked_attempts,
            case when job.job_type is not null then checked_type end, coalesce(job.payload, '{}')
       from unnest(job_types, payloads) with ordinality as job (job_type, payload, place)
     returning run.id, true, 'queued', run.uuid;
@@ -102,9 +97,9 @@ begin
   end if;
   return query
   insert into job_runs as run (
-    scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload, limit_key)
+    scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key)
   select coalesce(job.run_at, statement_timestamp()), coalesce(job.run_at, statement_timestamp()), checked_timeout,
-         checked_attempts, base, cap, coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type,
+         checked_attempts, coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type,
          coalesce(job.payload, '{}'), job.limit_key
     from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys)
            as job (job_type, payload, queue, priority, run_at, limit_key)

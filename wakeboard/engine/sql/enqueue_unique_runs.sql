@@ -9,8 +9,6 @@ returns table (place bigint, id bigint, uuid uuid, created boolean, status text)
 as $$
 #variable_conflict use_column
 declare
-  base constant duration_s := 10;
-  cap constant duration_s := 3600;
   -- Random once, and from there by a hash: some servers take a microsecond for each random uuid.
   seed constant text := gen_random_uuid()::text;
   keys constant bytea[] := array(select unique_key(coalesce(job.payload, '{}')::run_payload, unique_by)
@@ -47,11 +45,10 @@ begin
         coalesce(chosen.run_at, statement_timestamp())) as known on true
   ), inserted as (
     insert into job_runs (
-      id, uuid, scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,
-      limit_key)
+      id, uuid, scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key)
     overriding system value
     select answer.id, md5(seed || answer.id)::uuid, coalesce(answer.run_at, statement_timestamp()),
-           coalesce(answer.run_at, statement_timestamp()), timeout_s, max_attempts, base, cap, coalesce(answer.priority, 3),
+           coalesce(answer.run_at, statement_timestamp()), timeout_s, max_attempts, coalesce(answer.priority, 3),
            coalesce(answer.queue, 'default'), answer.job_type, coalesce(answer.payload, '{}'), answer.limit_key
       from answer where answer.run_id is null order by answer.place
   )

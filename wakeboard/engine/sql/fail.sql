@@ -75,9 +75,7 @@ begin
     into accepted, cancelled, ended from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
-  if ended is not null then
-    perform note_dead_runs(ended);
-  end if;
+  perform note_dead_runs(ended) where ended is not null;
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     return query
     select missing.id

@@ -85,9 +85,7 @@ begin
     into accepted, cancelled, ended from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
-  if ended is not null then
-    perform note_dead_runs(ended);
-  end if;
+  perform note_dead_runs(ended) where ended is not null;
   if accepted is not null then
     perform pg_notify('wakeboard', '');
   end if;
