@@ -7,12 +7,9 @@ create or replace function wakeboard.audit_runs(
 returns void language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
-declare
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   insert into audit_log (actor, source, action, run_id, run_uuid, definition_id, schedule, reason, detail, bulk_action_id)
-  select checked_actor, checked_source, audit_runs.action, run.id, run.uuid, run.definition_id, run.schedule,
+  select coalesce(audit_runs.actor, session_user), audit_runs.source, audit_runs.action, run.id, run.uuid, run.definition_id, run.schedule,
          coalesce(left(audit_runs.reason, 200), ''),
          jsonb_build_object('answer', audit_runs.answer, 'status_before', run.status), audit_runs.bulk_action_id
     from job_runs as run

@@ -6,7 +6,8 @@
 --   select * from wakeboard.cancel('{1, 2}');
 
 create or replace function wakeboard.cancel(
-  ids wakeboard.id_array, reason text default 'Cancelled', actor text default null, source wakeboard.acting_program default 'sql',
+  ids wakeboard.id_array, reason text default 'Cancelled',
+  actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql',
   bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set lock_timeout = '2s'

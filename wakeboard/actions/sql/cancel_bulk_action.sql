@@ -5,15 +5,13 @@
 --   select wakeboard.cancel_bulk_action(1);
 
 create or replace function wakeboard.cancel_bulk_action(
-  bulk_action_id bigint, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  bulk_action_id bigint, reason text default '', actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
 set lock_timeout = '10s'
 as $$
 #variable_conflict use_column
 declare
   bulk bulk_actions;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   update bulk_actions as known set cancelled_at = statement_timestamp(), finished_at = statement_timestamp()
    where known.id = cancel_bulk_action.bulk_action_id and known.finished_at is null
@@ -22,7 +20,7 @@ begin
     return false;
   end if;
   insert into audit_log (actor, source, action, reason, detail, bulk_action_id)
-  values (checked_actor, checked_source, 'cancel_bulk_action', coalesce(left(cancel_bulk_action.reason, 200), ''),
+  values (coalesce(actor, session_user), source, 'cancel_bulk_action', coalesce(left(cancel_bulk_action.reason, 200), ''),
           jsonb_build_object('action', bulk.action, 'total', bulk.total, 'done', bulk.done, 'refused', bulk.refused), bulk.id);
   return true;
 exception when lock_not_available then

@@ -7,7 +7,7 @@
 --   select * from wakeboard.create_bulk_action('retry', array(select id from wakeboard.job_runs where dead_at is not null), 'status:dead');
 
 create or replace function wakeboard.create_bulk_action(
-  action wakeboard.bulk_action_name, ids bigint[], filter text default '', reason text default '', actor text default null,
+  action wakeboard.bulk_action_name, ids bigint[], filter text default '', reason text default '', actor wakeboard.audit_actor default null,
   source wakeboard.acting_program default 'sql')
 returns table (id bigint, total integer) language plpgsql security definer
 set jit = off
@@ -25,7 +25,7 @@ begin
   insert into bulk_actions as made (action, filter, reason, actor, source, total, finished_at)
   values (create_bulk_action.action, coalesce(left(create_bulk_action.filter, 2000), ''),
           coalesce(left(create_bulk_action.reason, 200), ''),
-          coalesce(create_bulk_action.actor, session_user), create_bulk_action.source, listed,
+          coalesce(actor, session_user), create_bulk_action.source, listed,
           case listed when 0 then statement_timestamp() end)
   returning * into bulk;
   insert into bulk_action_runs (bulk_action_id, run_id)

@@ -5,7 +5,8 @@
 --   select * from wakeboard.discard('{1}', 'the customer is gone');
 
 create or replace function wakeboard.discard(
-  ids wakeboard.id_array, reason text default 'Discarded', actor text default null, source wakeboard.acting_program default 'sql',
+  ids wakeboard.id_array, reason text default 'Discarded',
+  actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql',
   bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set lock_timeout = '2s'

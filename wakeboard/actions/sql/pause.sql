@@ -11,7 +11,8 @@
 --   select wakeboard.pause('queue:default', 'maintenance of the bank', until => now() + interval '2 hours');
 
 create or replace function wakeboard.pause(
-  scope wakeboard.pause_scope, reason text default '', actor text default null, source wakeboard.acting_program default 'sql',
+  scope wakeboard.pause_scope, reason text default '',
+  actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql',
   until timestamptz default null)
 returns boolean language plpgsql security definer
 set lock_timeout = '2s'
@@ -19,8 +20,6 @@ as $$
 #variable_conflict use_column
 declare
   job backfills;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   if pause.until not between statement_timestamp() and statement_timestamp() + interval '366 days'
      or pause.until is not null and pause.scope like 'backfill:%' then
@@ -56,7 +55,7 @@ begin
    where removed_at is null and pause.scope not like 'schedule:%' and (source < 'app' or source > 'app')
      and pause.scope in ('all', 'queue:' || queue);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
-  select checked_actor, checked_source, 'pause', pause.scope, coalesce(def.id, job.definition_id),
+  select coalesce(pause.actor, session_user), pause.source, 'pause', pause.scope, coalesce(def.id, job.definition_id),
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(pause.reason, 200), ''),
          case when job.id is not null then jsonb_build_object('total', job.total, 'created', job.created) else '{}' end
            || case when pause.until is not null then jsonb_build_object('until', pause.until) else '{}' end

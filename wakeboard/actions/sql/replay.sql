@@ -8,7 +8,7 @@
 --   select * from wakeboard.replay('{1}');
 
 create or replace function wakeboard.replay(
-  ids wakeboard.id_array, payload jsonb default null, reason text default '', actor text default null,
+  ids wakeboard.id_array, payload jsonb default null, reason text default '', actor wakeboard.audit_actor default null,
   source wakeboard.acting_program default 'sql', bulk_action_id bigint default null)
 returns table (id bigint, answer text, new_id bigint) language plpgsql security definer
 set lock_timeout = '2s'
@@ -22,8 +22,6 @@ declare
   awaited bigint[];                    -- runs that have not ended
   lost bigint;                         -- one that will not succeed
   checked_payload run_payload := payload;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   -- In one order, so that two calls, or a call and a sync, do not wait for each other.
   perform from job_definitions as locked
@@ -84,7 +82,7 @@ begin
     end if;
     insert into definition_changes (definition_id) select past.definition_id where past.definition_id is not null;
     insert into audit_log (actor, source, action, run_id, run_uuid, new_run_id, definition_id, schedule, reason, detail, bulk_action_id)
-    values (checked_actor, checked_source, 'replay', past.id, past.uuid, made, past.definition_id, past.schedule,
+    values (coalesce(actor, session_user), source, 'replay', past.id, past.uuid, made, past.definition_id, past.schedule,
             coalesce(left(replay.reason, 200), ''),
             jsonb_build_object('answer', 'queued', 'status_before', past.status,
                                'other_payload', checked_payload <> past.payload is true),

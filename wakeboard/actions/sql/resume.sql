@@ -6,7 +6,8 @@
 --   select wakeboard.resume('queue:default');
 
 create or replace function wakeboard.resume(
-  scope wakeboard.pause_scope, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  scope wakeboard.pause_scope, reason text default '',
+  actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
 set lock_timeout = '2s'
 as $$
@@ -16,8 +17,6 @@ declare
   opened_at timestamptz;
   job backfills;
   policy text;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   if resume.scope like 'schedule:%' then
     select circuit_opened_at into opened_at from job_definitions where id = substr(resume.scope, 10)::bigint
@@ -54,7 +53,7 @@ begin
    where removed_at is null and resume.scope not like 'schedule:%' and (source < 'app' or source > 'app')
      and resume.scope in ('all', 'queue:' || queue);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
-  select checked_actor, checked_source, 'resume', resume.scope, coalesce(def.id, job.definition_id),
+  select coalesce(resume.actor, session_user), resume.source, 'resume', resume.scope, coalesce(def.id, job.definition_id),
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(resume.reason, 200), ''),
          case when ended.scope is not null then jsonb_build_object('paused_at', ended.paused_at, 'pause_reason', ended.reason) else '{}' end
            || case when opened_at is not null then jsonb_build_object('circuit_opened_at', opened_at) else '{}' end

@@ -6,7 +6,7 @@
 --   select * from wakeboard.retry('{1}');
 
 create or replace function wakeboard.retry(
-  ids wakeboard.id_array, reason text default '', actor text default null, source wakeboard.acting_program default 'sql',
+  ids wakeboard.id_array, reason text default '', actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql',
   bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set lock_timeout = '2s'

@@ -8,7 +8,7 @@
 --   select * from wakeboard.revoke('{1}', 'the worker hangs in a system call');
 
 create or replace function wakeboard.revoke(
-  ids wakeboard.id_array, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  ids wakeboard.id_array, reason text default '', actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns table (id bigint, answer text) language plpgsql security definer
 set lock_timeout = '2s'
 as $$

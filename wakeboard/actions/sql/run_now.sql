@@ -6,7 +6,7 @@
 --   select * from wakeboard.run_now(1);
 
 create or replace function wakeboard.run_now(
-  definition wakeboard.definition_number, payload jsonb default null, reason text default '', actor text default null,
+  definition wakeboard.definition_number, payload jsonb default null, reason text default '', actor wakeboard.audit_actor default null,
   source wakeboard.acting_program default 'sql')
 returns table (id bigint, answer text) language plpgsql security definer
 set lock_timeout = '2s'
@@ -18,8 +18,6 @@ declare
   locked bigint;
   made job_runs;
   checked_payload run_payload := payload;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   perform require_read_committed('run_now');
   select * into def from job_definitions where job_definitions.id = definition and removed_at is null for update;
@@ -57,7 +55,8 @@ begin
     case when def.concurrency_policy <> 'Allow' then def.limit_key end)
   returning * into made;
   insert into audit_log (actor, source, action, run_id, run_uuid, definition_id, schedule, reason, detail)
-  values (checked_actor, checked_source, 'run_now', made.id, made.uuid, def.id, made.schedule, coalesce(left(run_now.reason, 200), ''),
+  values (coalesce(actor, session_user), source, 'run_now', made.id, made.uuid, def.id, made.schedule,
+          coalesce(left(run_now.reason, 200), ''),
           jsonb_build_object('answer', 'queued', 'other_payload', checked_payload <> def.payload is true,
                              'replaced', coalesce(cardinality(old), 0)));
   return query select made.id, 'queued';

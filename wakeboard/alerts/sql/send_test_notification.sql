@@ -5,13 +5,11 @@
 --   select wakeboard.send_test_notification('team');
 
 create or replace function wakeboard.send_test_notification(
-  receiver text, queue wakeboard.queue_name default 'default', reason text default '', actor text default null,
+  receiver text, queue wakeboard.queue_name default 'default', reason text default '', actor wakeboard.audit_actor default null,
   source wakeboard.acting_program default 'sql')
 returns bigint language plpgsql security definer
 as $$
 declare
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
   made record;
 begin
   if (char_length(receiver) between 1 and 63) is not true then
@@ -22,7 +20,7 @@ begin
           coalesce(send_test_notification.queue, 'default'), 5, 1, 60)
   returning run.id, run.uuid into made;
   insert into audit_log (actor, source, action, run_id, run_uuid, scope, reason)
-  values (checked_actor, checked_source, 'send_test_notification', made.id, made.uuid, receiver,
+  values (coalesce(actor, session_user), source, 'send_test_notification', made.id, made.uuid, receiver,
           coalesce(left(send_test_notification.reason, 200), ''));
   return made.id;
 end

@@ -7,7 +7,8 @@
 --   select wakeboard.silence_alert('dead-runs', now() + interval '1 hour', 'the mail server is being moved');
 
 create or replace function wakeboard.silence_alert(
-  rule text, until timestamptz, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  rule text, until timestamptz, reason text default '',
+  actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
 set lock_timeout = '2s'
 as $$
@@ -15,8 +16,6 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   known alert_rules;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   select * into known from alert_rules where name = silence_alert.rule for no key update;
   if not found then
@@ -30,7 +29,7 @@ begin
   end if;
   update alert_rules set silenced_until = until where name = known.name;
   insert into audit_log (actor, source, action, scope, reason, detail)
-  values (checked_actor, checked_source, 'silence_alert', known.name, coalesce(left(silence_alert.reason, 200), ''),
+  values (coalesce(actor, session_user), source, 'silence_alert', known.name, coalesce(left(silence_alert.reason, 200), ''),
           jsonb_build_object('until', until));
   return true;
 exception when lock_not_available then

@@ -8,7 +8,8 @@
 --   select * from wakeboard.cancel_backfill(1);
 
 create or replace function wakeboard.cancel_backfill(
-  backfill wakeboard.backfill_number, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  backfill wakeboard.backfill_number, reason text default '',
+  actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns table (changed boolean, cancelled integer, requested integer) language plpgsql security definer
 set lock_timeout = '2s'
 as $$
@@ -17,8 +18,6 @@ declare
   job backfills;
   answers jsonb;
   gone bigint[];
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   perform require_read_committed('cancel_backfill');
   select * into job from backfills where id = backfill and finished_at is null for no key update;
@@ -29,7 +28,7 @@ begin
   select jsonb_object_agg(answer, ids) into answers
     from (select answer, jsonb_agg(id) as ids
             from cancel(array(select unfinished_backfill_runs(job.id)), coalesce(nullif(cancel_backfill.reason, ''), 'Cancelled'),
-                        checked_actor, checked_source)
+                        coalesce(actor, session_user), cancel_backfill.source)
            group by 1) as answered;
   if answers ? 'refused: another transaction has locked the run; try again' then
     perform refuse_locked();
@@ -39,7 +38,7 @@ begin
   update backfills set created = created - cardinality(gone) where id = job.id;
   perform end_backfill(job.id);
   insert into audit_log (actor, source, action, definition_id, schedule, scope, reason, detail)
-  values (checked_actor, checked_source, 'cancel_backfill', job.definition_id, job.schedule, 'backfill:' || job.id,
+  values (coalesce(actor, session_user), source, 'cancel_backfill', job.definition_id, job.schedule, 'backfill:' || job.id,
           coalesce(left(cancel_backfill.reason, 200), ''),
           jsonb_build_object('total', job.total, 'created', job.created, 'cancelled', cardinality(gone)));
   return query select true, cardinality(gone), coalesce(jsonb_array_length(answers -> 'requested'), 0);

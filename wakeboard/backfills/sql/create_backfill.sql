@@ -16,7 +16,8 @@
 
 create or replace function wakeboard.create_backfill(
   definition wakeboard.definition_number, ticks wakeboard.backfill_tick_array, range_begin timestamptz, range_end timestamptz,
-  at_once wakeboard.backfill_limit default 1, again wakeboard.switch default false, reason text default '', actor text default null,
+  at_once wakeboard.backfill_limit default 1, again wakeboard.switch default false, reason text default '',
+  actor wakeboard.audit_actor default null,
   source wakeboard.acting_program default 'sql')
 returns table (id bigint, total integer, found jsonb) language plpgsql security definer
 set jit = off set lock_timeout = '2s'
@@ -27,8 +28,6 @@ declare
   planned jsonb;
   chosen timestamptz[];
   made backfills;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   perform require_read_committed('create_backfill');
   if (range_begin >= 'epoch' and range_begin < range_end and range_end <= statement_timestamp() + interval '1 minute') is not true then
@@ -62,11 +61,12 @@ begin
   end if;
   insert into backfills as new (definition_id, schedule, range_begin, range_end, again, at_once, total, reason, actor, source)
   values (def.id, def.namespace || '/' || def.name, create_backfill.range_begin, create_backfill.range_end, create_backfill.again,
-          create_backfill.at_once, cardinality(chosen), coalesce(left(create_backfill.reason, 200), ''), checked_actor, checked_source)
+          create_backfill.at_once, cardinality(chosen),
+          coalesce(left(create_backfill.reason, 200), ''), coalesce(actor, session_user), create_backfill.source)
   returning * into made;
   insert into backfill_ticks (backfill_id, tick, definition_id) select made.id, tick, def.id from unnest(chosen) as tick order by tick;
   insert into audit_log (actor, source, action, definition_id, schedule, scope, reason, detail)
-  values (checked_actor, checked_source, 'create_backfill', def.id, made.schedule, 'backfill:' || made.id, made.reason,
+  values (coalesce(actor, session_user), source, 'create_backfill', def.id, made.schedule, 'backfill:' || made.id, made.reason,
           jsonb_build_object('total', made.total, 'again', made.again, 'at_once', made.at_once, 'found', planned,
                              'range_begin', made.range_begin, 'range_end', made.range_end));
   perform create_backfill_runs(made.id);

@@ -5,13 +5,12 @@
 --   select wakeboard.release_effect('invoice:812', 'the bank has returned the payment');
 
 create or replace function wakeboard.release_effect(
-  key wakeboard.effect_key, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  key wakeboard.effect_key, reason text default '', actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns text language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
   known job_forever_effects;
-  checked_actor audit_actor := coalesce(release_effect.actor, session_user);
 begin
   select * into known from job_forever_effects as past where past.key = release_effect.key for update;
   if not found then
@@ -23,7 +22,7 @@ begin
   end if;
   delete from job_forever_effects as past where past.key = release_effect.key;
   insert into audit_log (actor, source, action, run_id, scope, reason, detail)
-  values (checked_actor, release_effect.source, 'release_effect', known.run_id, release_effect.key,
+  values (coalesce(actor, session_user), source, 'release_effect', known.run_id, release_effect.key,
           coalesce(left(release_effect.reason, 200), ''),
           jsonb_build_object('started_at', known.started_at, 'finished_at', known.finished_at));
   return 'released';

@@ -11,7 +11,7 @@
 --   10}]');
 
 create or replace function wakeboard.declare_limits(
-  source wakeboard.source_name, limits jsonb, actor text default null, program wakeboard.acting_program default 'sql')
+  source wakeboard.source_name, limits jsonb, actor wakeboard.audit_actor default null, program wakeboard.acting_program default 'sql')
 returns table (key text, answer text) language plpgsql security definer
 set jit = off set lock_timeout = '2s'
 as $$

@@ -6,14 +6,13 @@
 --   select wakeboard.set_limit('printer', 2);
 
 create or replace function wakeboard.set_limit(
-  key text, max_running integer, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  key text, max_running integer, reason text default '',
+  actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns void language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
   before integer;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   if key is null then
     perform refuse_argument('key', null, 'the name of a limit key');
@@ -31,7 +30,7 @@ begin
          max_running = case when bound.rate_count is not null and not excluded.is_explicit then 1000000 else excluded.max_running end;
   if set_limit.max_running is distinct from before then
     insert into audit_log (actor, source, action, scope, reason, detail)
-    values (checked_actor, checked_source, 'set_limit', set_limit.key, coalesce(left(set_limit.reason, 200), ''),
+    values (coalesce(actor, session_user), source, 'set_limit', set_limit.key, coalesce(left(set_limit.reason, 200), ''),
             jsonb_build_object('before', before, 'after', set_limit.max_running));
   end if;
   perform pg_notify('wakeboard', '');

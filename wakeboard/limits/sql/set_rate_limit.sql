@@ -9,14 +9,12 @@
 
 create or replace function wakeboard.set_rate_limit(
   key text, rate_count integer, rate_period_s integer default 1, burst integer default 1,
-  reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  reason text default '', actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns void language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
   before job_limits;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   if key is null then
     perform refuse_argument('key', null, 'the name of a limit key');
@@ -53,7 +51,7 @@ begin
      is distinct from (rate_count, case when rate_count is not null then rate_period_s end, case when rate_count is not null then burst end)
   then
     insert into audit_log (actor, source, action, scope, reason, detail)
-    values (checked_actor, checked_source, 'set_rate_limit', set_rate_limit.key, coalesce(left(set_rate_limit.reason, 200), ''),
+    values (coalesce(actor, session_user), source, 'set_rate_limit', set_rate_limit.key, coalesce(left(set_rate_limit.reason, 200), ''),
             jsonb_build_object(
               'before', case when before.rate_count is not null then
                 jsonb_build_object('count', before.rate_count, 'period_s', before.rate_period_s, 'burst', before.rate_burst) end,

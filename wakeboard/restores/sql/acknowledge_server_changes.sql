@@ -7,15 +7,13 @@
 --   select wakeboard.acknowledge_server_changes(3, 'the orders of 14:03 were entered again');
 
 create or replace function wakeboard.acknowledge_server_changes(
-  newest bigint, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
+  newest bigint, reason text default '', actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
   changes jsonb;                       -- the newest 20
   acknowledged integer;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := source;
 begin
   perform note_server();
   with done as (
@@ -29,7 +27,7 @@ begin
     return 0;
   end if;
   insert into audit_log (actor, source, action, reason, detail)
-  values (checked_actor, checked_source, 'acknowledge_server_changes', coalesce(left(acknowledge_server_changes.reason, 200), ''),
+  values (coalesce(actor, session_user), source, 'acknowledge_server_changes', coalesce(left(acknowledge_server_changes.reason, 200), ''),
           jsonb_build_object('count', acknowledged, 'changes', changes));
   perform note_all_schedules();
   return acknowledged;

@@ -6,20 +6,19 @@
 --   select wakeboard.confirm_removal('file:shop');
 
 create or replace function wakeboard.confirm_removal(
-  source wakeboard.source_name, reason text default '', actor text default null, acted_through wakeboard.acting_program default 'sql')
+  source wakeboard.source_name, reason text default '',
+  actor wakeboard.audit_actor default null, acted_through wakeboard.acting_program default 'sql')
 returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
   hold pending_removals;
-  checked_actor audit_actor := coalesce(actor, session_user);
-  checked_source audit_source := acted_through;
 begin
   update pending_removals set confirmed_at = statement_timestamp()
    where pending_removals.source = confirm_removal.source returning * into hold;
   if found then
     insert into audit_log (actor, source, action, scope, reason, detail)
-    values (checked_actor, checked_source, 'confirm_removal', hold.source, coalesce(left(confirm_removal.reason, 200), ''),
+    values (coalesce(actor, session_user), acted_through, 'confirm_removal', hold.source, coalesce(left(confirm_removal.reason, 200), ''),
             jsonb_build_object('count', hold.count));
   end if;
   return hold.count;
