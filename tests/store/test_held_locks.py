@@ -219,6 +219,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "report_worker_terminated": ("report_worker_terminated(71, 'OOMKilled')", status("leased", "queued")),
     # reads
+    "advance_rate": ("advance_rate(bound, 0) from job_limits as bound",),
     "server_change": ("server_change()",),
     "run_facts": ("run_facts(now() - interval '5 minutes', now())",),
     "backlog": ("backlog('{default}')",),
