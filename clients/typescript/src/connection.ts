@@ -17,6 +17,8 @@ export class InvalidOption extends Error {}
 
 const TIMESTAMPTZ = 1184;
 const CLOSE_MS = 1000;
+const ASK_AFTER_MS = 2000; // without a reply
+const ASK_EACH_MS = 1000; // from then on, for so long
 // Lost connections, a server without resources or that stops or only reads, deadlocks, cancelled statements, a locked row,
 // and a prepared statement that the server no longer knows. In a function of wakeboard, which the context names in any
 // language of the server's messages: it was replaced during the call.
@@ -47,21 +49,79 @@ function hostsOf(dsn: string): string[] {
   return hosts === undefined ? [dsn] : hosts.split(",").map((host) => before + host + after);
 }
 
+const destroy = (client: pg.Client | null) => (client as any)?.connection.stream.destroy(); // end() would wait for a reply
+
+/** Throws unless the server may be written to. */
+async function expectPrimary(client: pg.Client): Promise<void> {
+  const { rows } = await client.query("show transaction_read_only"); // on in a standby
+  if (rows[0].transaction_read_only === "on") throw new DatabaseUnavailable("the server only reads");
+}
+
+async function isPrimary(connectionString: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString, connectionTimeoutMillis: ASK_EACH_MS, query_timeout: ASK_EACH_MS });
+  client.on("error", () => {});
+  const answer = await client.connect().then(() => expectPrimary(client)).then(() => true, () => false);
+  destroy(client);
+  return answer;
+}
+
+/** The hosts of a connection string, for all connections of a process. Each new connection begins with the first. */
+export class Hosts {
+  readonly toPrimary: boolean;
+  private order: string[]; // a connection string for each
+  private readonly connections: Connection[] = [];
+
+  constructor(dsn: string) {
+    this.order = hostsOf(dsn);
+    this.toPrimary = /[?&]target_session_attrs=(read-write|primary)(&|$)/.test(dsn);
+  }
+
+  get count(): number { return this.order.length; }
+  get first(): string { return this.order[0]!; }
+
+  add(connection: Connection): void {
+    this.connections.push(connection);
+  }
+
+  putLast(host: string): void {
+    this.order = [...this.order.filter((each) => each !== host), host];
+  }
+
+  /**
+   * Ends the connections to other hosts once another one than `here` is the primary. A former primary that is frozen or
+   * cut off answers nothing and closes nothing.
+   */
+  async followPrimary(here: string): Promise<void> {
+    const others = this.order.filter((each) => each !== here);
+    const answers = await Promise.all(others.map(isPrimary));
+    const primary = others[answers.indexOf(true)];
+    if (primary === undefined) return;
+    this.order = [primary, ...this.order.filter((each) => each !== primary)];
+    for (const connection of this.connections) connection.leaveUnless(primary);
+  }
+}
+
 export class Connection {
   private client: Promise<pg.Client> | null = null;
-  private next = 0; // of the hosts, the one to begin with
+  private latest: pg.Client | null = null; // it connects, or is connected
+  private host = "";
 
   constructor(
-    private readonly dsn: string,
+    private readonly hosts: Hosts,
     private readonly purpose: string,
     private readonly replyWithinMs: number,
     private readonly prepares: boolean,
     private readonly onNotification: (() => void) | null = null,
-  ) {}
+  ) {
+    hosts.add(this);
+  }
 
   /** Execute one statement. Throws DatabaseUnavailable, Locked, LeaseLost, or the database's error. */
   async rows<Row>(text: string, values: unknown[]): Promise<Row[]> {
     const opened = (this.client ??= this.open());
+    const sent = performance.now();
+    const ask = () => { if (performance.now() >= sent + ASK_AFTER_MS) void this.hosts.followPrimary(this.host); };
+    const timer = this.hosts.toPrimary && this.hosts.count > 1 ? setInterval(ask, ASK_EACH_MS) : undefined;
     try {
       if (!names.has(text)) names.set(text, `wakeboard ${names.size}`);
       const name = this.prepares ? { name: names.get(text)! } : {};
@@ -73,7 +133,14 @@ export class Connection {
       if (code === "55P03") throw new Locked((error as Error).message);
       this.discard(opened);
       throw new DatabaseUnavailable(error instanceof Error ? error.message : String(error));
+    } finally {
+      clearInterval(timer);
     }
+  }
+
+  /** Ends the connection, or the attempt to connect, to another host than this one. */
+  leaveUnless(host: string): void {
+    if (this.client && this.host !== host) destroy(this.latest);
   }
 
   async close(): Promise<void> {
@@ -89,27 +156,25 @@ export class Connection {
 
   /** The first host that answers and, with target_session_attrs=read-write or primary, may be written to. */
   private async connect(onLost: () => void): Promise<pg.Client> {
-    const hosts = hostsOf(this.dsn);
-    const timeouts = { connectionTimeoutMillis: this.replyWithinMs / hosts.length, query_timeout: this.replyWithinMs, keepAlive: true };
+    const { count } = this.hosts;
+    const timeouts = { connectionTimeoutMillis: this.replyWithinMs / count, query_timeout: this.replyWithinMs, keepAlive: true };
     let failure: unknown;
-    for (let tried = 0; tried < hosts.length; tried++) {
-      const connectionString = hosts[this.next % hosts.length]!;
-      const client = new pg.Client({ connectionString, application_name: `wakeboard ${this.purpose}`, ...timeouts, types });
+    for (let tried = 0; tried < count; tried++) {
+      const host = (this.host = this.hosts.first);
+      const about = { connectionString: host, application_name: `wakeboard ${this.purpose}` };
+      const client = (this.latest = new pg.Client({ ...about, ...timeouts, types }));
       let lost = () => {};
       client.on("error", () => lost()).on("notification", () => this.onNotification?.());
       try {
         await client.connect();
-        if (/[?&]target_session_attrs=(read-write|primary)(&|$)/.test(this.dsn)) {
-          const { rows } = await client.query("show transaction_read_only"); // on in a standby
-          if (rows[0].transaction_read_only === "on") throw new DatabaseUnavailable("the server only reads");
-        }
+        if (this.hosts.toPrimary) await expectPrimary(client);
         if (this.onNotification) await client.query("listen wakeboard");
         lost = onLost;
         return client;
       } catch (error) {
         failure = error;
-        this.next++;
-        (client as any).connection.stream.destroy();
+        this.hosts.putLast(host);
+        destroy(client);
       }
     }
     throw failure;
@@ -118,8 +183,8 @@ export class Connection {
   private discard(opened: Promise<pg.Client>): void {
     if (this.client === opened) {
       this.client = null;
-      this.next++; // a host that does not answer would hold the next connection up
+      this.hosts.putLast(this.host); // if it does not answer, it would hold the next connection up
     }
-    opened.then((client) => (client as any).connection.stream.destroy()).catch(() => {}); // end() would wait for a reply
+    opened.then(destroy).catch(() => {});
   }
 }

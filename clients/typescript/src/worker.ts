@@ -9,7 +9,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { checkDsn, Connection, DatabaseUnavailable, InvalidOption, LeaseLost, Locked } from "./connection.js";
+import { checkDsn, Connection, DatabaseUnavailable, Hosts, InvalidOption, LeaseLost, Locked } from "./connection.js";
 import { failure, type Outcome, readable, type StopReason, storableOutcome, success } from "./outcome.js";
 import { type ClaimedRow, Run } from "./run.js";
 import { type AttemptLog, LEVELS, type LogOptions, RunLogs } from "./run_logs.js";
@@ -123,8 +123,9 @@ export class Worker {
     this.types = Object.keys(options.handlers);
     const { dsn, leaseSeconds, directConnection } = this.options;
     checkDsn(dsn);
+    const hosts = new Hosts(dsn);
     const connection = (purpose: string, share: number, notified: (() => void) | null = null) =>
-      new Connection(dsn, purpose, leaseSeconds * share * 1000, directConnection, notified);
+      new Connection(hosts, purpose, leaseSeconds * share * 1000, directConnection, notified);
     const claims = connection("claims", 1, directConnection ? () => this.wake() : null);
     const [outcomes, heartbeats] = [connection("outcomes", 0.5), connection("heartbeat", 0.25)];
     this.db = { claims, outcomes, heartbeats, handlers: connection("handlers", 1) };
