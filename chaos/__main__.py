@@ -16,12 +16,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from chaos.campaign_runner import SMALL_DISK, CampaignRunner
+from chaos.campaign_runner import OWN_NAMESPACES, CampaignRunner
 from chaos.disk import can_mount
 from chaos.report_page import PAGE, page, page_with_failovers, summary
 from chaos.results import RESULT
 from chaos.upgrade import UpgradeCampaign
 from testbed.pgbouncer import find_pgbouncer
+from testbed.server_network import can_make_network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,13 +44,15 @@ def main(words: Sequence[str] | None = None) -> int:
         return _upgrade(folder, options.open, as_json=options.json)
     started = time.monotonic()
     campaigns = _campaigns(options.seed, options.faults)
-    on = ["--failover"] if options.failover else [SMALL_DISK] * can_mount()
+    on = [OWN_NAMESPACES] * (can_mount() and can_make_network()) + ["--failover"] * options.failover
+    on += [f"--only={name}" for name in options.only]
     result = CampaignRunner(folder, campaigns, options.parallel, on).run()
     result.seconds = time.monotonic() - started
     if options.parts:
         result = _with_earlier_parts(result, options.parts)
     command = f"make chaos CHAOS_FAULTS={result.faults} CHAOS_SEED={min(result.seeds)}"
-    command += " CHAOS_ARGS=--failover" * options.failover
+    arguments = ["--failover"] * options.failover + [f"--only '{name}'" for name in options.only]
+    command += f' CHAOS_ARGS="{" ".join(arguments)}"' if options.only else " CHAOS_ARGS=--failover" * options.failover
     print(RESULT.dump_json(result, indent=1).decode() if options.json else summary(result, command), flush=True)
     if options.write:
         before = PAGE.read_text(encoding="utf-8")
@@ -94,6 +97,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--parallel", type=int, default=4, metavar="N", help="campaigns at the same time (default 4)")
     parser.add_argument("--failover", action="store_true", help="three servers and Patroni, in place of one server")
+    parser.add_argument("--only", action="append", default=[], metavar="FAULT", help="this kind of fault; may repeat")
     parser.add_argument(
         "--parts",
         type=Path,

@@ -36,12 +36,10 @@ CONCURRENT_FAULTS: Final = 24
 
 
 class Campaign:
-    """Carries out the plan of `seed` in an environment in `folder`."""
+    """Carries out a plan in an environment."""
 
-    def __init__(self, seed: int, faults: int, folder: Path, *, on_small_disk: bool, failover: bool) -> None:
-        self.plan = make_plan(seed, faults, failover=failover)
-        self.result = Result(seeds=[seed], faults=faults)
-        self.environment = Environment(folder, on_small_disk=on_small_disk, failover=failover)
+    def __init__(self, plan: Sequence[PlannedFault], result: Result, environment: Environment) -> None:
+        self.plan, self.result, self.environment = plan, result, environment
         self.clients = ClientRecord()
         self._lock = threading.Lock()
 
@@ -112,7 +110,11 @@ class Campaign:
         return target
 
     def _can(self, needs: str) -> bool:
-        return {"disk": self.environment.disk, "pooler": self.environment.pooler}.get(needs, True) is not None
+        return {
+            "disk": self.environment.in_own_namespaces,
+            "network": self.environment.in_own_namespaces,
+            "pooler": self.environment.pooler is not None,
+        }.get(needs, True)
 
     def _count(self, counter: Any, planned: PlannedFault) -> None:
         with self._lock:
@@ -154,10 +156,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--faults", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--small-disk", action="store_true")
+    parser.add_argument("--own-namespaces", action="store_true")
     parser.add_argument("--failover", action="store_true")
+    parser.add_argument("--only", action="append", default=[])
     given = parser.parse_args()
-    campaign = Campaign(given.seed, given.faults, given.folder, on_small_disk=given.small_disk, failover=given.failover)
+    environment = Environment(given.folder, in_own_namespaces=given.own_namespaces, failover=given.failover)
+    plan = make_plan(given.seed, given.faults, failover=given.failover, only=given.only)
+    campaign = Campaign(plan, Result(seeds=[given.seed], faults=given.faults), environment)
     _print_json({"result": RESULT.dump_python(campaign.run(), mode="json")})
 
 

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 from chaos.disk import OWN_MOUNTS
 from chaos.results import RESULT, UNDONE, Result, Violation
 from testbed.processes import OUR_PACKAGES, ROOT
+from testbed.server_network import OWN_NETWORK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-SMALL_DISK: Final = "--small-disk"
+OWN_NAMESPACES: Final = "--own-namespaces"  # of mounts and the network
 KEPT_OUTPUT: Final = 3000  # characters of a campaign that failed
 
 
 class CampaignRunner:
-    """Campaigns given as (seed, faults), with these options. With a small disk, each has its own mount namespace."""
+    """Campaigns given as (seed, faults), with these options. OWN_NAMESPACES gives each its own."""
 
     def __init__(
         self, folder: Path, campaigns: Sequence[tuple[int, int]], parallel: int, options: Sequence[str]
@@ -52,8 +53,8 @@ class CampaignRunner:
         folder.chmod(0o755)
         command = [sys.executable, "-m", "chaos.campaign", "--seed", str(seed), "--faults", str(faults)]
         command += ["--folder", str(folder), *self._options]
-        if SMALL_DISK in self._options:
-            command = [*OWN_MOUNTS, *command]
+        if OWN_NAMESPACES in self._options:
+            command = [*OWN_MOUNTS, *OWN_NETWORK, *command]
         environment = {**os.environ, "PYTHONPATH": OUR_PACKAGES}
         with (folder / "stderr").open("wb") as stderr:
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr)

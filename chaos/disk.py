@@ -1,4 +1,4 @@
-"""A small disk for the server: a tmpfs of bounded size in a mount namespace of the campaign's own.
+"""A small disk for a server: a tmpfs of bounded size in a mount namespace of the campaign's own.
 
 It needs root. The kernel removes the namespace and the disk when the campaign ends, however it ends.
 """

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,18 +37,20 @@ LIMITS_FILE: Final = f"{{apiVersion: wakeboard.dev/v1alpha1, kind: Limits, limit
 class Environment:
     """Everything that faults are injected into, in `folder`.
 
-    `on_small_disk` needs root and a mount namespace of our own. `failover`: a Patroni cluster in place of one server.
+    `in_own_namespaces`: disks are small, and the network between several servers can be cut. It needs root, and
+    namespaces of mounts and of the network that are ours alone. `failover`: a Patroni cluster in place of one server.
     The kernel ends the servers and the pooler with the thread that started them, so the main thread starts them.
     """
 
-    def __init__(self, folder: Path, *, on_small_disk: bool, failover: bool) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, in_own_namespaces: bool, failover: bool) -> None:
+        self.folder, self.in_own_namespaces = folder, in_own_namespaces
         self.logs = folder / "logs"
         self.logs.mkdir()
-        self.disk = SmallDisk(folder / "disk") if on_small_disk else None
+        self.disk = SmallDisk(folder / "disk") if in_own_namespaces and not failover else None
         log = self.logs / "postgres.log"
         home = (self.disk.folder if self.disk else folder) / "server"
-        self.server = PatroniServers(home, log) if failover else ChaosServer(home, log)
+        servers = partial(PatroniServers, in_own_namespaces=in_own_namespaces) if failover else ChaosServer
+        self.server = servers(home, log)
         self.server_lock = threading.Lock()  # one fault of the server at a time
         self.pooler: PgBouncer | None = None
         self.pooler_ends = 0  # by itself
@@ -101,7 +104,7 @@ class Environment:
             return self.dsn
         return f"postgresql:///wakeboard?host=127.0.0.1&port={self.server.cluster.start_load_balancer().port}"
 
-    def _start_proxy(self, target: str | int) -> TcpProxy:
+    def _start_proxy(self, target: str | int | tuple[str, int]) -> TcpProxy:
         proxy = TcpProxy(target)
         proxy.start()
         self.proxies.append(proxy)

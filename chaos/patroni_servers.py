@@ -1,4 +1,7 @@
-"""The Patroni cluster of a campaign, in place of its one server. Start and end it in the main thread."""
+"""The Patroni cluster of a campaign, in place of its one server. Start and end it in the main thread.
+
+In namespaces of the campaign's own, each server has a small disk and a network from which it can be cut off.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,29 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from chaos.disk import SmallDisk
 from chaos.postgres_server import SETTINGS
-from testbed.patroni import PatroniCluster
+from testbed.patroni import NAMES, PatroniCluster
+from testbed.server_network import ServerNetwork
 from wakeboard.local.postgres_data import DATABASE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from testbed.patroni import PatroniNode
-
 
 class PatroniServers:
-    """Three servers with a synchronous standby, in `folder`. Their logs are there; `log` gets the ends of them."""
+    """Three servers with a synchronous standby, in `folder`. Their logs are there; `log` gets the ends of them.
 
-    def __init__(self, folder: Path, log: Path) -> None:
-        self.cluster = PatroniCluster(folder, settings=SETTINGS)
+    `disks`: of each server, by its name; empty if the namespaces are not our own.
+    """
+
+    def __init__(self, folder: Path, log: Path, *, in_own_namespaces: bool) -> None:
+        folder.mkdir()
+        self.disks = {name: SmallDisk(folder / name) for name in NAMES} if in_own_namespaces else {}
+        network = ServerNetwork(NAMES) if in_own_namespaces else None
+        if network is not None:
+            network.start()
+        self.cluster = PatroniCluster(folder, settings=SETTINGS, network=network)
         self._log = log
         self.starts, self.failovers = 0, 0
 
@@ -47,12 +58,6 @@ class PatroniServers:
         return primary.postmaster if primary is not None else None
 
     @property
-    def targets(self) -> list[str | int]:
-        """The ports of the servers."""
-        return [node.port for node in self.cluster.nodes]
-
-    def promoted(self, former: PatroniNode) -> PatroniNode:
-        """Waits for another primary than this one."""
-        primary = self.cluster.wait_for_primary(other_than=former)
-        self.failovers += 1
-        return primary
+    def targets(self) -> list[tuple[str, int]]:
+        """The addresses of the servers."""
+        return [(node.host, node.port) for node in self.cluster.nodes]

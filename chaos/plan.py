@@ -33,9 +33,13 @@ class PlannedFault:
     at_s: float | None
 
 
-def make_plan(seed: int, faults: int, *, failover: bool = False) -> list[PlannedFault]:
-    """So many faults, in order. From ISOLATED_FROM on, the last ones are one of each kind, in isolation."""
-    chance, kinds = random.Random(seed), faults_of(failover=failover)
+def make_plan(seed: int, faults: int, *, failover: bool = False, only: Sequence[str] = ()) -> list[PlannedFault]:
+    """So many faults, in order. From ISOLATED_FROM on, the last ones are one of each kind, in isolation.
+
+    `only`: the names of the kinds of faults, or all kinds.
+    """
+    chance = random.Random(seed)
+    kinds = [kind for kind in faults_of(failover=failover) if not only or kind.name in only]
     isolated = [fault.name for fault in kinds] if faults >= ISOLATED_FROM else []
     chance.shuffle(isolated)
     concurrent = list(_concurrent(chance, kinds, faults - len(isolated)))

@@ -61,7 +61,7 @@ class ChaosServer:
         return self._engine.pid
 
     @property
-    def targets(self) -> list[str | int]:
+    def targets(self) -> list[str]:
         """The path of its socket."""
         options = parse_qs(urlsplit(self._engine.dsn).query)
         return [f"{options['host'][0]}/.s.PGSQL.{SOCKET_PORT}"]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PAGE: Final = ROOT / "docs" / "reliability.md"
 CLAIMABLE_WITHIN_S: Final = LEASE_S + 6
 AGAIN_WITHIN_S: Final = 1
+OF_A_CLUSTER: Final = {"patroni", "network"}  # what the faults of several servers need
 BAR: Final = 30  # characters of the longest bar of a histogram
 
 # The invariants that the checkers test in Python, not by a query of invariants.sql.
@@ -147,7 +148,7 @@ _SECTION: Final = re.compile(r"^## Failovers\n.*?(?=^## )", re.MULTILINE | re.DO
 
 def page_with_failovers(result: Result, command: str, before: str) -> str:
     """docs/reliability.md as it was before, with a new section about failovers."""
-    kinds = [fault for fault in faults_of(failover=True) if fault.needs == "patroni"]
+    kinds = [fault for fault in faults_of(failover=True) if fault.needs in OF_A_CLUSTER]
     section = _FAILOVERS.format(
         ttl=TTL_S,
         command=command.removesuffix(" CHAOS_ARGS=--failover"),
@@ -245,7 +246,7 @@ def _fault_table(
 ) -> list[str]:
     what = "fault, and what it is" if descriptions else "fault"
     lines = [f"| {what} | injected | no target | serves | claimable | again |", "| --- " * 6 + "|"]
-    for fault in kinds or [each for each in FAULTS if result.counts["failovers"] or each.needs != "patroni"]:
+    for fault in kinds or [each for each in FAULTS if result.counts["failovers"] or each.needs not in OF_A_CLUSTER]:
         mine = [one for one in result.recoveries if one.fault == fault.name]
         injected = f"{result.injected[fault.name]:,}" if fault.name not in result.skipped else "skipped"
         name = f"**{fault.name}**: {fault.description()}" if descriptions else fault.name

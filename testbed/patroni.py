@@ -1,4 +1,6 @@
-"""A Patroni cluster on loopback: three PostgreSQL servers, each with a Patroni that keeps it, and the etcd they share.
+"""A Patroni cluster: three PostgreSQL servers, each with a Patroni that keeps it, and the etcd they share.
+
+It is on loopback, or each server is in a network of its own (`ServerNetwork`), from which it can be cut off.
 
 Patroni chooses the primary. It lets the others follow, promotes one of them when the primary has not renewed its lease
 in etcd, and turns a former primary into a standby when that comes back. All processes of a node are descendants of a
@@ -24,6 +26,7 @@ from urllib.request import Request, urlopen
 from testbed.cluster import component_flags
 from testbed.cluster.processes import ManagedProcess, free_port
 from testbed.processes import ROOT, descendants, wait_for
+from testbed.server_network import ADDRESS
 from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.local.postgres import find_binaries
 from wakeboard.local.postgres_data import DATABASE, SUPERUSER
@@ -31,6 +34,8 @@ from wakeboard.local.postgres_user import make_private_folder, server_account
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from testbed.server_network import ServerNetwork
 
 NAMES: Final = ("one", "two", "three")
 SUBREAPER: Final = ROOT / "worker" / "wakeboard_worker" / "builtin" / "subreaper.py"
@@ -40,6 +45,7 @@ THAWED_S: Final = 1.0  # for which a former primary that was frozen goes on
 ANSWER_S: Final = 1.0  # of a Patroni
 LOOK_EVERY_S: Final = 0.2  # for the primary, by a load balancer
 START_S: Final = 90.0
+LOOPBACK: Final = "127.0.0.1"
 # Patroni promotes a standby so many seconds after the last sign of life of the primary. In production it is 30.
 TTL_S: Final = 5
 TIMES: Final = {"ttl": TTL_S, "loop_wait": 1, "retry_timeout": 2}
@@ -50,6 +56,8 @@ SETTINGS: Final = {
     "wal_keep_size": "64MB",
     # A standby asks the new primary at once, which has no slot for it yet. After 5 s, the default, it would ask again.
     "wal_retrieve_retry_interval": "500ms",
+    "wal_sender_timeout": "5s",  # of a standby that the network has lost
+    "wal_receiver_timeout": "5s",
 }
 
 
@@ -61,16 +69,18 @@ def find_patroni() -> str | None:
 class PatroniNode:
     """One server and its Patroni. Call `start` in the main thread: the kernel ends both with the thread."""
 
-    def __init__(self, folder: Path, name: str, etcd_port: int, dcs: Any) -> None:
+    def __init__(self, folder: Path, name: str, etcd_port: int, dcs: Any, network: ServerNetwork | None = None) -> None:
         self.name, self.port, self._api_port = name, free_port(), free_port()
+        self.host = network.address(name) if network is not None else LOOPBACK
+        self._network, self._etcd_port = network, etcd_port
         self._folder = folder / name
         make_private_folder(self._folder, server_account())
         self.log = folder / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._frozen = False
-        config = self._folder / "patroni.json"
-        config.write_text(json.dumps(self._config(etcd_port, dcs)))
-        self._command = [*_as_server_account(), find_patroni() or "patroni", str(config)]
+        self._frozen = self._is_cut = self._is_behind = False
+        self._config_file = self._folder / "patroni.json"
+        self._config_file.write_text(json.dumps(self._config(dcs)))
+        self._command = [*_as_server_account(), find_patroni() or "patroni", str(self._config_file)]
 
     def start(self) -> None:
         """Starts it, unless it runs."""
@@ -78,8 +88,9 @@ class PatroniNode:
             return
         with self.log.open("ab") as log:
             words = [str(os.getpid()), str(log.fileno()), str(STOP_S)]
+            command = [sys.executable, "-I", "-S", str(SUBREAPER), *words, *self._command]
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(SUBREAPER), *words, *self._command],
+                self._network.command(self.name, command) if self._network is not None else command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -88,7 +99,7 @@ class PatroniNode:
                 env={"PATH": os.environ["PATH"], "HOME": str(self._folder), "LC_ALL": "C"},
                 start_new_session=True,
             )
-        self._frozen = False
+        self._frozen = self._is_behind = False
 
     def kill(self) -> None:
         """Kills the server and its Patroni at once, as a loss of power does."""
@@ -102,10 +113,30 @@ class PatroniNode:
 
     def stop_sending(self) -> None:
         """Stops what sends its commits to the standbys, until it is killed."""
-        for pid in self._processes():
-            with suppress(OSError):
-                if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGSTOP)
+        self._signal(signal.SIGSTOP, only=b"walsender")
+
+    def stop_receiving(self) -> None:
+        """Stops what receives commits from the primary, so that this standby falls behind."""
+        self._is_behind = True
+        self._signal(signal.SIGSTOP, only=b"walreceiver")
+
+    def receive(self) -> None:
+        """Ends `stop_receiving`."""
+        if self._is_behind:
+            self._signal(signal.SIGCONT)
+        self._is_behind = False
+
+    def cut(self, *, keeping_clients: bool) -> None:
+        """Cuts it off from the other servers and from etcd, or from everything, until `mend`."""
+        assert self._network is not None, "the servers have no network of their own"
+        self._is_cut = not keeping_clients
+        self._network.cut(self.name, keeping_clients=keeping_clients, port=self._etcd_port)
+
+    def mend(self) -> None:
+        """Ends a cut."""
+        if self._network is not None:
+            self._network.mend(self.name)
+        self._is_cut = False
 
     def thaw(self) -> None:
         """Lets the server go on for a moment. Its Patroni is killed, and the server ends then, as by a watchdog.
@@ -114,8 +145,7 @@ class PatroniNode:
         """
         if not self._frozen:
             return
-        for patroni in self._processes()[:1]:
-            os.kill(patroni, signal.SIGKILL)
+        self._signal(signal.SIGKILL, only=str(self._config_file).encode())
         self._signal(signal.SIGCONT)
         with suppress(subprocess.TimeoutExpired):
             self._wait(THAWED_S)
@@ -144,11 +174,11 @@ class PatroniNode:
 
     def dsn(self, database: str = DATABASE) -> str:
         """The superuser's DSN of this server alone."""
-        return f"postgresql://{SUPERUSER}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{SUPERUSER}@{self.host}:{self.port}/{database}"
 
     def is_primary(self) -> bool:
         """Whether it is the primary: it has the lease in etcd, and has been promoted."""
-        if self._frozen:
+        if self._frozen or self._is_cut:
             return False
         status, answer = self.ask("GET", "/primary")
         return status == 200 and json.loads(answer).get("role") in {"master", "primary"}
@@ -156,7 +186,7 @@ class PatroniNode:
     def ask(self, method: str, path: str, body: Any = None, within_s: float = ANSWER_S) -> tuple[int, Any]:
         """The status and the answer of its Patroni; (0, None) if it does not answer."""
         content = None if body is None else json.dumps(body).encode()
-        request = Request(f"http://127.0.0.1:{self._api_port}{path}", content, method=method)
+        request = Request(f"http://{self.host}:{self._api_port}{path}", content, method=method)
         try:
             with urlopen(request, timeout=within_s) as answer:
                 return answer.status, answer.read()
@@ -169,30 +199,32 @@ class PatroniNode:
         if self._process is not None:
             self._process.wait(seconds)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals, only: bytes = b"") -> None:
+        """Sends it to all processes, or to those whose command line contains `only`."""
         for pid in self._processes():
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+            with suppress(OSError):  # it has ended
+                if not only or only in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, number)
 
     def _processes(self) -> list[int]:
-        """Patroni first, which would start the server again."""
         return descendants(self._process.pid) if self._process is not None and self._process.poll() is None else []
 
-    def _config(self, etcd_port: int, dcs: Any) -> dict[str, Any]:
+    def _config(self, dcs: Any) -> dict[str, Any]:
+        etcd_host, clients = (LOOPBACK, f"{LOOPBACK}/32") if self._network is None else (ADDRESS, "samenet")
         return {
             "scope": DATABASE,
             "name": self.name,
-            "restapi": dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self._api_port}"),
-            "etcd3": {"host": f"127.0.0.1:{etcd_port}"},
+            "restapi": dict.fromkeys(("listen", "connect_address"), f"{self.host}:{self._api_port}"),
+            "etcd3": {"host": f"{etcd_host}:{self._etcd_port}"},
             "bootstrap": {"dcs": dcs, "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, "no-sync"]},
             "postgresql": {
-                **dict.fromkeys(("listen", "connect_address"), f"127.0.0.1:{self.port}"),
+                **dict.fromkeys(("listen", "connect_address"), f"{self.host}:{self.port}"),
                 "data_dir": str(self._folder / "data"),
                 "bin_dir": str(find_binaries(POSTGRES)),
                 "pgpass": str(self._folder / "pgpass"),
                 "authentication": {"superuser": {"username": SUPERUSER}, "replication": {"username": "replicator"}},
                 "parameters": {"unix_socket_directories": str(self._folder)},
-                "pg_hba": [f"host {database} all 127.0.0.1/32 trust" for database in ("all", "replication")],
+                "pg_hba": [f"host {database} all {clients} trust" for database in ("all", "replication")],
                 "remove_data_directory_on_rewind_failure": True,
                 "remove_data_directory_on_diverged_timelines": True,
             },
@@ -203,20 +235,28 @@ class PatroniCluster:
     """Three nodes and one etcd, in `folder`, which `nobody` must be able to enter if we are root.
 
     `synchronous`: commits wait for one standby, and only that one may be promoted. `settings`: those of each server.
+    `network`: that of NAMES, which has started; it ends with the cluster.
     """
 
-    def __init__(self, folder: Path, *, synchronous: bool = True, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        synchronous: bool = True,
+        settings: Mapping[str, str] | None = None,
+        network: ServerNetwork | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
-        etcd_port = free_port()
-        flags = component_flags.etcd_flags(folder / "etcd", f"http://127.0.0.1:{etcd_port}")
+        self._folder, self._network = folder, network
+        etcd_port, etcd_host = free_port(), LOOPBACK if network is None else ADDRESS
+        flags = component_flags.etcd_flags(folder / "etcd", f"http://{etcd_host}:{etcd_port}")
         self.etcd = ManagedProcess("etcd", flags, folder)
         dcs = {
             **TIMES,
             "synchronous_mode": synchronous,
             "postgresql": {"use_pg_rewind": True, "use_slots": True, "parameters": {**SETTINGS, **(settings or {})}},
         }
-        self.nodes = [PatroniNode(folder, name, etcd_port, dcs) for name in NAMES]
+        self.nodes = [PatroniNode(folder, name, etcd_port, dcs, network) for name in NAMES]
         self._balancers: list[TcpProxy] = []
         self._stopping = threading.Event()
 
@@ -248,16 +288,18 @@ class PatroniCluster:
         for node in self.nodes:
             node.stop()
         self.etcd.kill()
+        if self._network is not None:
+            self._network.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def dsn(self, *, user: str = SUPERUSER, database: str = DATABASE) -> str:
         """A DSN of all servers, which leads to the primary. They trust any process of this machine."""
-        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        hosts = ",".join(f"{node.host}:{node.port}" for node in self.nodes)
         return f"postgresql://{user}@{hosts}/{database}?target_session_attrs=read-write"
 
     def start_load_balancer(self) -> TcpProxy:
         """Starts a proxy that leads to the primary, and ends the connections to a former one. It ends with `stop`."""
-        balancer = TcpProxy(self.nodes[0].port)
+        balancer = TcpProxy((self.nodes[0].host, self.nodes[0].port))
         balancer.start()
         self._balancers.append(balancer)
         threading.Thread(target=self._keep_on_primary, args=(balancer,), name="load balancer", daemon=True).start()
@@ -268,7 +310,7 @@ class PatroniCluster:
         while not self._stopping.wait(LOOK_EVERY_S):
             primary = self.primary()
             if primary is not None and primary is not known:
-                balancer.target, known = primary.port, primary
+                balancer.target, known = (primary.host, primary.port), primary
                 for connection in balancer.connections(""):
                     balancer.cut(connection)
 
@@ -285,12 +327,20 @@ class PatroniCluster:
         return wait_for(found, why=self.logs)
 
     def settle(self) -> PatroniNode:
-        """Starts and thaws what is away, and waits until all three work. Returns the primary."""
+        """Starts, thaws and links what is away, and waits until all three work. Returns the primary."""
         for node in self.nodes:
+            node.mend()
+            node.receive()
             node.thaw()
             node.start()
         wait_for(self._all_stream, within_s=START_S, why=self.logs)
         return self.wait_for_primary()
+
+    def asynchronous_standby(self) -> PatroniNode:
+        """The standby that no commit waits for."""
+        members = self._members(self.wait_for_primary())
+        name = next(member["name"] for member in members if member["role"] == "replica")
+        return next(node for node in self.nodes if node.name == name)
 
     def switch_over(self) -> PatroniNode:
         """Lets Patroni make a standby the primary. Returns it."""
@@ -315,11 +365,14 @@ class PatroniCluster:
         primary = self.primary()
         if primary is None:
             return False
-        members = json.loads(primary.ask("GET", "/cluster")[1] or "{}").get("members", [])
+        members = self._members(primary)
         config = json.loads(primary.ask("GET", "/config")[1] or "{}")
         roles = sorted(member["role"] for member in members if member["state"] in {"running", "streaming"})
         wanted = ["leader", "replica", "sync_standby" if config.get("synchronous_mode") else "replica"]
         return roles == wanted and len({member.get("timeline") for member in members}) == 1
+
+    def _members(self, node: PatroniNode) -> list[dict[str, Any]]:
+        return json.loads(node.ask("GET", "/cluster")[1] or "{}").get("members", [])
 
 
 def _as_server_account() -> list[str]:

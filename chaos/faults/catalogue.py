@@ -20,5 +20,5 @@ BY_NAME: Final = {fault.name: fault for fault in FAULTS}
 
 def faults_of(*, failover: bool) -> list[type[Fault]]:
     """Those of a campaign with one server, or with a Patroni cluster."""
-    elsewhere = {"alone", "disk"} if failover else {"patroni"}
+    elsewhere = {"alone", "disk"} if failover else {"patroni", "network"}
     return [fault for fault in FAULTS if fault.needs not in elsewhere]

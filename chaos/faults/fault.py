@@ -42,7 +42,8 @@ class Fault(ABC):
 
     name: ClassVar[str]
     weight: ClassVar[int] = 10  # relative frequency
-    # "disk" or "pooler": skipped where the machine does not offer it. "alone" or "patroni": the servers that it is for.
+    # "pooler", "disk" and "network": skipped where the machine does not offer it. One server alone has a disk or is
+    # "alone", a cluster has a network (and disks) or is "patroni".
     needs: ClassVar[str] = ""
 
     @abstractmethod

@@ -1,10 +1,12 @@
-"""Patroni promotes a standby: because it was asked to, or because the primary or etcd is away."""
+"""Faults of a cluster: Patroni is asked to switch over, or a server, its network or disk, or etcd is away."""
 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import psycopg
 
 from chaos.faults.fault import Fault
 from chaos.patroni_servers import PatroniServers
@@ -16,12 +18,14 @@ if TYPE_CHECKING:
     from chaos.faults.fault import Draw
     from testbed.patroni import PatroniNode
 
+SEGMENTS: Final = 8  # of WAL, more than a server has in reserve
+
 
 class _Failover(Fault):
     """A fault of the cluster, after which all of its servers work again."""
 
     needs = "patroni"
-    weight = 3
+    weight = 2
 
 
 @contextmanager
@@ -34,7 +38,9 @@ def _cluster(environment: Environment) -> Generator[tuple[PatroniServers, Patron
         try:
             yield servers, primary
         finally:
-            environment.own(servers.cluster.settle)
+            for disk in servers.disks.values():
+                disk.free()
+            servers.failovers += environment.own(servers.cluster.settle) is not primary
 
 
 class SwitchedOver(_Failover):
@@ -45,7 +51,6 @@ class SwitchedOver(_Failover):
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
             servers.cluster.switch_over()
-            servers.failovers += 1
         return primary.name
 
 
@@ -53,7 +58,7 @@ class PrimaryKilled(_Failover):
     """SIGKILL of the primary and its Patroni. The former primary comes back as a standby, at once or later."""
 
     name = "primary killed"
-    weight = 6
+    weight = 4
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
@@ -61,7 +66,7 @@ class PrimaryKilled(_Failover):
             if draw.more < 0.3:  # before the standby is promoted: it may remain the primary
                 environment.own(primary.start)
                 return f"{primary.name}, back at once"
-            servers.promoted(primary)
+            servers.cluster.wait_for_primary(other_than=primary)
             time.sleep(draw.between(0.0, 3.0))
         return primary.name
 
@@ -70,13 +75,82 @@ class PrimaryFrozen(_Failover):
     """SIGSTOP of the primary and its Patroni until a standby is the primary, and for up to three seconds longer."""
 
     name = "primary frozen"
-    weight = 5
+    weight = 3
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
             primary.freeze()
-            servers.promoted(primary)
+            servers.cluster.wait_for_primary(other_than=primary)
             time.sleep(draw.between(0.0, 3.0))
+        return primary.name
+
+
+class PrimaryCutOff(_Failover):
+    """The network loses the packets of the primary: all, or only those of the other servers and of etcd.
+
+    In the second case its clients still reach it, until it gives up. It lasts up to three seconds past the promotion.
+    """
+
+    name = "primary cut off"
+    needs = "network"
+
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        keeps_clients = draw.how < 0.5
+        with _cluster(environment) as (servers, primary):
+            primary.cut(keeping_clients=keeps_clients)
+            servers.cluster.wait_for_primary(other_than=primary)
+            time.sleep(draw.between(0.0, 3.0))
+        return f"{primary.name}, clients reach it" if keeps_clients else primary.name
+
+
+class StandbyCutOff(_Failover):
+    """The network loses the packets of one standby for up to eight seconds. Commits hang if they wait for that one."""
+
+    name = "standby cut off"
+    needs = "network"
+    weight = 1
+
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        with _cluster(environment) as (servers, primary):
+            standby = draw.choose([node for node in servers.cluster.nodes if node is not primary])
+            standby.cut(keeping_clients=draw.more < 0.5)
+            time.sleep(draw.between(0.5, 8.0))
+        return standby.name
+
+
+class ServerDiskFull(_Failover):
+    """The disk of one server is full for up to six seconds, and the primary begins new WAL segments.
+
+    A primary panics, and recovers or is replaced; a standby stops to receive.
+    """
+
+    name = "disk of a server full"
+    needs = "network"
+    weight = 1
+
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        with _cluster(environment) as (servers, primary):
+            node = draw.choose(servers.cluster.nodes)
+            servers.disks[node.name].fill()
+            with suppress(psycopg.Error), psycopg.connect(primary.dsn(), autocommit=True) as conn:
+                for _ in range(SEGMENTS):
+                    conn.execute("select pg_logical_emit_message(false, 'chaos', 'x'), pg_switch_wal()")
+            time.sleep(draw.between(0.5, 6.0))
+        return f"{node.name}, the primary" if node is primary else node.name
+
+
+class StandbyBehind(_Failover):
+    """The standby that no commit waits for receives nothing, then the primary is killed: the other one is promoted."""
+
+    name = "standby behind"
+    weight = 1
+
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        with _cluster(environment) as (servers, primary):
+            servers.cluster.asynchronous_standby().stop_receiving()
+            time.sleep(draw.between(0.5, 3.0))
+            primary.kill()
+            servers.cluster.wait_for_primary(other_than=primary)
         return primary.name
 
 
@@ -98,7 +172,7 @@ class EtcdAway(_Failover):
     """etcd is killed and started again. The primary steps down if it is away for longer than Patroni's lease."""
 
     name = "etcd away"
-    weight = 2
+    weight = 1
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, _):

@@ -194,12 +194,13 @@ class _ReplyParser:
 
 
 class TcpProxy:
-    """Listens on loopback from `start` to `stop`, in its own thread. `target` is a socket's path or a port.
+    """Listens on loopback from `start` to `stop`, in its own thread.
 
-    `statements` counts what has been executed, by the function that is called.
+    `target` is a socket's path, a port, or an address with a port. `statements` counts what has been executed, by the
+    function that is called.
     """
 
-    def __init__(self, target: str | int) -> None:
+    def __init__(self, target: str | int | tuple[str, int]) -> None:
         self.target = target  # of later connections
         self.statements = Counter[str]()
         self._connections: set[ProxiedConnection] = set()
@@ -296,7 +297,8 @@ class TcpProxy:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if isinstance(self.target, str):
             return await asyncio.open_unix_connection(self.target)
-        return await asyncio.open_connection("127.0.0.1", self.target)
+        host, port = ("127.0.0.1", self.target) if isinstance(self.target, int) else self.target
+        return await asyncio.open_connection(host, port)
 
     async def _forward(
         self, connection: ProxiedConnection, client: asyncio.StreamReader, server: asyncio.StreamReader
