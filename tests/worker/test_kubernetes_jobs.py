@@ -19,7 +19,7 @@ from aiohttp.test_utils import TestServer
 from testbed.cluster.certificates import Authority
 from wakeboard.kube.api_server import ApiServer
 from wakeboard.kube.client import ApiClient
-from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
+from wakeboard_worker.builtin.jobs.cluster import CreationRate
 from wakeboard_worker.builtin.jobs.observed import ObservedJob, observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import result_of
 

@@ -103,6 +103,7 @@ class JobAttempt:
     def __init__(self, run: Run, payload: JobPayload, namespace: str, cluster: JobCluster) -> None:
         self._run, self._payload, self._namespace, self._cluster = run, payload, namespace, cluster
         self._name = job_name(payload.cron_job, run.uuid, run.run_at)
+        self._path, self._of_run = f"{JOBS_API}/namespaces/{namespace}", {"labelSelector": f"{RUN_UUID}={run.uuid}"}
         self._began = time.monotonic()
         self._server = PatientRequests(run, cluster.api, self._began)
         self._number = 1  # of the Job among those of the run
@@ -202,12 +203,11 @@ class JobAttempt:
 
     async def _post(self) -> dict[str, Any]:
         run, name = self._run, self._payload.cron_job
-        try:
-            cron_job = await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/cronjobs/{name}")
-        except ApiRefused as error:
-            if error.status == NOT_FOUND:
-                raise CronJobMissing(f"the namespace {self._namespace} has no CronJob {name}") from None
-            raise JobRefused(f"the CronJob {name} cannot be read: {error}") from None
+        cron_job = await self._ask(
+            f"the CronJob {name} cannot be read", "GET", f"{self._path}/cronjobs/{name}", NOT_FOUND
+        )
+        if cron_job is None:
+            raise CronJobMissing(f"the namespace {self._namespace} has no CronJob {name}")
         facts = AttemptFacts(
             run_id=run.id,
             uuid=run.uuid,
@@ -237,7 +237,7 @@ class JobAttempt:
 
     async def _post_until_answered(self, body: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return await self._server.ask("POST", f"{JOBS_API}/namespaces/{self._namespace}/jobs", body=body)
+            return await self._server.ask("POST", f"{self._path}/jobs", body=body)
         except ApiRefused as error:
             if error.status == CONFLICT and error.reason == "AlreadyExists":
                 found = await self._read_job()
@@ -248,11 +248,8 @@ class JobAttempt:
 
     async def _end_other_jobs(self) -> None:
         """Deletes unfinished Jobs of other attempts of this run, and waits until they are gone."""
-        selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
-        try:
-            found = await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs", selector)
-        except ApiRefused as error:
-            raise JobRefused(f"the Jobs of earlier attempts cannot be read: {error}") from None
+        refusal = "the Jobs of earlier attempts cannot be read"
+        found = await self._ask(refusal, "GET", f"{self._path}/jobs", query=self._of_run)
         for item in found["items"]:
             job = observed_job(item)
             if job.name != self._name and not job.ended:
@@ -309,16 +306,13 @@ class JobAttempt:
         """Waits for the end of the Job and of its pod. Returns what the record shows."""
         job = self._followed
         await self._until(lambda _: False)
-        pod = job.pod
-        if pod is None or not pod.ended:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POD_WITHIN_S):
-                    while (pod := job.pod) is None or not pod.ended:
-                        await job.event.wait()
-        if pod is None or not pod.ended:
+        try:
+            async with asyncio.timeout(POD_WITHIN_S):
+                while job.pod is None or not job.pod.ended:
+                    await job.event.wait()
+        except TimeoutError:
             await self._refresh_pods(job)
-            pod = job.pod
-        return end_record(job.job, pod)
+        return end_record(job.job, job.pod)
 
     async def _until(self, reached: Callable[[ObservedPod], bool]) -> ObservedPod | None:
         """Waits until the pod has reached something. None: the Job has ended before. Raises _StopJob and JobDeleted."""
@@ -404,13 +398,9 @@ class JobAttempt:
     def _timed_out(self, text: str) -> TimedOut:
         """The timeout of the attempt, with what the pod waited for or printed last."""
         words = f"it ran longer than its timeout of {self._run.timeout_s} s"
-        pod = self._job.pod if self._job else None
-        if (
-            self._job is not None
-            and not self._job.job.ended
-            and (pod is None or not started(pod, self._job.job.container))
-        ):
-            return TimedOut(f"{words}: {start_error(pod, self._job.refusal, 'by then')}")
+        job = self._job
+        if job and not job.job.ended and not (job.pod and started(job.pod, job.job.container)):
+            return TimedOut(f"{words}: {start_error(job.pod, job.refusal, 'by then')}")
         return TimedOut(f"{words}\n{text[-1_200:].strip()}".strip())
 
     # -- end -----------------------------------------------------------------------------------------------------------
@@ -430,13 +420,9 @@ class JobAttempt:
 
     async def _delete(self, job: Followed) -> None:
         """Deletes a Job in the foreground: the API server reports it as gone after its pods."""
-        path = f"{JOBS_API}/namespaces/{job.job.namespace}/jobs/{job.job.name}"
+        refusal, path = f"the Job {job.job.name} cannot be deleted", f"{self._path}/jobs/{job.job.name}"
         body = {"propagationPolicy": "Foreground", "preconditions": {"uid": job.job.uid}}
-        try:
-            await self._server.ask("DELETE", path, body=body)
-        except ApiRefused as error:
-            if error.status not in (NOT_FOUND, CONFLICT):
-                raise JobRefused(f"the Job {job.job.name} cannot be deleted: {error}") from None
+        if await self._ask(refusal, "DELETE", path, NOT_FOUND, CONFLICT, body=body) is None:
             job.gone = True
         while not job.gone:
             event = job.event
@@ -486,37 +472,32 @@ class JobAttempt:
         assert self._job is not None
         return self._job
 
+    async def _ask(self, refusal: str, method: str, path: str, *unless: int, **sent: Any) -> Any:
+        """The answer; None if its status is one of `unless`. Raises JobRefused with `refusal` and the reason."""
+        try:
+            return await self._server.ask(method, path, **sent)
+        except ApiRefused as error:
+            if error.status in unless:
+                return None
+            raise JobRefused(f"{refusal}: {error}") from None
+
+    async def _read_job(self, name: str = "") -> dict[str, Any] | None:
+        name = name or self._name
+        return await self._ask(f"the Job {name} cannot be read", "GET", f"{self._path}/jobs/{name}", NOT_FOUND)
+
     async def _confirm(self, job: Followed) -> None:
         """Reads a Job that a list did not contain."""
         job.suspect = False
-        try:
-            found = observed_job(
-                await self._server.ask("GET", f"{JOBS_API}/namespaces/{job.job.namespace}/jobs/{job.job.name}")
-            )
-        except ApiRefused as error:
-            if error.status != NOT_FOUND:
-                raise JobRefused(f"the Job {job.job.name} cannot be read: {error}") from None
-            job.gone = True
-        else:
-            job.gone = found.uid != job.job.uid
-            if not job.gone:
-                job.update(found)
-
-    async def _read_job(self) -> dict[str, Any] | None:
-        try:
-            return await self._server.ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs/{self._name}")
-        except ApiRefused as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise JobRefused(f"the Job {self._name} cannot be read: {error}") from None
+        found = await self._read_job(job.job.name)
+        current = observed_job(found) if found else None
+        job.gone = current is None or current.uid != job.job.uid
+        if current and not job.gone:
+            job.update(current)
 
     async def _refresh_pods(self, job: Followed) -> None:
         """Reads the pods of a Job."""
-        selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
-        try:
-            found = await self._server.ask("GET", f"{CORE_API}/namespaces/{self._namespace}/pods", selector)
-        except ApiRefused as error:
-            raise JobRefused(f"the pods of {self._name} cannot be read: {error}") from None
+        path, refusal = f"{CORE_API}/namespaces/{self._namespace}/pods", f"the pods of {self._name} cannot be read"
+        found = await self._ask(refusal, "GET", path, query=self._of_run)
         for pod in map(observed_pod, found["items"]):
             if pod.job_uid == job.job.uid:
                 job.update_pod(pod)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,23 @@ if TYPE_CHECKING:
 
     from wakeboard.jobs.queries import RunState
     from wakeboard.kube.client import ApiClient
-    from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
     from wakeboard_worker.builtin.jobs.tracker import Tracker
+
+
+class CreationRate:
+    """Lets through at most `per_second` callers, in their order. A caller that is cancelled takes no turn."""
+
+    def __init__(self, per_second: float) -> None:
+        self._interval_s = 1 / per_second
+        self._next_at = 0.0
+        self._first = asyncio.Lock()  # held by the caller whose turn is next
+
+    async def turn(self) -> None:
+        """Waits for this caller's turn."""
+        async with self._first:
+            at = max(time.monotonic(), self._next_at)
+            await asyncio.sleep(at - time.monotonic())
+            self._next_at = at + self._interval_s
 
 
 class JobCluster:

@@ -20,8 +20,7 @@ from wakeboard.kube.api_server import SERVICE_ACCOUNT, ApiServer
 from wakeboard.kube.client import METADATA_LIST, ApiClient, ApiError
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_worker.builtin.jobs.attempt import JobAttempt
-from wakeboard_worker.builtin.jobs.cluster import JobCluster
-from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
+from wakeboard_worker.builtin.jobs.cluster import CreationRate, JobCluster
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
 from wakeboard_worker.builtin.jobs.outcomes import JobRefused
 from wakeboard_worker.builtin.jobs.payload import payload_of
