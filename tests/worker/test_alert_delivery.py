@@ -19,9 +19,9 @@ from tests.schedules.schedules import connected, rows
 from wakeboard.alerts import sender as alert_sender
 from wakeboard.alerts.evaluate import evaluate_alerts
 from wakeboard.alerts.file import load_alert_file
+from wakeboard.alerts.sender import AlertSender
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, run_handler
-from wakeboard_worker.builtin.alert import AlertDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,7 +54,7 @@ def deliver(database: str) -> Deliver:
     async def send(file: Path, receiver: str = "team") -> Outcome:
         async with connected(database) as store:
             ((run_id,),) = await rows(store, "select send_test_notification(%s)", receiver)
-        return await run_handler(AlertDelivery(read_settings(alerts_file=str(file), dsn=database)), FakeRun(id=run_id))
+        return await run_handler(AlertSender(read_settings(alerts_file=str(file), dsn=database)), FakeRun(id=run_id))
 
     return send
 

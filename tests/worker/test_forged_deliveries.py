@@ -13,11 +13,10 @@ import pytest
 from tests.store.sql_clients import SqlClient
 from tests.store.test_roles import RoleDatabase
 from tests.worker.test_alert_delivery import alerts_file
-from wakeboard.alerts.sender import NOT_RECORDED
+from wakeboard.alerts.sender import NOT_RECORDED, AlertSender
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, run_handler
 from wakeboard.text.name_patterns import RESERVED_IN_WORDS
-from wakeboard_worker.builtin.alert import AlertDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +38,7 @@ class Installation:
         self.client, self.worker, self.operator = (
             clients.enter_context(closing(SqlClient(roles.dsn(role)))) for role in ("client", "worker", "operator")
         )
-        self._handler = AlertDelivery(read_settings(alerts_file=str(file), dsn=roles.dsn("worker")))
+        self._handler = AlertSender(read_settings(alerts_file=str(file), dsn=roles.dsn("worker")))
 
     def record(self) -> list[int]:
         """What a worker records: an opening and a call of the heartbeat. Returns the ids of their runs."""

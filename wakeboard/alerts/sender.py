@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from wakeboard.alerts.rules.alert_rules import AlertSpec
     from wakeboard.alerts.rules.messages import Notification
     from wakeboard.alerts.rules.receivers import Receiver
+    from wakeboard.engine.run import Run
     from wakeboard.settings import Settings
 
 JOB_TYPE: Final = "wakeboard.alert"
@@ -73,6 +74,10 @@ class AlertSender:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+
+    async def __call__(self, run: Run) -> dict[str, Any]:
+        """Delivers what was recorded for this run, as the handler of its job type."""
+        return await self.deliver(run.id, str(run.uuid))
 
     async def deliver(self, run_id: int, key: str, may_send: Callable[[], bool] = lambda: True) -> dict[str, Any]:
         """Sends what was recorded for the run and returns {sent: true}, or {sent: false, reason} if it is not needed.

@@ -35,10 +35,9 @@ def builtin_handlers(settings: Settings) -> dict[str, Handler]:
 
         handlers["job"] = Handler("job", JobHandler(settings), STOP_GRACE_S)
     if settings.alerts_file:
-        from wakeboard.alerts.sender import JOB_TYPE
-        from wakeboard_worker.builtin.alert import AlertDelivery
+        from wakeboard.alerts.sender import JOB_TYPE, AlertSender
 
-        functions[JOB_TYPE] = AlertDelivery(settings)
+        functions[JOB_TYPE] = AlertSender(settings)
     return handlers | {job_type: Handler(job_type, function) for job_type, function in functions.items()}
 
 
