@@ -123,10 +123,10 @@ def answers() -> dict[str, Answer]:
     from wakeboard.plan.rules.changes import ScheduleChange
     from wakeboard.store.migrate import Migrated
     from wakeboard.text.facts import Pause
+    from wakeboard.views.queries.backlog import QueueRow
     from wakeboard.views.queries.failures import FailureRow
     from wakeboard.views.queries.forever_effects import ForeverEffectRow
     from wakeboard.views.queries.overview import PoolRow
-    from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard.views.rules.audit_rows import AuditRow
     from wakeboard.views.rules.run_comparison import RunComparison
     from wakeboard.views.rules.run_detail_rows import RunDetails

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from wakeboard.health.queries.facts import Health
     from wakeboard.maintenance import MaintenancePass
+    from wakeboard.views.queries.backlog import QueueRow
     from wakeboard.views.queries.finished_runs import Finished
-    from wakeboard.views.queries.queue_backlog import QueueRow
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.leadership import Leadership
     from wakeboard_operator.watch import WatchSupervisor

@@ -30,8 +30,8 @@ from wakeboard.limits.rules.declared_limits import NO_LIMITS
 from wakeboard.maintenance import MaintenanceLoop
 from wakeboard.process.failure_log import SAME_OUTAGE_S, FailureLog
 from wakeboard.schedules.leader_api import LeaderStore
+from wakeboard.views.queries.backlog import read_queues
 from wakeboard.views.queries.finished_runs import finished_since
-from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard.views.rules.thresholds import NO_WORKER_AFTER
 from wakeboard_operator.alert_deliveries import AlertDeliveries
 from wakeboard_operator.leadership import outages

@@ -17,8 +17,8 @@ from wakeboard.health.findings import findings
 from wakeboard.health.queries.facts import read_maintenance, read_measured
 from wakeboard.schedules.leader_api import LeadershipState
 from wakeboard.store.connection import connect
+from wakeboard.views.queries.backlog import read_queues
 from wakeboard.views.queries.finished_runs import finished_since
-from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.run_histogram import MAX_PAIRS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeboard.views.queries.like_patterns import contains_pattern, like_pattern
+from wakeboard.views.queries.run_conditions import contains_pattern, like_pattern
 from wakeboard.views.rules.run_search import Value
 
 

@@ -49,10 +49,10 @@ from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.migrate import migrate
 from wakeboard.store.statements import checked_call
 from wakeboard.views.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
+from wakeboard.views.queries.backlog import read_queues
 from wakeboard.views.queries.failures import failures_since
 from wakeboard.views.queries.finished_runs import finished_since
 from wakeboard.views.queries.listings import Listings
-from wakeboard.views.queries.queue_backlog import read_queues
 from wakeboard.views.queries.recent_events import EventQueries
 from wakeboard.views.queries.rollups import read_series, read_top
 from wakeboard.views.queries.run_details import read_run_details

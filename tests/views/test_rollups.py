@@ -23,7 +23,7 @@ from tests.views.rollup_history import (
 )
 from wakeboard.errors import WakeboardError
 from wakeboard.views.queries import rollups
-from wakeboard.views.queries.backlog import read_backlog
+from wakeboard.views.queries.backlog import read_waiting
 from wakeboard.views.queries.failures import failures_since
 from wakeboard.views.queries.rollups import Dimension, OutcomeCounts, Series, Window, read_series, read_top
 
@@ -273,8 +273,8 @@ async def test_the_backlog_is_recorded_once_a_minute(store: MaintenanceStore, da
     assert [due for _, due in found] in ([2], [2, 2])  # a minute may end meanwhile
     assert now - 2 * MINUTE < found[0][0] <= now
     starts = [found[0][0] + step * MINUTE for step in range(-1, 5)]
-    assert await read_backlog(store.conn, starts, MINUTE) == [None, 2, 2, 2, 2, 2 if len(found) > 1 else None]
-    assert await read_backlog(store.conn, [starts[0] - HOUR, starts[0]], HOUR) == [None, 2]
+    assert await read_waiting(store.conn, starts, MINUTE) == [None, 2, 2, 2, 2, 2 if len(found) > 1 else None]
+    assert await read_waiting(store.conn, [starts[0] - HOUR, starts[0]], HOUR) == [None, 2]
 
 
 @pytest.mark.every_postgres

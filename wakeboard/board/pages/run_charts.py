@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.charts import Interval, Layer, bar_chart, line_chart, moment_text, written
 from wakeboard.text.humanize import lasted
-from wakeboard.views.queries.backlog import read_backlog
+from wakeboard.views.queries.backlog import read_waiting
 from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.rollups import OutcomeCounts, read_schedules, read_series
 from wakeboard.views.rules.run_search import quoted
@@ -131,7 +131,8 @@ async def read_run_charts(
     async def read_period(period: str) -> tuple[datetime, Series, Sequence[int | None] | None]:
         async def read(conn: AsyncConnection) -> tuple[datetime, Series, Sequence[int | None] | None]:
             now, series = await _read(conn, PERIODS[period][0], scope, namespaces)
-            return now, series, await _read_backlog(conn, series) if scope == Scope() else None
+            starts = [point.starts_at for point in series.points]
+            return now, series, await read_waiting(conn, starts, series.step) if scope == Scope() else None
 
         return await request.read_cached(("charts", scope.dimension, scope.name, period, namespaces), read)
 
@@ -158,10 +159,6 @@ def _better_period(series: Series, now: datetime, *, hour: bool) -> str | None:
     if not ended:
         return "90d"
     return "hour" if hour and ended[0] > now - _HOUR else None
-
-
-async def _read_backlog(conn: AsyncConnection, series: Series) -> Sequence[int | None]:
-    return await read_backlog(conn, [point.starts_at for point in series.points], series.step)
 
 
 async def _read(

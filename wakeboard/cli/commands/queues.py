@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from wakeboard.cli.support.session import DatabaseSession
-    from wakeboard.views.queries.queue_backlog import QueueRow
+    from wakeboard.views.queries.backlog import QueueRow
 
 SOON_S = 60.0
 COLUMNS = (
@@ -35,7 +35,7 @@ def command(as_json: AsJson = False) -> None:
     """
 
     async def query(session: DatabaseSession) -> list[QueueRow]:
-        from wakeboard.views.queries.queue_backlog import read_queues
+        from wakeboard.views.queries.backlog import read_queues
 
         return await read_queues(session.conn, SOON_S)
 
@@ -45,7 +45,7 @@ def command(as_json: AsJson = False) -> None:
 
 
 def _cells(row: QueueRow) -> list[str | Text]:
-    from wakeboard.views.queries.queue_backlog import MAX_ROWS
+    from wakeboard.views.queries.backlog import MAX_ROWS
 
     counts = [f"{count:,}" if count < MAX_ROWS else f"{MAX_ROWS:,}+" for count in (row.due, row.soon, row.ticks)]
     return [row.queue, *counts, one_line(", ".join(row.pools)) or "-", styled("paused" if row.paused else "active")]

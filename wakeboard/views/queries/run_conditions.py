@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 
 from psycopg.sql import SQL, Composed, Placeholder
 
-from wakeboard.views.queries.like_patterns import contains_pattern, like_pattern
 from wakeboard.views.queries.listings import LIVE, PAST
 from wakeboard.views.rules.run_search import is_run_id, is_uuid_start
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from wakeboard.views.rules.run_search import RunSearch, Term
+    from wakeboard.views.rules.run_search import RunSearch, Term, Value
 
 Table = Literal["live", "past"]
 
@@ -161,3 +161,14 @@ def _add_word(made: Conditions, term: Term) -> None:
     uuid = f"{value.text.lower()}%" if is_uuid_start(value) else ""
     query: LiteralString = f"not {_WORD}" if term.negated else _WORD
     made.add(query, text, text, run_id, uuid)
+
+
+def like_pattern(value: Value) -> str:
+    """The pattern that matches the whole value; `*` of a wild one matches any text."""
+    escaped = re.sub(r"([\\%_])", r"\\\1", value.text)
+    return escaped.replace("*", "%") if value.wild else escaped
+
+
+def contains_pattern(value: Value) -> str:
+    """The pattern that matches text that contains the value."""
+    return f"%{like_pattern(value)}%"
