@@ -12,6 +12,8 @@ The worlds are small enough for a complete search:
     failover  the same without effects and repeats; a replica takes over without the last claim
     forgetful the server forgets its last commits, and gives the id to another run, whose lease is the next one here;
               outcomes of the lost lease still arrive
+    restore   the server forgets its last commit, an effect or a completion, and keeps the claim; the worker does not
+              know it, and goes on
     validity  one run, a lease of three ticks, workers that send heartbeats and stop without validity. A frozen worker
               is one that does nothing more: it checks its clock before it continues
     limit     two runs with one limit key that allows one run at once
@@ -64,7 +66,7 @@ def transitions(setup: Setup, state: State) -> Iterator[Transition]:
             yield 0, event, then
         for event, then in _kill(setup, state, number):
             yield number, event, then
-    for steps in (_reaper, _terminations, _clock, _failover, _unit, _maintenance):
+    for steps in (_reaper, _terminations, _clock, _failover, _restore, _unit, _maintenance):
         for event, then in steps(setup, state):
             yield 0, event, then
 
@@ -230,7 +232,9 @@ def _take(setup: Setup, state: State, number: int, request: Request) -> Answer:
     never_twice = setup.random_steps and setup.has("an epoch never comes twice")
     step = 1 + row.lost if never_twice else 1  # any number that no lost claim has had
     epoch, nth = row.epoch + step * setup.has("claim's epoch"), row.claims + 1
-    then = state.with_run(request.run, status="running", by=number, epoch=epoch, left=setup.lease, claims=nth)
+    then = state.with_run(
+        request.run, status="running", by=number, epoch=epoch, left=setup.lease, claims=nth, void=False
+    )
     if setup.burst is not None:
         taken = state.units + setup.has("a start takes its unit in the statement of the claim")
         then = then._replace(units=taken, starts=state.starts + 1)
@@ -249,7 +253,7 @@ def _complete(setup: Setup, state: State, number: int, request: Request, attempt
     run, row = attempt.run, state.runs[attempt.run]
     event = f"the store completes run {run} for worker {number}, epoch {attempt.epoch}"
     accepted, awaited = row.accepted | {attempt.nth}, setup.waits and run == 0
-    leased = row.status == "running" and _named(setup, row, number, attempt.epoch, "complete")
+    leased = row.status == "running" and not row.void and _named(setup, row, number, attempt.epoch, "complete")
     if request.stage == "half":
         yield f"{event}: into history", state.with_run(run, status="succeeded", accepted=accepted), _yes(request)
         yield "the store is killed", state._replace(wrong="a run is lost"), _no(request)
@@ -259,6 +263,7 @@ def _complete(setup: Setup, state: State, number: int, request: Request, attempt
         then = state.with_run(run, status="succeeded", by=number, epoch=attempt.epoch, left=0, accepted=accepted)
         foreign = setup.random_steps and row.claims != attempt.nth
         wrong = "the outcome of a lost attempt was accepted for another run" if foreign else ""
+        wrong = "an outcome was accepted, and its effect is lost" if row.forgot else wrong
         yield event, then._replace(noted=awaited, wrong=wrong), _yes(request)
         if awaited and not setup.has("the statement that ends a run notes the end"):
             yield f"{event}, and the end is not noted", then, _yes(request)
@@ -278,9 +283,11 @@ def _release(setup: Setup, state: State, number: int, request: Request, attempt:
     """`release` and `fail`: the attempt has ended, and the run goes back."""
     run, row = attempt.run, state.runs[attempt.run]
     event = f"the store takes run {run} back from worker {number}, epoch {attempt.epoch}"
-    if row.status == "running" and _named(setup, row, number, attempt.epoch, "release"):
+    if row.status == "running" and not row.void and _named(setup, row, number, attempt.epoch, "release"):
         wrong = "" if row.claims == attempt.nth else "an attempt that had ended ended another one"
-        then = state.with_run(run, status="queued", by=0, left=0, released=row.released + 1, ended="released")
+        then = state.with_run(
+            run, status="queued", by=0, left=0, released=row.released + 1, ended="released", forgot=False
+        )
         yield event, then._replace(wrong=wrong), _yes(request)
     elif row.status == "queued" and row.epoch == attempt.epoch:
         wrong = "" if row.ended == "released" else "an outcome was reported as accepted, and was not"
@@ -294,7 +301,7 @@ def _renew(setup: Setup, state: State, number: int, request: Request) -> Answer:
     if lease is None:
         return event, state, _yes(request)
     row = state.runs[lease.run]
-    named = (row.by, row.epoch) == (number, lease.epoch) or not setup.has("renew checks the lease")
+    named = ((row.by, row.epoch) == (number, lease.epoch) and not row.void) or not setup.has("renew checks the lease")
     if row.status == "running" and named and (row.left or not setup.has("renew takes no expired lease")):
         return event, state.with_run(lease.run, left=setup.lease), _yes(request)
     return event, state, _no(request)
@@ -319,7 +326,7 @@ def _transaction(setup: Setup, state: State, number: int) -> Iterator[Step]:
         yield _commit(state, number, me.effect)
     elif setup.effects and me.alive and me.attempt and not me.attempt.done:
         row, unique = state.runs[me.attempt.run], setup.has("an effect's key is unique")
-        named = row.status == "running" and (row.by, row.epoch) == (me.process, me.attempt.epoch)
+        named = row.status == "running" and not row.void and (row.by, row.epoch) == (me.process, me.attempt.epoch)
         waits = unique and state.effect_open(me.attempt.run)  # for the other transaction, which has that key
         if (named or not setup.has("once checks the lease")) and not waits:
             begun = Effect(me.attempt, first=row.effects == 0 or not unique)
@@ -361,13 +368,18 @@ def _reaper(setup: Setup, state: State) -> Iterator[Step]:
 
 
 def _expired(setup: Setup, row: Run) -> bool:
-    return row.status == "running" and (row.left == 0 or not setup.has("reap takes expired leases only"))
+    return row.status == "running" and (row.left == 0 or row.void or not setup.has("reap takes expired leases only"))
 
 
 def _reap(setup: Setup, state: State, run: int) -> Step:
     row = state.runs[run]
+    if row.void and setup.has("a void lease counts no crash"):
+        back = {"status": "queued", "by": 0, "left": 0, "epoch": row.epoch + 1, "ended": "voided"}
+        then = state.with_run(run, **back, void=False, voided=row.voided + 1, forgot=False)
+        return f"reap gives run {run} back", then
     then = _crash(state, run, epoch=setup.has("reap's epoch"), mortal=setup.has("the last crash makes a run dead"))
     wrong = "a valid lease was reaped" if row.left else ""
+    wrong = "a crash was counted for a lease from before a restore" if row.void else wrong
     return f"reap takes run {run} back, crash {row.crashes + 1}", then._replace(wrong=wrong)
 
 
@@ -497,3 +509,19 @@ def _failover(setup: Setup, state: State) -> Iterator[Step]:
             epoch = row.epoch - setup.has("claim's epoch")
             then = state.with_run(number, status="queued", by=0, epoch=epoch, left=0, lost=1)
             yield f"a failover loses the claim of run {number}", then
+
+
+def _restore(setup: Setup, state: State) -> Iterator[Step]:
+    """The last commit is lost, which was an effect or a completion. All transactions end; requests may still arrive."""
+    void = setup.has("a lease from before a restore is void")
+    for number, row in enumerate(state.runs) if setup.forgets else ():
+        if row.voided or row.void or row.forgot:
+            continue
+        then = state
+        for worker in (1, 2):
+            then = then.with_worker(worker, effect=None)
+        if row.status == "running" and row.effects:
+            yield "the server forgets an effect", then.with_run(number, effects=0, forgot=True, void=void)
+        if row.status == "succeeded":
+            back = {"status": "running", "left": setup.lease, "accepted": frozenset()}
+            yield "the server forgets a completion", then.with_run(number, **back, void=void)

@@ -23,6 +23,7 @@ class Setup:
     effects: bool = False  # handlers have effects, in transactions that stay open
     repeats: bool = False  # requests are sent again while the first may be running
     failover: bool = False  # a failover may lose a claim
+    forgets: bool = False  # the server may forget its last commit, an effect or a completion, but not the claim
     random_steps: bool = False  # a claim advances the epoch at random; else by one: then the other guards hold alone
     releases: bool = False  # handlers may fail or snooze
     returns: bool = True  # handlers return
@@ -43,12 +44,13 @@ class Setup:
 FENCE: Final = Setup("fence", effects=True, repeats=True, releases=True)
 FAILOVER: Final = Setup("failover", failover=True, releases=True, in_two_steps=False)
 FORGETFUL: Final = Setup("forgetful", failover=True, random_steps=True, repeats=True, releases=True, in_two_steps=False)
+RESTORE: Final = Setup("restore", forgets=True, effects=True, releases=True)
 VALIDITY: Final = Setup("validity", lease=3, margins=True, returns=False, in_two_steps=False)
 LIMIT: Final = Setup("limit", runs=2, limit=1)
 RATE: Final = Setup("rate", runs=2, limit=2, burst=1, in_two_steps=False)
 WAITING: Final = Setup("waiting", runs=2, waits=True, releases=True, in_two_steps=False)
 TERMINATION: Final = Setup("termination", effects=True, releases=True, kills=True)
-SETUPS: Final = (FENCE, FAILOVER, FORGETFUL, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
+SETUPS: Final = (FENCE, FAILOVER, FORGETFUL, RESTORE, VALIDITY, LIMIT, RATE, WAITING, TERMINATION)
 
 
 class Run(NamedTuple):
@@ -65,6 +67,9 @@ class Run(NamedTuple):
     ended: str = ""  # how its last lease ended: released, crashed
     accepted: frozenset[int] = frozenset()  # the attempts whose completion was accepted
     effects: int = 0
+    void: bool = False  # its lease was granted before the server went back in time
+    voided: int = 0  # void leases that have ended
+    forgot: bool = False  # the server has forgotten the effect of the attempt that is running
 
 
 class Attempt(NamedTuple):
@@ -187,7 +192,7 @@ def _wrong_with_run(run: Run) -> str:
         return "an effect happened twice"
     if run.crashes > CRASHES:
         return "a run crashes forever"
-    ended = run.crashes + run.released + run.lost
+    ended = run.crashes + run.released + run.lost + run.voided
     not_ended = run.status in {"running", "succeeded", "vanished"}
     return "" if run.claims == ended + not_ended else "an attempt ended and was not counted"
 

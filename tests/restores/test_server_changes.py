@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.postgres_servers import PostgresServer
 
 pytestmark = pytest.mark.every_postgres
-FETCH: Final = "select id, payload from wakeboard.fetch_runs(71, 60, '{default}', '{ping}', 10, %s)"
+FETCH: Final = "select id, payload, lease_epoch from wakeboard.fetch_runs(71, 60, '{default}', '{ping}', 10, %s)"
 LEAD: Final = "select seen_server from wakeboard.acquire_leadership('k8s:shop', 'one', '1', 15, seen => %s)"
 SCHEDULE: Final = "select wakeboard.schedule('shop/report', 'ping', cron => '@yearly')"
 DUE: Final = """
@@ -55,14 +55,22 @@ class Process:
     def __init__(self) -> None:
         self.state: str | None = None
         self.warnings: list[str] = []
+        self.epochs: dict[int, int] = {}
 
     def fetch(self, dsn: str) -> list[int]:
         """Claims what is due, and returns its ids."""
         with connected(dsn) as conn:
             conn.add_notice_handler(lambda notice: self.warnings.append(notice.sqlstate or ""))
-            *runs, (_, last) = conn.execute(FETCH, [self.state]).fetchall()
+            *runs, (_, last, _) = conn.execute(FETCH, [self.state]).fetchall()
         self.state = last["state"]
-        return [run for run, _ in runs]
+        self.epochs |= {run: epoch for run, _, epoch in runs}
+        return [run for run, _, _ in runs]
+
+    def complete(self, dsn: str, run: int) -> bool:
+        """Whether the database accepts that the run has succeeded."""
+        with connected(dsn) as conn:
+            refused = conn.execute("select wakeboard.complete(71, %s, %s)", [[run], [self.epochs[run]]]).fetchall()
+        return not refused
 
     def claim_another(self, dsn: str) -> int:
         """Claims a run that is enqueued for it, and returns its id."""
@@ -129,13 +137,14 @@ def test_lost_commits_are_recorded_reported_and_acknowledged(
                 conn.execute(SCHEDULE)
                 assert enqueue_ticks(primary.dsn) == 0  # computes the first one
                 conn.execute(DUE)
-            absent.claim_another(primary.dsn)
+            kept = absent.claim_another(primary.dsn)
             standby.fall_behind()
             lost = [witness.claim_another(primary.dsn) for _ in range(40)]  # a server gives 32 ids from memory
             assert enqueue_ticks(primary.dsn) == 1
             kill(primary)
             standby.promote()
             assert "is unknown" in problem_texts(standby.dsn)[0]  # nothing has recorded it yet
+            assert not absent.complete(standby.dsn, kept)  # what it committed since may be lost
             absent.fetch(standby.dsn)
             assert (changes(standby.dsn), absent.warnings) == ([("promoted", True, False, "worker 71", False)], [])
             witness.fetch(standby.dsn)
@@ -167,10 +176,11 @@ def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postg
             with connected(primary.dsn) as conn:
                 conn.execute("select wakeboard.reap()")
                 (seen,) = conn.execute(LEAD, [seen]).fetchone() or (None,)
-            witness.claim_another(primary.dsn)
+            kept = witness.claim_another(primary.dsn)
             kill(primary)
             standby.promote()
             witness.fetch(standby.dsn)
+            assert witness.complete(standby.dsn, kept)
             with connected(standby.dsn) as conn:
                 conn.execute(LEAD, [seen])
             assert [row[:3] for row in changes(standby.dsn)] == [("promoted", False, False)]

@@ -112,7 +112,7 @@ def test_the_crash_limits_are_the_same_everywhere() -> None:
     limits = set(re.findall(r"\bcrash_count (<|>=) (\d+)", texts))
     assert limits == {("<", str(QUARANTINED)), (">=", str(QUARANTINED))}
     deaths = re.findall(r"\bcrashes_until_dead constant integer := (\d+)", texts)
-    assert deaths == [str(QUARANTINED + 1)] * 2  # of `reap` and `report_worker_terminated`
+    assert deaths == [str(QUARANTINED + 1)]
 
 
 def test_the_outcomes_of_attempts_are_those_of_the_list(admin: SqlClient) -> None:
@@ -143,7 +143,7 @@ def test_every_function_after_which_runs_may_be_dead_notes_their_ends() -> None:
         name for name, text in FUNCTIONS.items() if re.search(r"\bdead_at = case\b[^,]*\bstatement_timestamp\(", text)
     }
     noting = {name for name, text in FUNCTIONS.items() if "perform note_dead_runs(" in text}
-    assert dying == noting == {"fail.sql", "reap.sql", "release.sql", "report_worker_terminated.sql"}
+    assert dying == noting == {"fail.sql", "release.sql", "revoke_leases.sql"}
 
 
 def test_all_columns_of_a_run_are_kept_in_history() -> None:

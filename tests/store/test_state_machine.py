@@ -48,7 +48,7 @@ RUNS: Final = ("enqueue", "enqueue_after", "claim", "complete", "pass_on")
 
 # The function, a condition, its replacement, and the operations that can show the difference (none: all).
 WRONG: Final = (
-    ("lease_runs", "lease_epoch = lease_epoch + (select lease_step()),", "", ()),
+    ("lease_runs", "lease_epoch = greatest(lease_epoch, (select lease_base())) + (select lease_step()),", "", ()),
     ("lock_due_runs", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
     ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
@@ -59,7 +59,7 @@ WRONG: Final = (
         "",
         (),
     ),
-    ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REAPS),
+    ("revoke_leases", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", REAPS),
     ("report_worker_terminated", "locked_by = report_worker_terminated.worker", "locked_by <> 0", REPORTS),
     (
         "release",
@@ -75,8 +75,8 @@ WRONG: Final = (
     ("renew", "run.locked_until > statement_timestamp() as holds", "true as holds", RENEWALS),
     (
         "renew",
-        "where run.locked_by = worker and run.lease_epoch = held.epoch\n",
-        "where run.locked_by = worker\n",
+        "where run.locked_by = worker and run.lease_epoch = held.epoch and",
+        "where run.locked_by = worker and",
         EPOCHS,
     ),
     ("enqueue_due_ticks", "perform require_read_committed('enqueue_due_ticks');", "", LEVELS),

@@ -18,35 +18,23 @@ declare
   mine bigint[] := lock_runs(ids);
   running bigint[];
   cancelled bigint[];
+  size integer;
 begin
   perform require_read_committed('revoke');
   running := array(select run.id from job_runs as run            -- an open `once` keeps its lease
                     where run.id = any (mine) and run.status = 'running' and (run.cancel_requested_at is null or run.id <> all (busy))
                     order by run.id for update skip locked);
   cancelled := array(select run.id from job_runs as run where run.id = any (running) and run.cancel_requested_at is not null);
+  size := cardinality(running);
   perform audit_runs('revoke', array(select unnest(running) except select unnest(cancelled)), '{running}', 'queued',
                      reason, actor, source, null);
   perform audit_runs('revoke', cancelled, '{running}', 'cancelled', reason, actor, source, null);
+  perform revoke_leases(running, array_fill('given_back'::text, array[size]), array_fill(false, array[size]),
+                        array_fill('it was taken from its worker by ' || coalesce(actor, session_user), array[size]));
   return query                               -- in a snapshot from after the locks
-  with recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at)
-    select run.id, run.lease_epoch, run.attempts, 'released', 'it was taken from its worker by ' || coalesce(actor, session_user),
-           run.locked_by, (select name from workers where worker_id = run.locked_by), run.started_at
-      from job_runs as run
-     where run.id = any (running)
-    on conflict do nothing
-  ), taken as (
-    update job_runs as run
-       set status = 'queued', locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
-           attempts = run.attempts - 1, started_epoch = run.lease_epoch
-     where run.id = any (running) and run.id <> all (cancelled)
-    returning run.definition_id
-  ), noted as (
-    insert into definition_changes (definition_id) select distinct definition_id from taken where definition_id is not null
-  )
   select wanted.id,
-         case when run.id = any (cancelled) then 'cancelled'
-              when run.id = any (running) then 'queued'
+         case when wanted.id = any (cancelled) then 'cancelled'
+              when wanted.id = any (running) then 'queued'
               when run.id is not null and (run.status = 'running' or run.id <> all (mine))
                 then 'refused: another transaction has locked the run; try again'
               when run.status is not null then 'refused: no worker has the run; it is ' || run.status::text
@@ -54,8 +42,6 @@ begin
     from (select distinct unnest(ids)) as wanted (id)
     left join job_runs as run on run.id = wanted.id
    order by 1;
-  perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled <> '{}';
-  perform pg_notify('wakeboard', '');
 exception when lock_not_available then
   perform refuse_locked();
 end

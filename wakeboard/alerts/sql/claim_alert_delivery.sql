@@ -18,6 +18,7 @@ declare
   present constant timestamptz := statement_timestamp();
   a_worker_lives constant interval := '4 minutes';     -- a worker registers again every three
   step constant bigint := lease_step();
+  base constant bigint := lease_base();
   candidates bigint[];
   claimed bigint;
 begin
@@ -53,8 +54,8 @@ begin
      for update skip locked;
   return query
   update job_runs as run
-     set status = 'running', locked_by = worker, lease_epoch = run.lease_epoch + step, attempts = run.attempts + 1,
-         started_at = present, started_epoch = run.lease_epoch + step, locked_until = present + interval '70 seconds'
+     set status = 'running', locked_by = worker, lease_epoch = greatest(run.lease_epoch, base) + step, attempts = run.attempts + 1,
+         started_at = present, started_epoch = greatest(run.lease_epoch, base) + step, locked_until = present + interval '70 seconds'
    where run.id = claimed
   returning run.id, run.lease_epoch, run.uuid, run.payload::jsonb;
 end

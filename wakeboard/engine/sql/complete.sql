@@ -19,7 +19,8 @@ declare
   this_week constant timestamptz := date_trunc('week', present, 'UTC');      -- its partition exists
   untimed_at constant timestamptz := case when timed_ids is not null then present end;   -- when those runs began; null: at their claim
   ages_s jsonb;                        -- {"<run id>": [began, ended], …}: costs the other runs less than a join
-  free bigint[] := ids;
+  base constant bigint := lease_base();
+  free bigint[] := ids;                -- of leases that are not void
   is_one constant boolean := epochs[1] = all (epochs);       -- the epoch of all runs: nearly always, as they come from one claim
   again boolean := false;
   accepted integer;
@@ -33,6 +34,9 @@ begin
                                                   least(greatest(least(started_s, ended_s), 0), 2678400))) into ages_s
       from unnest(timed_ids, started_s_ago, ended_s_ago) as timed (id, started_s, ended_s)
      where id is not null;
+  end if;
+  if base > any (epochs) then
+    free := array(select id from unnest(ids, epochs) as held (id, epoch) where epoch >= base);
   end if;
 <<tries>>
 loop
@@ -80,7 +84,7 @@ exception when lock_not_available then   -- a second try, without the rows that 
   again := true;
   perform set_config('lock_timeout', '2s', true);
   free := array(select id from job_runs
-                 where id = any (ids) and locked_by = worker and ((id, lease_epoch) in (select * from unnest(ids, epochs))) is true
+                 where id = any (free) and locked_by = worker and ((id, lease_epoch) in (select * from unnest(ids, epochs))) is true
                  order by id for update skip locked);
 end;
 end loop;

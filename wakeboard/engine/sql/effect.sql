@@ -15,7 +15,7 @@ declare
   known record;
 begin
   select run.uuid into uuid_of_run from job_runs as run
-   where run.id = effect.run_id and run.locked_by = effect.worker and run.lease_epoch = effect.epoch
+   where run.id = effect.run_id and run.locked_by = effect.worker and run.lease_epoch = effect.epoch and run.lease_epoch >= lease_base()
      for key share nowait;
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', effect.run_id);

@@ -16,6 +16,7 @@ declare
 begin
   select run.uuid into uuid_of_run from job_runs as run
    where run.id = effect_forever.run_id and run.locked_by = effect_forever.worker and run.lease_epoch = effect_forever.epoch
+     and run.lease_epoch >= lease_base()
      for key share nowait;
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', effect_forever.run_id);

@@ -15,6 +15,7 @@ returns setof bigint language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 declare
+  base constant bigint := lease_base();
   accepted bigint[];
   cancelled bigint[];
   ended bigint[];                      -- dead, and schedules may wait for their end
@@ -40,7 +41,7 @@ begin
                 when report.outcome = 'discarded' or run.attempts >= run.max_attempts then 'dead'
                 else 'failed' end as decision
       from report join job_runs as run on run.id = report.id
-     where run.locked_by = fail.worker and run.lease_epoch = report.epoch
+     where run.locked_by = fail.worker and run.lease_epoch = report.epoch and report.epoch >= base
        and (run.cancel_requested_at is null or run.trigger <> 'backfill' or lock_backfills(array[run.id]) = '{}')
      order by run.id
        for update of run skip locked

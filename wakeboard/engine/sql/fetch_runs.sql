@@ -67,6 +67,9 @@ begin
   if s.queues is distinct from queues then
     s := new_fetch_state(queues, s.seen);
   end if;
+  -- Before it leases anything: a comparison may make the leases void that there are.
+  s.seen := case when (s.seen).started_at = pg_postmaster_start_time() and (s.seen).server_table = 'installation'::regclass::oid
+                 then s.seen else compare_server(s.seen, false, worker, null) end;
 
   -- Whose turn is it: a quarantined run's, or the others'?
   if s.alone_since is not null                             -- it has ended: the others have as long
@@ -165,10 +168,7 @@ begin
   exception when lock_not_available then                   -- of a table: the runs are claimed all the same
     answer := '{"waits": true, "due_s": 1}';
   end;
-  if cardinality(runs) + cardinality(ids) > 0 or (s.seen).started_at is distinct from pg_postmaster_start_time()
-     or (s.seen).server_table <> 'installation'::regclass::oid then
-    s.seen := compare_server(s.seen, cardinality(runs) + cardinality(ids) > 0, worker, null);
-  end if;
+  s.seen := case when cardinality(runs) + cardinality(ids) = 0 then s.seen else compare_server(s.seen, true, worker, null) end;
   return query select * from unnest(runs);
   if ids <> '{}' then
     return query select * from lease_runs(worker, lease_s, ids, definitions);

@@ -12,7 +12,8 @@ begin
   select distinct definition_id from unnest(definitions) as definition_id where definition_id is not null;
   return query                         -- one statement without a CTE, which would store the rows first
   update job_runs as run
-     set status = 'running', locked_by = worker, lease_epoch = lease_epoch + (select lease_step()), attempts = attempts + 1,
+     set status = 'running', locked_by = worker, attempts = attempts + 1,
+         lease_epoch = greatest(lease_epoch, (select lease_base())) + (select lease_step()),
          started_at = statement_timestamp(),
          locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
    where run.id = any (ids)

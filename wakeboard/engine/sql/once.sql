@@ -10,6 +10,9 @@ returns boolean language plpgsql security definer
 as $$
 declare
   is_forever constant boolean := once.run_uuid = '00000000-0000-0000-0000-000000000000';
+  base constant bigint := (                             -- null: this server has answered no worker yet
+    select lease_base from installation
+     where server_started_at = pg_postmaster_start_time() and server_table = 'installation'::regclass::oid);
   uuid_of_run uuid;
 begin
   if key is null then
@@ -18,6 +21,7 @@ begin
   select run.uuid into uuid_of_run from job_runs as run
    where run.id = once.run_id and (run.uuid = once.run_uuid or is_forever)
      and run.locked_by = once.worker and once.worker <> 0 and run.lease_epoch = once.epoch     -- 0: it is not leased
+     and run.lease_epoch >= base
      for key share;              -- conflicts with ending the lease, not with heartbeats
   if not found then
     raise exception using errcode = 'WB001', message = format(

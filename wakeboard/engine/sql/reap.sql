@@ -10,7 +10,8 @@
 -- (`claim_quarantined`); the third makes it dead (WorkerCrashed). No crash is counted for a lease that its worker does not know because the
 -- reply to its claim was lost: that worker has sent heartbeats for half a lease, without a gap, and none named the lease. A crashed run
 -- counts as started, unless the last heartbeat reported that its handler had not started. If the run's timeout ended the lease while the
--- worker was alive, the attempt failed (Timeout). A run with a requested cancellation is cancelled.
+-- worker was alive, the attempt failed (Timeout). A run with a requested cancellation is cancelled. Leases from before the database went
+-- back in time are void (`lease_base`): those runs are queued again, and nothing is counted.
 --
 -- A run of the type `job` does not crash with its worker, because its container runs in another pod: the lost lease counts as a release
 -- (from the fifth on, each costs the attempt), as in `report_worker_terminated`. It is not among `crashed`.
@@ -24,14 +25,15 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off 
 as $$
 #variable_conflict use_column
 declare
-  -- The quarantine's limit, 2, is a literal in the predicates of job_runs' indexes and of the queries that use them;
-  -- tests/store/test_sql_texts.py keeps them equal.
-  crashes_until_dead constant integer := 3;
   expired_lease constant text :=         -- the store cannot tell these apart
     'its lease expired: its worker crashed, hung or lost the database, or another transaction kept the run''s row locked';
+  base bigint;                         -- leases with a lower epoch are void
+  lost_lease constant text := 'the database went back in time: what this attempt has committed may be lost';
   last_id bigint;
+  leases record;
   reaped record;
 begin
+  base := lease_base();
   if reap.after_id = 0 and not begin_reap(always) then
     return query select null::bigint, 0, 0, 0, 0;
     return;
@@ -74,85 +76,40 @@ begin
            run.started_epoch is distinct from run.lease_epoch as unstarted,                       -- as far as the store knows
            run.started_epoch is distinct from run.lease_epoch                                     -- never named in a heartbeat
              and run.locked_until <= run.started_at + make_interval(secs => least(known.lease_s, run.timeout_s + 10)) as unnamed,
-           run.locked_until >= run.started_at + make_interval(secs => run.timeout_s) as bounded   -- by its timeout
+           run.locked_until >= run.started_at + make_interval(secs => run.timeout_s) as bounded,  -- by its timeout
+           run.lease_epoch < base as is_void
       from job_runs as run left join workers as known on known.worker_id = run.locked_by
-     where run.id > reap.after_id and run.id <= last_id and run.locked_by <> 0 and run.locked_until < statement_timestamp()
+     where run.id > reap.after_id and run.id <= last_id and run.locked_by <> 0
+       and (run.locked_until < statement_timestamp() or run.lease_epoch < base)
   ), classified as (
-    select id, locked_by, locked_until, started_epoch, unstarted and not unnamed as waited,
+    select id, locked_by, locked_until, started_epoch, is_void, unstarted and not unnamed and not is_void as waited,
            unnamed and heartbeats_since <= started_at and last_seen > started_at + make_interval(secs => lease_s / 2.0) as never_had,
            bounded and last_seen > started_at + make_interval(secs => timeout_s) as too_long,
            last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)               -- the next heartbeat decides
-             and bounded and last_seen <= started_at + make_interval(
+             and bounded and not is_void and last_seen <= started_at + make_interval(
                secs => greatest(timeout_s, case when unnamed and heartbeats_since <= started_at then lease_s / 2.0 end)) as undecided
       from expired
   ), locked as (
-    select run.id, attempts, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, too_long,
-           never_had or waited and too_long is not true as unstarted, job_type = 'job' as not_at_fault,
-           job_type = 'job' and release_count >= 4 and never_had is not true as costs_the_attempt,
-           case when cancel_requested_at is not null then 'cancelled'
-                when never_had then 'never had'
-                when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
-                when job_type = 'job' and release_count >= 4 and attempts >= max_attempts then 'released dead'
-                when job_type = 'job' then 'released'
-                when crash_count + 1 >= crashes_until_dead then 'crashed dead'
-                else 'crashed' end as decision
+    select run.id, case when is_void or never_had then 'given_back' when too_long then 'timed_out'
+                        when job_type = 'job' then 'released' else 'crashed' end as how,
+           is_void is not true and never_had or waited and too_long is not true as waited,
+           case when is_void then lost_lease when never_had then null when too_long then 'it ran longer than its timeout'
+                else expired_lease end as error
       from classified join job_runs as run on run.id = classified.id
      where undecided is not true and run.locked_by = classified.locked_by and run.locked_until = classified.locked_until
        and run.started_epoch is not distinct from classified.started_epoch                            -- no heartbeat came between
        and (run.cancel_requested_at is null or run.trigger <> 'backfill' or lock_backfills(array[run.id]) = '{}')
      order by run.id
        for update of run skip locked
-  ), recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at, died)
-    select id, lease_epoch, attempts,
-           case when too_long and decision = 'cancelled' then 'cancelled' when too_long then 'timed_out'
-                when not_at_fault then 'released' else 'crashed' end,
-           case when too_long then 'Timeout' when not not_at_fault then 'WorkerCrashed' end,
-           case when too_long then 'it ran longer than its timeout' else expired_lease end,
-           locked_by, (select name from workers where worker_id = locked_by), started_at, decision like '%dead'
-      from locked
-     where decision <> 'never had'
-    on conflict do nothing
-  ), noted as (
-    insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
-  ), updated as (
-    update job_runs as run
-       set locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
-           status = (case when decision like '%dead' then 'dead' when decision = 'timed out' then 'failed' else 'queued' end)::run_status,
-           attempts = run.attempts - (decision not like 'timed out%' and not costs_the_attempt)::integer,
-           crash_count = run.crash_count + (decision like 'crashed%')::integer,
-           release_count = run.release_count + (decision like 'released%')::integer,
-           started_epoch = case when unstarted then run.started_epoch else run.lease_epoch end,
-           started_at = case when unstarted and run.started_epoch is null then 'epoch' else run.started_at end,
-           run_at = case decision when 'timed out'
-                    then statement_timestamp() + backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts)
-                    else run_at end,
-           failed_at = case when decision in ('crashed', 'released', 'never had') then failed_at else statement_timestamp() end,
-           dead_at = case when decision like '%dead' then statement_timestamp() end,
-           error_type = case when decision like 'timed out%' then 'Timeout' when decision in ('released', 'never had') then run.error_type
-                             when decision = 'released dead' then 'ReleasedTooOften' else 'WorkerCrashed' end,
-           last_error = case when decision like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
-                             when decision in ('released', 'never had') then run.last_error
-                             when decision = 'released dead' then 'its workers stopped too often before it could finish'
-                             else format('%s (crash %s of %s)', expired_lease, run.crash_count + 1, crashes_until_dead) end
-      from locked
-     where run.id = locked.id and decision <> 'cancelled'
   )
-  select count(*) filter (where decision like 'crashed%') as crashed, count(*) filter (where decision like 'timed out%') as timed_out,
-         count(*) filter (where decision like '%dead') as dead, array_agg(id) filter (where decision = 'cancelled') as cancelled,
-         count(*) filter (where decision in ('never had', 'released')) as given_back,
-         array_agg(id) filter (where decision like '%dead' and has_dependents) as ended
-    into reaped from locked;
-
-  perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
-  perform note_dead_runs(reaped.ended) where reaped.ended is not null;
+  select array_agg(id) as ids, array_agg(how) as ends, array_agg(waited) as waited, array_agg(error) as errors into leases from locked;
+  select * into reaped from revoke_leases(leases.ids, leases.ends, leases.waited, leases.errors, expired_lease);
   if exists (select from job_runs
-              where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()) then
+              where id > reap.after_id and id <= last_id and locked_by <> 0
+                and (locked_until < statement_timestamp() or lease_epoch < base)) then
     update installation set reap_skipped_at = statement_timestamp()
      where only_row in (select only_row from installation for no key update skip locked);
   end if;
-  perform pg_notify('wakeboard', '') where reaped.crashed + reaped.given_back > 0;
-  return query select last_id, reaped.crashed::integer, reaped.timed_out::integer, reaped.dead::integer,
-                      coalesce(cardinality(reaped.cancelled), 0);
+  return query select last_id, reaped.crashed, reaped.timed_out, reaped.dead, reaped.cancelled;
 end
 $$;

@@ -23,6 +23,7 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off 
 as $$
 #variable_conflict use_column
 declare
+  base constant bigint := lease_base();
   seen boolean;                        -- the row of this worker was not locked
   renewed bigint[];
   renewed_epochs bigint[];
@@ -55,7 +56,7 @@ begin
   ), locked as (
     select run.id, held.age_s, held.progress, held.message, run.locked_until > statement_timestamp() as holds
       from held join job_runs as run on run.id = held.id
-     where run.locked_by = worker and run.lease_epoch = held.epoch
+     where run.locked_by = worker and run.lease_epoch = held.epoch and held.epoch >= base
      order by run.id
        for no key update of run skip locked      -- an open effect of the run locks it `for key share`, which does not conflict
   ), updated as (
@@ -96,7 +97,7 @@ begin
   if coalesce(cardinality(renewed), 0) < cardinality(ids) then
     if not seen and exists (
          select from unnest(ids, epochs) as held (id, epoch) join job_runs as run on run.id = held.id
-          where run.locked_by = worker and run.lease_epoch = held.epoch and run.locked_until > statement_timestamp()
+          where run.locked_by = worker and run.lease_epoch = held.epoch and held.epoch >= base and run.locked_until > statement_timestamp()
             and not exists (select from unnest(renewed, renewed_epochs) as done (id, epoch) where done.id = held.id
               and done.epoch = held.epoch))
     then
@@ -106,7 +107,7 @@ begin
     select missing.id, case when exists (
              select from job_runs as run
               where run.id = missing.id and run.locked_by = worker and run.lease_epoch = missing.epoch
-                and run.locked_until > statement_timestamp()) then 'busy' else 'refused' end, missing.epoch
+                and missing.epoch >= base and run.locked_until > statement_timestamp()) then 'busy' else 'refused' end, missing.epoch
       from (select id, epoch from unnest(ids, epochs) as held (id, epoch)        -- by lease: a run may be named with a lost one, too
             except select id, epoch from unnest(renewed, renewed_epochs) as held (id, epoch)) as missing;
   end if;

@@ -18,7 +18,7 @@ begin
       else 'the result of a step has more than 32 levels, or a number beyond what a double holds; return ids, or texts' end;
   end if;
   perform from job_runs as run
-    where run.id = step.run_id and run.locked_by = step.worker and run.lease_epoch = step.epoch
+    where run.id = step.run_id and run.locked_by = step.worker and run.lease_epoch = step.epoch and run.lease_epoch >= lease_base()
       for key share nowait;
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', step.run_id);

@@ -11,5 +11,5 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 as $$
   select run.id
     from unnest(ids, epochs) as held (id, epoch) join job_runs as run on run.id = held.id
-   where run.locked_by = worker and run.lease_epoch = held.epoch
+   where run.locked_by = worker and run.lease_epoch = held.epoch and held.epoch >= (select lease_base from installation)
 $$;

@@ -49,7 +49,8 @@ begin
     return query
     with claimed as (
       update job_runs as run
-         set status = 'running', locked_by = worker, lease_epoch = lease_epoch + (select lease_step()), attempts = attempts + 1,
+         set status = 'running', locked_by = worker, attempts = attempts + 1,
+             lease_epoch = greatest(lease_epoch, (select lease_base())) + (select lease_step()),
          holds_slot = true,
              started_at = statement_timestamp(),
              locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))

@@ -9,7 +9,8 @@ declare
 begin
   select coalesce(shared_limit_key, limit_key) as key into leased
     from job_runs as run
-   where run.id = leased_limit_key.run_id and locked_by = worker and lease_epoch = epoch;
+   where run.id = leased_limit_key.run_id and locked_by = worker and lease_epoch = epoch
+     and epoch >= (select lease_base from installation);
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', leased_limit_key.run_id);
   end if;

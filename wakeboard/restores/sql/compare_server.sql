@@ -5,9 +5,9 @@
 -- If another server, or the same one after a restart, answers this call, the process looks where the log of the former one ended for the
 -- new one. If that is before the position that it has seen, commits were lost. So they were if the database does not know the former
 -- server, because a process sees a server only after it has been recorded (note_server): the database is from before that, or a former
--- primary is back. That is recorded (server_changes), and raised as a warning with the SQLSTATE WB005, which the server logs and the client
--- may. After a restore from a dump, positions mean nothing; recorded is until when the process had used the former server. `worker`: the id
--- of the process, if it is one; otherwise `holder`: of a leadership.
+-- primary is back. That is recorded (server_changes), the leases become void if they are not yet (void_leases), and a warning with the
+-- SQLSTATE WB005 is raised, which the server logs and the client may. After a restore from a dump, positions mean nothing; recorded is
+-- until when the process had used the former server. `worker`: the id of the process, if it is one; otherwise `holder`: of a leadership.
 
 create or replace function wakeboard.compare_server(
   seen wakeboard.server_seen, wrote boolean, worker bigint, holder text)
@@ -19,6 +19,7 @@ declare
   present server_seen := seen;
   change server_changes;
   is_lost boolean;
+  voids boolean;                       -- note_server has left the leases as they were
 begin
   if (seen.started_at, seen.server_table) is distinct from (live_since, live_table) then
     perform note_server();
@@ -30,9 +31,16 @@ begin
         or made.from_started_at = seen.started_at and made.from_table = seen.server_table
      order by made.from_started_at = seen.started_at and made.from_table = seen.server_table desc, made.id desc limit 1;
     if (change.from_started_at, change.from_table) = (seen.started_at, seen.server_table) then
-      is_lost := seen.log_position > change.kept_position;
+      is_lost := seen.log_position >= change.kept_position;    -- the commit of the call that saw it is behind it
     else
       is_lost := seen.seen_at is not null;
+    end if;
+    voids := is_lost and not coalesce(change.at_risk or change.lost, false);
+    if voids then
+      perform from installation for no key update skip locked;
+      if not found then
+        return seen;                   -- as above
+      end if;
     end if;
     if is_lost and change.id is null then
       insert into server_changes (
@@ -58,6 +66,7 @@ begin
       end if;
       perform note_all_schedules() where is_lost and not change.lost;
     end if;
+    perform void_leases() where voids;
     if is_lost then
       raise warning using errcode = 'WB005',
         message = format('the database went back in time: what was committed after %s is lost', change.kept_until),

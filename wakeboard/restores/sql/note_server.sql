@@ -1,11 +1,13 @@
--- internal (called by acknowledge_server_changes, begin_reap and compare_server)
--- Records a change of the server (server_change), and which server holds the database now. If the row of the installation is locked, the
--- next call does. Restarts that lost nothing are kept for 30 days, acknowledged changes for 400.
+-- internal (called by acknowledge_server_changes, begin_reap, compare_server and lease_base)
+-- Records a change of the server (server_change), and which server holds the database now. If commits may be missing, all leases are void
+-- (void_leases): what a live worker has committed since then may be lost, and it cannot know. If the row of the installation is locked,
+-- the next call does all that. Restarts that lost nothing are kept for 30 days, acknowledged changes for 400.
 
 create or replace function wakeboard.note_server()
 returns void language plpgsql volatile security definer
 as $$
 declare
+  change server_changes;
   waits constant boolean := current_setting('synchronous_standby_names') <> ''
                             and current_setting('synchronous_commit') not in ('off', 'local');
 begin
@@ -24,8 +26,14 @@ begin
     kept_until, kept_position, kept_id)
   select noticed_at, kind, at_risk, from_system, from_timeline, from_started_at, from_table, to_system, to_timeline, to_started_at,
          to_table, kept_until, kept_position, kept_id
-    from server_change();
+    from server_change()
+  returning * into change;
   if found then
+    -- A crash, too, may lose commits of effects for which no process waited.
+    if change.at_risk or change.kind = 'restarted' and pg_last_wal_replay_lsn() is not null
+       and current_setting('synchronous_commit') = 'off' then
+      perform void_leases();
+    end if;
     delete from server_changes
      where noticed_at < statement_timestamp() - interval '30 days' and not at_risk and not lost
         or acknowledged_at < statement_timestamp() - interval '400 days';

@@ -1,4 +1,4 @@
--- internal (called by fail, release, reap and report_worker_terminated)
+-- internal (called by fail, release and revoke_leases)
 -- Notes the end of these runs of schedules, which are dead, for schedules that run after any end. Only ticks count: a run that a user
 -- started has none, and neither has its replay. Their scheduled_for is not a whole second.
 
