@@ -24,7 +24,9 @@ HAVE_OPTIONS_OF_SCHEDULES = [
     )
 ]
 
+# In this order: a file that others are made from is written before them.
 GENERATED: dict[str, list[str]] = {
+    **{path: ["tools.stamp_version", path] for path in FILES},
     "NOTICE": ["tools.generate_notice"],
     "clients/go/worker/mask_rules.go": ["tools.generate_mask_rules", "go"],
     "clients/typescript/src/mask_rules.ts": ["tools.generate_mask_rules", "typescript"],
@@ -42,7 +44,6 @@ GENERATED: dict[str, list[str]] = {
     "schemas/json/wakeboard-limits.json": ["tools.generate_json_schemas", "limits"],
     "wakeboard/schedules/sql/check_schedule.sql": ["tools.generate_schedule_check"],
     **{path: ["tools.generate_schedule_columns", path] for path in HAVE_OPTIONS_OF_SCHEDULES},
-    **{path: ["tools.stamp_version", path] for path in FILES},
     "docs/alerts.md": ["tools.generate_alerts_page"],
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/job-schedule.md": ["tools.generate_reference"],
@@ -83,10 +84,14 @@ def differences(committed: str, generated: str) -> list[str]:
 def main() -> int:
     """Returns 1 with --check if a file is out of date."""
     checking = "--check" in sys.argv[1:]
-    stale = {name: text for name, program in GENERATED.items() if present(ROOT / name) != (text := generate(program))}
-    for name, text in stale.items():
+    stale = 0
+    for name, program in GENERATED.items():
+        committed, text = present(ROOT / name), generate(program)
+        if committed == text:
+            continue
+        stale += 1
         if checking:
-            print(f"{name} is out of date; run: make fix", *differences(present(ROOT / name) or "", text), sep="\n    ")
+            print(f"{name} is out of date; run: make fix", *differences(committed or "", text), sep="\n    ")
         else:
             (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
             (ROOT / name).write_text(text, encoding="utf-8")

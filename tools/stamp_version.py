@@ -23,7 +23,6 @@ _BEFORE: Final = (
     r'hostname\(\), "',
     r"\nVersion ",  # README.md
     r"\*\*What ",
-    r"migrations from ",
     r'\nsite_name = "wakeboard ',
 )
 NAMES_VERSION: Final = re.compile(rf"({'|'.join(_BEFORE)}){_VERSION}")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import wakeboard
+from tools.generated import GENERATED
 from tools.release.__main__ import replaceable
 from tools.release.archives import pack_folder
 from tools.release.artifacts import ARTIFACTS
@@ -20,6 +22,7 @@ from tools.release.go_module import Refused, of_module, write_module
 from tools.release.manifest import build, files_of
 from tools.release.notes import NoNotes, release_notes, versions_page
 from tools.release.source import Source, tag_problem
+from tools.stamp_version import FILES, stamped
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Source(version="0.1.0", commit="c0ffee", time=1_795_826_049, tag="v0.1.0", modified=False)
@@ -104,6 +107,16 @@ def test_only_a_tagged_clean_commit_is_fit_to_be_published() -> None:
     assert SOURCE.unfit == ""
     assert "no tag v0.1.0" in str(replace(SOURCE, tag=""))
     assert "not committed" in str(replace(SOURCE, modified=True))
+
+
+def test_a_new_version_is_written_first_and_changes_no_promise() -> None:
+    assert list(GENERATED)[: len(FILES)] == list(FILES)
+    for name in FILES:
+        text = (ROOT / name).read_text()
+        assert (new := stamped(text, "9.8.7-rc6")) != text, name
+        assert stamped(new, wakeboard.__version__) == text, name
+    promises = "migrated in one step from any release since 0.1.0", "migrations from 0.1.0 on", "since 0.1.0"
+    assert [stamped(promise, "9.8.7") for promise in promises] == list(promises)
 
 
 def test_tags_that_begin_with_v_name_the_version() -> None:
