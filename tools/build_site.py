@@ -8,6 +8,7 @@ file of another host are errors. The same commit gives the same bytes.
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
+from tools.stamp_version import version
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -27,6 +30,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 WORK: Final = ROOT / "build" / "site-source"
 SITE: Final = ROOT / "build" / "site"
 CONFIG: Final = "zensical.toml"
+VERSIONS: Final = "versions.js"
 EDIT: Final = "edit/main/"  # behind the address of the repository, before the path of a file
 FENCE: Final = re.compile(r"(^(`{3,}).*?^\2$)", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -97,7 +101,17 @@ def prepare_pages() -> dict[str, str]:
             text = f"# {name}\n\n``````{Path(name).suffix[1:] or 'text'}\n{text}\n``````\n"
         target.write_text(text, encoding="utf-8")
         waiting += sorted(linked)
+    (WORK / "pages" / VERSIONS).write_text(version_list(version(), version(), {version(): []}), encoding="utf-8")
     return {place: name for name in done if (place := place_in_site(name)).endswith(".md")}
+
+
+def version_list(current: str, newest: str, lacking: Mapping[str, list[str]]) -> str:
+    """The script that tells the pages of the version `current` what others there are, the newest first.
+
+    `lacking` has the pages of this version that each lacks. tools/release/site.py writes it again where there are more.
+    """
+    listed = [{"name": name, "lacks": pages} for name, pages in lacking.items()]
+    return f"var siteVersions = {json.dumps({'current': current, 'newest': newest, 'all': listed})}\n"
 
 
 def render() -> None:
@@ -113,7 +127,11 @@ def render() -> None:
 
 
 def mend_pages(pages: Mapping[str, str]) -> None:
-    """Lets edit links of files outside of docs/ lead to them, and takes headers without text from tables."""
+    """Lets edit links of files outside of docs/ lead to them, and takes headers without text from tables.
+
+    Removes the page for addresses that do not exist: a server has one for all versions (tools/release/site.py).
+    """
+    (SITE / "404.html").unlink()
     edited = re.compile(rf'/{re.escape(EDIT)}docs/([^"]+)"')
     for page in SITE.rglob("*.html"):
         text = EMPTY_HEADER.sub("<td></td>", page.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,8 @@ from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissi
 from testbed.processes import ROOT
 from tools import build_site
 from tools.build_site import SITE, nav_pages
+from tools.release.archives import pack_folder
+from tools.release.site import add as add_sites
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,21 +91,63 @@ async def test_pages_fit_a_phone_without_errors_or_foreign_requests(site: Path, 
     assert found == []
 
 
-async def test_pages_of_each_kind_are_accessible_on_both_screens(site: Path, page: Page) -> None:
+async def violations(page: Page, addresses: list[str]) -> list[str]:
+    """What axe finds on these pages, wide and light, and dark on a phone."""
     found: list[str] = []
     screens: list[tuple[Literal["light", "dark"], Any]] = [("light", WIDE), ("dark", PHONE)]
     await page.route("**/search.js", lambda route: route.fulfill(body=""))
-    for name in WALKED:
+    for each in addresses:
         for scheme, size in screens:
             await page.set_viewport_size(size)
             await page.emulate_media(color_scheme=scheme)
-            await page.goto(address(site, name))
+            await page.goto(each)
             await page.evaluate(AXE_SCRIPT)
             results = await page.evaluate("axe.run({resultTypes: ['violations'], preload: false})")
             found += [
-                f"{name}, {scheme}: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in results["violations"]
+                f"{each}, {scheme}: {rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in results["violations"]
             ]
+    return found
 
+
+async def test_pages_of_each_kind_are_accessible_on_both_screens(site: Path, page: Page) -> None:
+    assert await violations(page, [address(site, name) for name in WALKED]) == []
+
+
+@pytest.fixture(scope="session")
+def published(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the site as that of three versions; the oldest has a page that the others lack."""
+    folder = tmp_path_factory.mktemp("published")
+    for version in ("0.1.1", "0.10.0", "0.2.0"):
+        shutil.copytree(site, folder / version / version)
+        if version == "0.1.1":
+            shutil.copy(folder / version / version / "board.html", folder / version / version / "gone.html")
+        pack_folder(folder / version, folder / f"{version}.tar.gz", 0)
+    add_sites(folder / "all", sorted(folder.glob("*.tar.gz")))
+    return folder / "all"
+
+
+async def test_pages_lead_to_the_same_page_of_another_version(published: Path, page: Page) -> None:
+    versions = page.get_by_label("Version").and_(page.locator("select"))
+    await page.goto((published / "index.html").as_uri())
+    await page.wait_for_url("**/0.10.0/index.html")
+    assert await versions.locator("option").all_inner_texts() == ["0.10.0", "0.2.0", "0.1.1"]
+    assert await page.get_by_text("This is the documentation of").count() == 0
+    await page.goto((published / "0.10.0/tutorials/cronjobs.html").as_uri())
+    await versions.select_option("0.2.0")
+    await page.wait_for_url("**/0.2.0/tutorials/cronjobs.html")
+    await page.get_by_role("link", name="The newest is 0.10.0.").click()
+    await page.wait_for_url("**/0.10.0/tutorials/cronjobs.html")
+    await page.goto((published / "0.1.1/gone.html").as_uri())
+    await versions.select_option("0.2.0")
+    await page.wait_for_url("**/0.2.0/index.html")
+
+
+async def test_what_all_versions_share_is_accessible_on_both_screens(published: Path, page: Page) -> None:
+    text = re.sub("<meta http-equiv=.*", "", (published / "index.html").read_text("utf-8"))
+    (published / "list.html").write_text(text, "utf-8")  # the index, before it leads on
+    found = await violations(
+        page, [(published / name).as_uri() for name in ("list.html", "404.html", "0.1.1/gone.html")]
+    )
     assert found == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 import wakeboard
+from tools.build_site import VERSIONS
 from tools.generated import GENERATED
 from tools.release.__main__ import replaceable
 from tools.release.archives import pack_folder
@@ -20,7 +22,8 @@ from tools.release.check import STEPS, succeeds
 from tools.release.distribution import Distribution, Failed
 from tools.release.go_module import Refused, of_module, write_module
 from tools.release.manifest import build, files_of
-from tools.release.notes import NoNotes, release_notes, versions_page
+from tools.release.notes import NoNotes, release_notes
+from tools.release.site import add as add_sites
 from tools.release.source import Source, tag_problem
 from tools.stamp_version import FILES, stamped
 
@@ -98,9 +101,26 @@ def test_release_notes_are_the_section_of_the_version() -> None:
         release_notes(CHANGELOG, "0.2.0", released=True)
 
 
-def test_the_site_lists_its_version_and_the_earlier_ones() -> None:
-    for version, listed in (("0.2.0", ["0.2.0", "0.1.0"]), ("0.1.0", ["0.1.0"])):
-        assert re.findall(r'href="(.+)/index.html"', versions_page(CHANGELOG, version)) == listed
+def archive_of_a_site(folder: Path, version: str) -> Path:
+    (folder / version / version).mkdir(parents=True)
+    for name in ("index.html", f"only-in-{version}.html", VERSIONS):
+        (folder / version / version / name).write_text(version)
+    pack_folder(folder / version, folder / f"{version}.tar.gz", SOURCE.time)
+    return folder / f"{version}.tar.gz"
+
+
+def test_a_patch_of_an_older_version_leaves_the_newest_in_front(tmp_path: Path) -> None:
+    published = tmp_path / "published"
+    for version in ("0.9.0", "0.10.0", "0.11.0-rc1", "0.9.1", "0.9.1"):
+        found = add_sites(published, [archive_of_a_site(tmp_path / f"{version}-{time.time_ns()}", version)])
+    assert found == ["0.11.0-rc1", "0.10.0", "0.9.1", "0.9.0"]
+    index = (published / "index.html").read_text()
+    assert 'content="0; url=0.10.0/index.html"' in index
+    assert re.findall(r'href="(.+)/index.html"', index) == found
+    listed = json.loads((published / "0.9.0" / VERSIONS).read_text().partition("=")[2])
+    assert (listed["current"], listed["newest"]) == ("0.9.0", "0.10.0")
+    lacks = ["only-in-0.9.0.html"]
+    assert listed["all"] == [{"name": name, "lacks": lacks if name != "0.9.0" else []} for name in found]
 
 
 def test_only_a_tagged_clean_commit_is_fit_to_be_published() -> None:

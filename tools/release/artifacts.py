@@ -20,7 +20,7 @@ from tools.build_site import SITE
 from tools.chart_linters import find_tool
 from tools.release.archives import pack_folder, unpack
 from tools.release.go_module import write_module
-from tools.release.notes import release_notes, versions_page
+from tools.release.notes import release_notes
 from tools.release.source import ROOT, Source, tracked_files
 
 if TYPE_CHECKING:
@@ -106,10 +106,8 @@ def _build_plugin(_: Source, folder: Path) -> Facts:
 def _build_site(source: Source, folder: Path) -> Facts:
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(source.time)}
     _run([sys.executable, "-m", "tools.build_site"], ROOT, environment)
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as whole:  # the versions lie side by side where all archives are unpacked
+    with tempfile.TemporaryDirectory() as whole:  # the versions lie side by side where they are published
         shutil.copytree(SITE, Path(whole) / source.version)
-        (Path(whole) / "index.html").write_text(versions_page(changelog, source.version), encoding="utf-8")
         pack_folder(Path(whole), folder / f"wakeboard-docs-{source.version}.tar.gz", source.time)
     return {}
 

@@ -41,6 +41,7 @@ from tools.release.archives import unpack
 from tools.release.artifacts import ARCHITECTURE
 from tools.release.distribution import Distribution, Failed, read_image
 from tools.release.manifest import sha256
+from tools.release.site import add as add_sites
 from tools.release.source import ROOT
 
 if TYPE_CHECKING:
@@ -279,10 +280,9 @@ def read_texts(release: Distribution, _: Path) -> str:
 
 
 def read_site(release: Distribution, folder: Path) -> str:
-    """The list has the version, whose start page names it; the search and the texts for language models are there."""
-    unpack(release.file("site"), folder)
-    if f'href="{release.version}/index.html"' not in (folder / "index.html").read_text(encoding="utf-8"):
-        raise Failed(f"The list of versions lacks {release.version}.")
+    """The start page names its version; the search and the texts for language models are there."""
+    if add_sites(folder, [release.file("site")]) != [release.version]:
+        raise Failed(f"The site is not one of {release.version}.")
     folder /= release.version
     if release.version not in (folder / "index.html").read_text(encoding="utf-8"):
         raise Failed(f"The start page does not name the version {release.version}.")
