@@ -1,8 +1,9 @@
 """Prints the software bill of materials of one image as CycloneDX 1.6 JSON: `python -m tools.generate_sbom worker`.
 
 It names every Python package of the image, and the scripts that the board serves, with version, licence and SHA-256.
-A package has a hash for each file that the lock allows, of which one is installed. The base image has a bill of its
-own. The same lock gives the same bytes: there is no timestamp, and the serial number is made from the content.
+A package has a hash for each file that the lock allows, of which one is installed. The bill of an image that is built
+(`make release`) has the packages of Debian, too. The same packages give the same bytes: there is no timestamp, and the
+serial number is made from the content.
 """
 
 # The library's classes are made by a decorator that hides their parameters from type checkers.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
 from cyclonedx.contrib.license.factories import LicenseFactory
@@ -25,10 +27,13 @@ from packageurl import PackageURL
 from tools.image_packages import Package, packages
 from wakeboard import __version__
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def bill(image: str) -> str:
-    """The document for `image`, one of LOCKS in tools/image_packages.py."""
-    found = packages(image)
+
+def bill(image: str, base: Sequence[Package] = ()) -> str:
+    """The document for `image`, one of LOCKS in tools/image_packages.py, with the packages of its base."""
+    found = [*packages(image), *base]
     licences = LicenseFactory()
     bom = Bom(components=[_component(package, licences) for package in found])
     whole = bom.metadata.component = Component(
@@ -47,7 +52,8 @@ def bill(image: str) -> str:
 
 
 def _component(package: Package, licences: LicenseFactory) -> Component:
-    url = PackageURL(package.ecosystem, None, package.name, package.version)
+    namespace = "debian" if package.ecosystem == "deb" else None
+    url = PackageURL(package.ecosystem, namespace, package.name, package.version, dict(package.qualifiers))
     homepage = ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(package.homepage))
     return Component(
         name=package.name,
@@ -56,7 +62,7 @@ def _component(package: Package, licences: LicenseFactory) -> Component:
         bom_ref=str(url),
         purl=url,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256) for sha256 in package.sha256],
-        licenses=[licences.make_from_string(package.licence)],
+        licenses=[licences.make_from_string(package.licence)] if package.licence else [],
         external_references=[homepage] if package.homepage else [],
     )
 

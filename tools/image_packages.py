@@ -1,7 +1,8 @@
 """What the images contain: the packages of a lock file, with the licences that their metadata names.
 
 Versions come from the lock, licences from the packages themselves, which `make setup` has installed at
-the same versions. The base image's own packages (Debian, CPython) are in no lock: the base is chosen at build time.
+the same versions. The base image's own packages (Debian, CPython) are in no lock: the base is chosen at build time, and
+says what it has in an image that is built.
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ class LicenceUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One package in an image. `licence` is an SPDX expression. `sha256`: of each of its files that the lock allows."""
+    """One package in an image. `licence` is an SPDX expression. `sha256`: of each of its files that the lock allows.
+
+    A package of Debian has neither: its licences are in the image, below /usr/share/doc. `qualifiers` are those of its
+    package URL.
+    """
 
     name: str
     version: str
@@ -58,6 +63,7 @@ class Package:
     homepage: str
     sha256: tuple[str, ...]
     ecosystem: str = "pypi"
+    qualifiers: tuple[tuple[str, str], ...] = ()
 
 
 def packages(image: str) -> list[Package]:
@@ -78,6 +84,22 @@ def vendored() -> list[Package]:
         Package(file["package"], file["version"], file["licence"], file["homepage"], (file["sha256"],), "npm")
         for file in files
     ]
+
+
+def debian_packages(os_release: str, status: str) -> list[Package]:
+    """What Debian has installed, by name, from the texts of /etc/os-release and /var/lib/dpkg/status."""
+    system = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]*)', os_release, re.MULTILINE))
+    found: list[Package] = []
+    for paragraph in status.strip().split("\n\n"):
+        field = dict(re.findall(r"^([\w-]+): (.*)$", paragraph, re.MULTILINE))
+        if not field["Status"].endswith(" installed"):
+            continue
+        qualifiers = [("arch", field["Architecture"]), ("distro", f"{system['ID']}-{system['VERSION_ID']}")]
+        if source := field.get("Source", ""):  # what advisories name; its version is in brackets if it is another
+            qualifiers.append(("upstream", re.sub(r" \((.+)\)", r"@\1", source)))
+        homepage = field.get("Homepage", "")
+        found.append(Package(field["Package"], field["Version"], "", homepage, (), "deb", tuple(qualifiers)))
+    return sorted(found, key=lambda package: package.name)
 
 
 def _package(entry: str) -> Package | None:

@@ -92,6 +92,15 @@ class Buildah:
         container = self._run("from", "--pull-never", reference).strip()
         return Path(self._run("mount", container).strip())
 
+    def read(self, reference: str, *paths: str) -> list[str]:
+        """The texts of files of an image."""
+        container = self._run("from", "--pull-never", reference).strip()
+        try:
+            root = Path(self._run("mount", container).strip())
+            return [(root / path).read_text(encoding="utf-8") for path in paths]
+        finally:
+            self._run("rm", container)
+
     def config(self, reference: str) -> dict[str, Any]:
         """How a container of the image is run: User, Env, Entrypoint, Labels, StopSignal…"""
         return self._inspected(reference)["config"]

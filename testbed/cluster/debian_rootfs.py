@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SUITE = "trixie"
 EPOCH = "1767225600"  # 2026-01-01: the time of every file that a build makes
+LICENCES = "/usr/share/doc/*/copyright"  # what is distributed has them
 NOT_NEEDED = ("/usr/share/doc/*", "/usr/share/i18n/*", "/usr/share/locale/*", "/usr/share/man/*")
 LOG_TAIL = 20  # lines of a failed mmdebstrap
 
@@ -61,6 +62,7 @@ class DebianRootfs:
 
     def _command(self, target: str) -> list[str]:
         left_out = [f"--dpkgopt=path-exclude={path}" for path in (*NOT_NEEDED, *self.left_out)]
+        left_out.append(f"--dpkgopt=path-include={LICENCES}")
         removed = [f'--customize-hook=rm -rf "$1"{path}' for path in self.removed]
         packages = f"--include={','.join(self.packages)}"
         return ["mmdebstrap", "--variant=essential", packages, *left_out, *removed, SUITE, target]

@@ -51,6 +51,7 @@ OURS = (
 POSTGRES_FOLDER = "testbed/cluster/postgres_image"
 EXAMPLE_FOLDER = "examples/image/packaged"
 LOCKS = (*NEEDED, ROOT / EXAMPLE_FOLDER / "requirements.txt")
+DEBIAN_FILES = ("etc/os-release", "var/lib/dpkg/status")  # of an image: its system, and the packages of it
 PIP_WITHOUT_INDEX = "[global]\nno-index = true\n"
 
 
@@ -136,8 +137,11 @@ def check_builder() -> None:
         raise ImageMissing(_why_not(f"wakeboard's images cannot be built: this needs {missing}"))
 
 
-def build_release(target: str, reference: str, labels: Mapping[str, str], folder: Path) -> None:
-    """Builds a target of the Dockerfile under the name `reference`, and writes it into `folder` as an OCI layout."""
+def build_release(target: str, reference: str, labels: Mapping[str, str], folder: Path) -> list[str]:
+    """Builds a target of the Dockerfile under the name `reference`, and writes it into `folder` as an OCI layout.
+
+    Returns the texts of its DEBIAN_FILES.
+    """
     check_builder()
     with (
         file_lock(_folder() / "lock", "the test cluster's images"),
@@ -147,6 +151,7 @@ def build_release(target: str, reference: str, labels: Mapping[str, str], folder
         _build_ours(target, builder, ROOT, Path(name) / "context", reference=reference)
         builder.label(reference, labels)
         builder.save(reference, folder, "oci")
+        return builder.read(reference, *DEBIAN_FILES)
 
 
 def _built(builder: Buildah, image: Image) -> Path:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from testbed.cluster.images import IMAGES, ImageMissing, build_without_cache, find_image, images_builder
+from testbed.cluster.images import DEBIAN_FILES, IMAGES, ImageMissing, build_without_cache, find_image, images_builder
 from testbed.owned_folders import owned_folder
 from tests.chaos.processes import Watcher, wait_until
 from tests.cluster.mounted_image import MountedImage, pid1, second_process
+from tools.image_packages import debian_packages
 from wakeboard import __version__
 from wakeboard.cli.support.new_project import project_files, write_project
 
@@ -160,6 +161,14 @@ def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, Mo
     named = {part.replace("-", "_") for part in named}
     assert there - {f"wakeboard_{__version__}"} == named
     assert "LGPL-3.0-only" in (root / "usr/share/doc/wakeboard/NOTICE").read_text()
+
+
+@pytest.mark.parametrize("name", [*OURS, JOBS, POSTGRES])
+def test_an_image_has_the_licences_of_debians_packages(opened: dict[str, MountedImage], name: str) -> None:
+    root = opened[name].root
+    packages = debian_packages(*((root / file).read_text() for file in DEBIAN_FILES))
+    assert "libc6" in {each.name for each in packages}
+    assert [each.name for each in packages if not (root / f"usr/share/doc/{each.name}/copyright").exists()] == []
 
 
 @pytest.mark.parametrize(("name", "has", "lacks"), PARTS)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from testbed.clients import QUIET, npm, typescript_worker
 from testbed.cluster.images import build_release, check_builder
+from tools import generate_sbom
 from tools.build_site import SITE
 from tools.chart_linters import find_tool
+from tools.image_packages import debian_packages
 from tools.release.archives import pack_folder, unpack
 from tools.release.go_module import write_module
 from tools.release.notes import release_notes
@@ -91,10 +93,11 @@ def _build_image(target: str, source: Source, folder: Path) -> Facts:
     reference = f"localhost/wakeboard/{target}:{source.version}"
     name = f"wakeboard-{target}-{source.version}-linux-{ARCHITECTURE}.oci.tar"
     with tempfile.TemporaryDirectory(dir=folder) as layout:
-        build_release(target, reference, labels, Path(layout))
+        system, status = build_release(target, reference, labels, Path(layout))
         (manifest,) = json.loads(Path(layout, "index.json").read_text())["manifests"]
         pack_folder(Path(layout), folder / name, source.time)
-    shutil.copy(ROOT / f"sbom/{target}.cdx.json", folder / f"wakeboard-{target}-{source.version}.cdx.json")
+    bill = generate_sbom.bill(target, debian_packages(system, status))
+    (folder / f"wakeboard-{target}-{source.version}.cdx.json").write_text(bill, encoding="utf-8")
     return {"image": reference, "digest": manifest["digest"]}
 
 

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from testbed.clients import QUIET, node, npm
-from testbed.cluster.images import build_missing
+from testbed.cluster.buildah import Buildah
+from testbed.cluster.images import DEBIAN_FILES, build_missing, check_builder
 from testbed.cluster.node import Node
 from testbed.cluster.node_requirements import missing_requirements
 from testbed.cluster.release import Helm
@@ -37,6 +38,7 @@ from testbed.owned_folders import owned_folder
 from testbed.processes import inherited_environment
 from tools.bootstrap import report
 from tools.go_programs import find_go
+from tools.image_packages import debian_packages
 from tools.release.archives import unpack
 from tools.release.artifacts import ARCHITECTURE
 from tools.release.distribution import Distribution, Failed, read_image
@@ -224,8 +226,10 @@ def compile_go(release: Distribution, folder: Path) -> str:
 # -- cluster ------------------------------------------------------------------------------------------------------
 
 
-def inspect_images(release: Distribution, _: Path) -> str:
-    """Each image has its digest, the labels of this release, a bill of materials, and a user without rights."""
+def inspect_images(release: Distribution, folder: Path) -> str:
+    """Each image has its digest, the labels of this release, a whole bill of materials, and a user without rights."""
+    check_builder()
+    builder = Buildah(folder / "storage", running=folder / "running")
     for name in (*POD_IMAGES, BUILD_IMAGE):
         entry = release.artifacts[name]
         digest, image = read_image(release.file(name, ".oci.tar"))
@@ -236,8 +240,14 @@ def inspect_images(release: Distribution, _: Path) -> str:
         if digest != entry["digest"] or found != wanted or (name in POD_IMAGES and user != USER):
             raise Failed(f"{name}: digest {digest}, labels {found}, user {user}")
         bill = json.loads(release.file(name, ".cdx.json").read_text())
-        if bill["metadata"]["component"]["version"] != release.version or not bill["components"]:
+        if bill["metadata"]["component"]["version"] != release.version:
             raise Failed(f"{name}: its bill of materials is of {bill['metadata']['component']}")
+        builder.load(release.file(name, ".oci.tar"))
+        of_debian = debian_packages(*builder.read(entry["image"], *DEBIAN_FILES))
+        billed = {(each["name"], each["version"]) for each in bill["components"] if each["purl"].startswith("pkg:deb")}
+        if billed != {(each.name, each.version) for each in of_debian}:
+            raise Failed(f"{name}: its bill of materials has other packages of Debian than the image.")
+    builder.close()
     return f"{len(POD_IMAGES) + 1} images for {ARCHITECTURE}"
 
 
