@@ -55,7 +55,7 @@ _ABOUT: Final = """\
 wakeboard guarantees **exactly-once scheduling per tick, at-least-once execution, at most one accepted completion per
 run, exactly-once effects through `job_effects`.** This command wrote the page and measured everything on it:
 
-```
+```sh
 {command} CHAOS_ARGS=--write
 ```
 
@@ -133,7 +133,7 @@ in place of one server on a small disk. Processes have connection strings of all
 balancer in front of it, which follows the primary. Handlers also note each effect whose commit was acknowledged in a
 file, with fsync, and the checker compares it with the tables. This command wrote the section:
 
-```
+```sh
 {command} CHAOS_ARGS='--failover --write'
 ```
 

@@ -29,7 +29,7 @@ def test_advised_commands_and_options_exist():
         f"{place}: {words}"
         for advice, program, others in ((ADVICE, root_command, EVERYWHERE), (OF_PLUGIN, plugin, OPTIONS_OF_KUBECTL))
         for place, words in _advice(advice)
-        if not _can_be_typed(program, words.split(), others)
+        if not can_be_typed(program, words.split(), others)
     ]
 
     assert not wrong, "\n".join(wrong)
@@ -51,7 +51,7 @@ def _text(node: ast.JoinedStr | ast.Constant) -> str:
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "VALUE" for part in node.values)
 
 
-def _can_be_typed(command: Any, words: list[str], everywhere: set[str]) -> bool:
+def can_be_typed(command: Any, words: list[str], everywhere: set[str]) -> bool:
     while words and hasattr(command, "commands"):
         command = command.commands.get(words[0])
         words = words[1:]
