@@ -42,21 +42,24 @@ SYSTEMS: Final = {  # of krew, and the tags of wheels
     ("darwin", "amd64"): ("macosx_10_12_x86_64",),
     ("darwin", "arm64"): ("macosx_11_0_arm64",),
 }
+PROGRAMS: Final = ("kubectl-wakeboard", "kubectl_complete-wakeboard")
+# Krew links one program of an archive. The other is a link to that link, so an upgrade changes both.
+COMPLETION: Final = 'ln -s kubectl-wakeboard "${KREW_ROOT:-$HOME/.krew}/bin/kubectl_complete-wakeboard"'
 HOME: Final = "https://example.com/wakeboard"
 LAUNCHER: Final = '''\
 #!/usr/bin/env python3
-"""Starts {name} with the packages beside this file."""
+"""Starts the plugin with the packages beside this file; by its other name it completes what is typed for the plugin."""
 import os
 import sys
 
 if not (3, 11) <= sys.version_info[:2] <= (3, 14):
-    sys.exit("wakeboard: this is Python {{}}.{{}}; python3 must be 3.11 to 3.14.".format(*sys.version_info))
+    sys.exit("wakeboard: this is Python {}.{}; python3 must be 3.11 to 3.14.".format(*sys.version_info))
 here = os.path.dirname(os.path.realpath(__file__))
-sys.path[0:1] = [os.path.join(here, "lib"), os.path.join(here, "lib{{}}{{}}".format(*sys.version_info))]
+sys.path[0:1] = [os.path.join(here, "lib"), os.path.join(here, "lib{}{}".format(*sys.version_info))]
 
-from wakeboard.cli.kubectl import {function}
+from wakeboard.cli.kubectl import complete, main
 
-sys.exit({function}())
+sys.exit(complete() if os.path.basename(sys.argv[0]).startswith("kubectl_complete") else main())
 '''
 MANIFEST: Final = """\
 apiVersion: krew.googlecontainertools.github.com/v1alpha2
@@ -73,6 +76,8 @@ spec:
     through the API server, with the permissions of the user.
   caveats: |
     It needs python3, from 3.11 to 3.14, and a board with the login `kubernetes`.
+    Krew links one program of a plugin. For completion, link the other, once:
+      {completion}
   platforms:
 """
 PLATFORM: Final = """\
@@ -89,7 +94,7 @@ PLATFORM: Final = """\
 def pack(folder: Path, url: str) -> list[Path]:
     """Makes the archives and the manifest, and returns their paths. Raises SystemExit if a package is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    manifest, packed = MANIFEST.format(version=version(), home=HOME), list[Path]()
+    manifest, packed = MANIFEST.format(version=version(), home=HOME, completion=COMPLETION), list[Path]()
     with tempfile.TemporaryDirectory() as work:
         common = Path(work) / "common"
         _unpack(_downloaded(Path(work) / "pure", PURE), common / "lib")
@@ -110,8 +115,8 @@ def _add_our_code(folder: Path) -> None:
         target = folder / "lib" / source.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    for name, function in (("kubectl-wakeboard", "main"), ("kubectl_complete-wakeboard", "complete")):
-        (folder / name).write_text(LAUNCHER.format(name=name, function=function), "utf-8")
+    for name in PROGRAMS:
+        (folder / name).write_text(LAUNCHER, "utf-8")
     for name in ("LICENSE", "NOTICE"):
         shutil.copyfile(ROOT / name, folder / name)
 

@@ -15,6 +15,7 @@ import yaml
 import wakeboard
 from tools.build_site import VERSIONS
 from tools.generated import GENERATED
+from tools.kubectl_plugin import COMPLETION
 from tools.release.__main__ import replaceable
 from tools.release.archives import pack_folder
 from tools.release.artifacts import ARTIFACTS
@@ -137,6 +138,10 @@ def test_a_new_version_is_written_first_and_changes_no_promise() -> None:
         assert stamped(new, wakeboard.__version__) == text, name
     promises = "migrated in one step from any release since 0.1.0", "migrations from 0.1.0 on", "since 0.1.0"
     assert [stamped(promise, "9.8.7") for promise in promises] == list(promises)
+
+
+def test_the_plugins_page_says_how_krew_completes() -> None:
+    assert COMPLETION in (ROOT / "docs/kubectl.md").read_text()
 
 
 def test_tags_that_begin_with_v_name_the_version() -> None:

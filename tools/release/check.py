@@ -39,6 +39,7 @@ from testbed.processes import inherited_environment
 from tools.bootstrap import report
 from tools.go_programs import find_go
 from tools.image_packages import debian_packages
+from tools.kubectl_plugin import COMPLETION
 from tools.release.archives import unpack
 from tools.release.artifacts import ARCHITECTURE
 from tools.release.distribution import Distribution, Failed, read_image
@@ -157,6 +158,9 @@ def run_plugin(release: Distribution, folder: Path) -> str:
     said = _run([sys.executable, folder / "kubectl-wakeboard", "--help"], folder, {"PATH": "/nowhere"})
     if "kubectl wakeboard" not in said:
         raise Failed(f"`kubectl-wakeboard --help` says {said!r}")
+    words = _run(["/bin/sh", "-c", f"{_install_as_krew(folder)} && kubectl_complete-wakeboard ret"], folder)
+    if words.split()[:1] != ["retry"]:
+        raise Failed(f"`kubectl_complete-wakeboard ret` says {words!r}")
     kubectl = folder / "bin" / "kubectl"  # of a context whose API server is not there
     kubectl.parent.mkdir()
     kubectl.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(KUBECONFIG)}\nEND\n")
@@ -171,6 +175,14 @@ def run_plugin(release: Distribution, folder: Path) -> str:
     if "does not answer" not in found.stderr:
         raise Failed(f"`kubectl-wakeboard runs` says {found.stderr[-500:]!r} of an API server that is not there")
     return f"{len(hashes)} archives"
+
+
+def _install_as_krew(folder: Path) -> str:
+    """What links the plugin in `folder` as krew does, and its completion as the manifest says."""
+    links = folder / "krew/bin"
+    links.mkdir(parents=True)
+    (links / "kubectl-wakeboard").symlink_to(folder / "kubectl-wakeboard")
+    return f"export KREW_ROOT={folder}/krew PATH={links}:$PATH && cd {links} && {COMPLETION}"
 
 
 # -- other languages ----------------------------------------------------------------------------------------------
