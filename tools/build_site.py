@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -252,6 +253,7 @@ def problems(site: Path) -> list[str]:
 
 def main() -> int:
     """Builds the site and checks it. Returns 1 if something is wrong."""
+    began = time.monotonic()
     pages = prepare_pages()
     render()
     mend_pages(pages)
@@ -260,7 +262,7 @@ def main() -> int:
     for problem in found:
         print(problem)
     if not found:
-        print(f"The site is in {SITE.relative_to(ROOT)}: open {SITE / 'index.html'}")
+        print(f"The site was built in {time.monotonic() - began:.0f} s: open {SITE / 'index.html'}")
     return int(bool(found))
 
 

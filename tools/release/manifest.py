@@ -32,9 +32,13 @@ def is_release(folder: Path) -> bool:
     return manifest.get("name") == NAME and named | {MANIFEST, CHECKSUMS} >= set(files_of(folder))
 
 
-def build(artifacts: Iterable[Artifact], source: Source, folder: Path) -> dict[str, Any]:
-    """Builds the artifacts into `folder`, and writes the manifest and the checksums there. Returns the manifest."""
-    entries = [_entry(artifact, source, folder) for artifact in artifacts]
+def build(artifacts: Iterable[Artifact], source: Source, folder: Path) -> dict[str, float]:
+    """Builds the artifacts into `folder`, and writes the manifest and the checksums there.
+
+    Returns for how many seconds it built each.
+    """
+    times: dict[str, float] = {}
+    entries = [_entry(artifact, source, folder, times) for artifact in artifacts]
     manifest: dict[str, Any] = {
         "name": NAME,
         "version": source.version,
@@ -47,17 +51,18 @@ def build(artifacts: Iterable[Artifact], source: Source, folder: Path) -> dict[s
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     lines = [f"{sha256(folder / name)}  {name}\n" for name in files_of(folder)]
     (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
-    return manifest
+    return times
 
 
-def _entry(artifact: Artifact, source: Source, folder: Path) -> dict[str, Any]:
+def _entry(artifact: Artifact, source: Source, folder: Path, times: dict[str, float]) -> dict[str, Any]:
     """Builds one artifact apart from the others, so that the files that it makes are known, and moves them there."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="artifact-") as name:
         facts = artifact.build(source, Path(name))
         files = [_moved(Path(name, each), folder, Path(artifact.place, each)) for each in files_of(Path(name))]
     size, names = sum(file["bytes"] for file in files) / 1e6, ", ".join(file["path"] for file in files[:2])
-    report(f"  {artifact.name:18} {time.monotonic() - began:5.1f} s {size:7.1f} MB  {names}")
+    times[artifact.name] = time.monotonic() - began
+    report(f"  {artifact.name:18} {times[artifact.name]:5.1f} s {size:7.1f} MB  {names}")
     return {"name": artifact.name, "what": artifact.what, **facts, "files": files}
 
 
