@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from testbed.cluster.binaries import find_program
+from testbed.cluster.install_guide import Reader
 from testbed.cluster.release import Release, external_database, load_images, remove_external_database
-from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +19,6 @@ pytestmark = pytest.mark.timeout(400)
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "install.md"
-TIMEOUT_S = 240
 # Placeholders of the guide, and the values that replace them on this machine.
 PLACEHOLDERS = {
     "registry.example.com/jobs": "localhost/wakeboard-example",
@@ -41,62 +36,29 @@ devDatabase: {image: {repository: localhost/wakeboard-postgres, tag: dev}}
 """
 
 
-class Reader:
-    """Runs the commands of the guide. Only `helm install` gets more arguments: the images of this machine."""
+class Administrator(Reader):
+    """Has the images of this machine, and looks at schedules."""
 
     def __init__(self, node: Node, folder: Path) -> None:
-        self.node, self._folder = node, folder
+        super().__init__(node, folder, GUIDE.read_text(), ROOT, IMAGES, PLACEHOLDERS)
         self.schedules = Release(node, "wakeboard", "wakeboard")
-        (folder / "images.yaml").write_text(IMAGES)
-        (folder / "kubectl").symlink_to(find_program("kubectl"))
-        wrapped = 'case "$1" in install) set -- "$@" --values'
-        (folder / "helm").write_text(
-            f'#!/bin/sh\n{wrapped} {folder}/images.yaml;; esac\nexec {find_tool("helm")} "$@"\n'
-        )
-        (folder / "helm").chmod(0o755)
-
-    def types(self, heading: str) -> str:
-        """Types every `sh` block below a heading; what it prints."""
-        return "".join(self._run(block) for block in _blocks(heading, "sh"))
 
     def run_sql(self, heading: str) -> None:
         """The `sql` blocks below a heading, as a superuser."""
-        for block in _blocks(heading, "sql"):
+        for block in self.blocks(heading, "sql"):
             self.node.kubectl("exec", "-i", "db", "--", "psql", "-v", "ON_ERROR_STOP=1", "shop", stdin=block)
-
-    def _run(self, script: str) -> str:
-        environment = {
-            **os.environ,
-            "PATH": f"{self._folder}:{os.environ['PATH']}",
-            "KUBECONFIG": str(self.node.admin),
-            "HOME": str(self._folder),
-        }
-        words = ["bash", "-euo", "pipefail", "-c", script]
-        done = subprocess.run(
-            words, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT_S
-        )
-        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-
-def _blocks(heading: str, language: str) -> list[str]:
-    section = GUIDE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    found = re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    for written, meant in PLACEHOLDERS.items():
-        found = [block.replace(written, meant) for block in found]
-    return found
 
 
 @pytest.fixture(scope="module")
-def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Administrator]:
     load_images(real_node)
     real_node.make_volume("guide-data", "1Gi")
-    yield Reader(real_node, tmp_path_factory.mktemp("reader"))
+    yield Administrator(real_node, tmp_path_factory.mktemp("reader"))
     real_node.kubectl("delete", "namespace", "wakeboard", "--ignore-not-found")
     remove_external_database(real_node)
 
 
-def test_an_evaluation_runs_the_first_schedule(reader: Reader) -> None:
+def test_an_evaluation_runs_the_first_schedule(reader: Administrator) -> None:
     assert "the run succeeded" in reader.types("Evaluate it")
     output = reader.types("Your first schedule")
     assert "hello" in output
@@ -105,7 +67,7 @@ def test_an_evaluation_runs_the_first_schedule(reader: Reader) -> None:
     schedules.comes("hello", lambda status: "lastRun" in status)
 
 
-def test_a_release_is_upgraded_to_the_users_image_and_uninstalled(reader: Reader) -> None:
+def test_a_release_is_upgraded_to_the_users_image_and_uninstalled(reader: Administrator) -> None:
     reader.types("Your handlers")
     schedules = reader.schedules
     schedules.declare("greet", jobType="greet", payload={"name": "Ada"})
@@ -116,7 +78,7 @@ def test_a_release_is_upgraded_to_the_users_image_and_uninstalled(reader: Reader
     assert "jobschedules" not in reader.node.kubectl("get", "crd", "-o", "name")
 
 
-def test_a_database_with_a_role_for_each_part(reader: Reader) -> None:
+def test_a_database_with_a_role_for_each_part(reader: Administrator) -> None:
     external_database(reader.node)
     reader.run_sql("Your own Postgres")
     reader.types("Your own Postgres")
