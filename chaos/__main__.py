@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from chaos.campaign_runner import OWN_NAMESPACES, CampaignRunner
+from chaos.campaign_runner import FAILOVER, OWN_NAMESPACES, CampaignRunner
 from chaos.disk import can_mount
 from chaos.report_page import PAGE, page, page_with_failovers, summary
 from chaos.results import RESULT
@@ -44,7 +44,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return _upgrade(folder, options.open, as_json=options.json)
     started = time.monotonic()
     campaigns = _campaigns(options.seed, options.faults)
-    on = [OWN_NAMESPACES] * (can_mount() and can_make_network()) + ["--failover"] * options.failover
+    can_separate = can_mount() and (can_make_network() or not options.failover)
+    on = [OWN_NAMESPACES] * can_separate + [FAILOVER] * options.failover
     on += [f"--only={name}" for name in options.only]
     result = CampaignRunner(folder, campaigns, options.parallel, on).run()
     result.seconds = time.monotonic() - started

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-OWN_NAMESPACES: Final = "--own-namespaces"  # of mounts and the network
+OWN_NAMESPACES: Final = "--own-namespaces"  # of mounts and, with several servers, of the network
+FAILOVER: Final = "--failover"
 KEPT_OUTPUT: Final = 3000  # characters of a campaign that failed
 
 
@@ -54,7 +55,7 @@ class CampaignRunner:
         command = [sys.executable, "-m", "chaos.campaign", "--seed", str(seed), "--faults", str(faults)]
         command += ["--folder", str(folder), *self._options]
         if OWN_NAMESPACES in self._options:
-            command = [*OWN_MOUNTS, *OWN_NETWORK, *command]
+            command = [*OWN_MOUNTS, *(OWN_NETWORK if FAILOVER in self._options else []), *command]
         environment = {**os.environ, "PYTHONPATH": OUR_PACKAGES}
         with (folder / "stderr").open("wb") as stderr:
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr)

@@ -38,7 +38,8 @@ class Environment:
     """Everything that faults are injected into, in `folder`.
 
     `in_own_namespaces`: disks are small, and the network between several servers can be cut. It needs root, and
-    namespaces of mounts and of the network that are ours alone. `failover`: a Patroni cluster in place of one server.
+    namespaces of mounts and, with several servers, of the network that are ours alone. `failover`: a Patroni cluster in
+    place of one server.
     The kernel ends the servers and the pooler with the thread that started them, so the main thread starts them.
     """
 
