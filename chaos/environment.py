@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 AUDIT: Final = Path(__file__).with_name("audit.sql")
-MAIN_THREAD_TIMEOUT_S: Final = 90.0
+MAIN_THREAD_TIMEOUT_S: Final = 200.0
 ALERTS: Final = "{apiVersion: wakeboard.dev/v1alpha1, kind: AlertRules, spec: {rules: [{name: dead, dead: 1}]}}"
 LIMITS_FILE: Final = f"{{apiVersion: wakeboard.dev/v1alpha1, kind: Limits, limits: {{{DECLARED}: {{atOnce: 2}}}}}}"
 

@@ -44,8 +44,10 @@ STOP_S: Final = 10.0  # then a node is killed
 THAWED_S: Final = 1.0  # for which a former primary that was frozen goes on
 ANSWER_S: Final = 1.0  # of a Patroni
 LOOK_EVERY_S: Final = 0.2  # for the primary, by a load balancer
-START_S: Final = 90.0
+START_S: Final = 150.0
+REINITIALIZE_AFTER_S: Final = 30.0  # of a standby that does not come back by itself
 LOOPBACK: Final = "127.0.0.1"
+LATEST: Final = 3000  # characters of a log
 # Patroni promotes a standby so many seconds after the last sign of life of the primary. In production it is 30.
 TTL_S: Final = 5
 TIMES: Final = {"ttl": TTL_S, "loop_wait": 1, "retry_timeout": 2}
@@ -53,7 +55,7 @@ SETTINGS: Final = {
     "max_connections": "150",
     "shared_buffers": "32MB",
     "max_wal_size": "128MB",
-    "wal_keep_size": "64MB",
+    "wal_keep_size": "192MB",
     # A standby asks the new primary at once, which has no slot for it yet. After 5 s, the default, it would ask again.
     "wal_retrieve_retry_interval": "500ms",
     "wal_sender_timeout": "5s",  # of a standby that the network has lost
@@ -333,6 +335,9 @@ class PatroniCluster:
             node.receive()
             node.thaw()
             node.start()
+        with suppress(AssertionError):
+            wait_for(self._all_stream, within_s=REINITIALIZE_AFTER_S)
+        self._reinitialize()
         wait_for(self._all_stream, within_s=START_S, why=self.logs)
         return self.wait_for_primary()
 
@@ -358,7 +363,7 @@ class PatroniCluster:
 
     def logs(self) -> str:
         """The ends of the logs."""
-        return "\n".join(f"--- {node.name}\n{node.log.read_text(errors='replace')[-3000:]}" for node in self.nodes)
+        return "\n".join(f"--- {node.name}\n{node.log.read_text(errors='replace')[-LATEST:]}" for node in self.nodes)
 
     def _all_stream(self) -> bool:
         """Whether Patroni says that each member runs, on one timeline, and that one is synchronous if one has to be."""
@@ -370,6 +375,15 @@ class PatroniCluster:
         roles = sorted(member["role"] for member in members if member["state"] in {"running", "streaming"})
         wanted = ["leader", "replica", "sync_standby" if config.get("synchronous_mode") else "replica"]
         return roles == wanted and len({member.get("timeline") for member in members}) == 1
+
+    def _reinitialize(self) -> None:
+        """Copies the primary again to a standby whose next WAL the primary has removed, as an administrator does."""
+        for node in self.nodes:
+            if (
+                "has already been removed" in node.log.read_text(errors="replace")[-5 * LATEST :]
+                and not self._all_stream()
+            ):
+                node.ask("POST", "/reinitialize", {"force": True})
 
     def _members(self, node: PatroniNode) -> list[dict[str, Any]]:
         return json.loads(node.ask("GET", "/cluster")[1] or "{}").get("members", [])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chaos.faults.fault import Draw
     from testbed.patroni import PatroniNode
 
-SEGMENTS: Final = 8  # of WAL, more than a server has in reserve
+SEGMENTS: Final = 4  # of WAL, more than a server has in reserve
 
 
 class _Failover(Fault):
