@@ -128,7 +128,7 @@ def _reads(database: Database) -> tuple[list[float], list[float]]:
     lines = [Line(number, now, 20, "shop", f"the order {number} is paid") for number in range(1, LONG + 1)]
     parts = [lines[first : first + BATCH] for first in range(0, LONG, BATCH)]
     batches = [
-        (Batch(uuid, 1, 1, place, part[0].number, part[-1].number, 20, now, packed(part)), 0, 0)
+        (Batch(str(uuid), 1, 1, place, part[0].number, part[-1].number, 20, now, packed(part)), 0, 0)
         for place, part in enumerate(parts, 1)
     ]
     with connect_blocking(database.dsn) as conn:

@@ -37,7 +37,9 @@ def log(worker: SqlClient, run_id: int, lines: Sequence[Line], *, epoch: int = 5
     for first in range(0, len(lines), BATCH):
         part = lines[first : first + BATCH]
         level = max(line.level for line in part)
-        batch = Batch(uuid, epoch, 1, part[0].number, part[0].number, part[-1].number, level, part[0].at, packed(part))
+        batch = Batch(
+            str(uuid), epoch, 1, part[0].number, part[0].number, part[-1].number, level, part[0].at, packed(part)
+        )
         batches.append((batch, 0, 0))
     with connect_blocking(worker.dsn) as conn:
         store_batches(conn, batches)

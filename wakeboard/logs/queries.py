@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
 from wakeboard.logs.rules import AttemptLog, Line, unpacked
-from wakeboard.store.array_texts import moment_array, number_array
+from wakeboard.store.array_texts import bytes_array, number_array, unix_moment
 from wakeboard.store.statements import call_blocking, read
 
 if TYPE_CHECKING:
@@ -34,17 +33,15 @@ def store_batches(conn: psycopg.Connection[Any], batches: Sequence[tuple[Batch, 
 
     Creates the partition of this day if it is missing. Raises WakeboardError.
     """
-    each = [batch for batch, _, _ in batches]
-    numbers = zip(
-        *((row.epoch, row.attempt, row.sequence, row.first_line, row.last_line, row.level) for row in each), strict=True
-    )
+    rows, firsts, lasts = zip(*batches, strict=True)
+    uuids, *numbers, moments, lines = zip(*rows, strict=True)
     values = (
-        [batch.run_uuid for batch in each],
-        *(number_array(column) for column in numbers),
-        moment_array(datetime.fromtimestamp(batch.first_at, UTC) for batch in each),
-        [batch.lines for batch in each],
-        number_array([first for _, first, _ in batches]),
-        number_array([last for _, _, last in batches]),
+        f"{{{','.join(uuids)}}}",
+        *map(number_array, numbers),
+        f"{{{','.join([unix_moment(at) for at in moments])}}}",
+        bytes_array(lines),
+        number_array(firsts),
+        number_array(lasts),
     )
     try:
         call_blocking(conn, _STORE, *values)

@@ -65,9 +65,18 @@ def _end(text: str, length: int) -> str:
     return masked[-length:]
 
 
+def looks_clean(text: str) -> bool:
+    """Whether `redact` leaves each line of the text as it is, unless a line is too long. A fifth of its time."""
+    return _has_no_word(text.lower())
+
+
+def _has_no_word(lower: str) -> bool:
+    return not any(map(lower.__contains__, _WORDS))
+
+
 def _masked(text: str) -> str:
     lower = text.lower()
-    if not any(map(lower.__contains__, _WORDS)):  # of most texts: a fifth of the time of the loop
+    if _has_no_word(lower):
         return text
     for rule in MASK_RULES:
         if any(word in lower for word in rule.words):

@@ -156,6 +156,11 @@ class Attempt(Run):
         if self.context.logs is not None:
             self.context.logs.write(self, source, text)
 
+    @property
+    def uuid_text(self) -> str:
+        """`uuid` as Postgres reads it, in a fifth of the time."""
+        return bytes(self._uuid).hex()
+
     def stored_payload(self) -> Any:
         """The payload as plain JSON types, without effect on what the handler has."""
         encoded = self._encoded_payload

@@ -1,46 +1,48 @@
 """Keeps what handlers log and print, and stores it in batches, in a thread with a connection of its own.
 
 A line belongs to the attempt whose context it was written in (`current_attempt`): a coroutine, a task, a step, the
-thread of a plain handler, or `asyncio.to_thread`. A line that is kept is appended to a list in memory. A moment later
-the thread masks, compresses and stores what has gathered. The lists are bounded, so a database that is slow or away
-costs lines, which are counted (their numbers are missing), and neither time nor memory. A run that logs nothing has no
-list.
+thread of a plain handler, or `asyncio.to_thread`. What is written is appended to a list in memory. A moment later the
+thread masks, compresses and stores what has gathered. The lists are bounded, so a database that is slow or away costs
+lines, which are counted (their numbers are missing), and neither time nor memory. A run that logs nothing has no list.
 
-Of an attempt, the first quarter of the bound and the last three quarters are kept.
+Of an attempt, the first quarter of the bound and the last three quarters are kept. Most attempts write a few lines and
+end: of these the list is all that there is until the flush, which searches the lines of many of them at once. What is
+longer, or goes on after a flush, has an `AttemptLogBuffer`.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections import deque
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.logs.queries import store_batches
 from wakeboard.logs.rules import LEVELS, LONGEST_LEVEL, MAX_LINE, Batch, Line, packed
-from wakeboard.secrets import KEY, Secrets
 from wakeboard.store.connection import abort, connect_blocking, is_broken
 from wakeboard.store.reply_limit import ReplyLimit
 from wakeboard.text.humanize import counted
-from wakeboard.text.redact import MARGIN, MASK, redact
-from wakeboard.text.secret_keys import is_secret_key
-from wakeboard_worker.attempt import current_attempt
+from wakeboard.text.redact import MARGIN, looks_clean
+from wakeboard_worker.log_masks import LONGEST_SOURCE, LineMask
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wakeboard.engine.handlers import Handler, KeptLogs
+    from wakeboard.engine.handlers import KeptLogs
     from wakeboard.settings import Settings
     from wakeboard_worker.attempt import Attempt
 
 GATHER_S: Final = 0.4  # between the first line and the flush: a line is stored within a second
 LINE_COST: Final = 200  # bytes of memory that a line takes besides its text
 ATTEMPT_COST: Final = 2_000  # bytes that an attempt with lines takes besides them
+SHORT_COST: Final = 800  # the same of an attempt without a buffer
+SHORT_PARTS: Final = 16  # that an attempt without a buffer has written, of SHORT_TEXT characters at most
+SHORT_TEXT: Final = 1_000
+TOGETHER: Final = 32  # attempts whose lines are searched at once: of more, more lines would be searched again
 MAX_GATHERED: Final = 4 << 20  # bytes of all lines that are not stored yet
 MAX_UNSENT: Final = 2 << 20  # bytes of batches that could not be stored
 BATCH_LINES, BATCH_SIZE = 1_000, 128 << 10
@@ -50,17 +52,18 @@ SLICE_LINES: Final = 16  # after which it looks whether its slice is over
 REPLY_S: Final = 5.0
 RETRY_S: Final = 2.0
 STOP_S: Final = 2.0  # how long the end of the worker waits for the last flush
-SHORTEST_SECRET: Final = 4  # characters of a payload's value that is masked
+STREAM_PART: Final = 0  # in place of the level of a line
 
-_KEY_BEGIN, _KEY_END = "-----BEGIN", "-----END"
+Written: TypeAlias = tuple[float, int, str, str]
+"""When (seconds since 1970), the level, the source, and a line or, with the level STREAM_PART, what a stream took."""
 
 
 class AttemptLogBuffer:
     """The lines of one attempt that are not stored yet, and which batches of it are stored."""
 
     __slots__ = (
-        *("count", "cut", "first", "in_key", "last", "last_size", "only_failed", "partial", "room"),
-        *("secrets", "seen", "sequence", "tail", "tail_size"),
+        *("count", "cut", "first", "last", "last_size", "mask", "only_failed", "partial", "room"),
+        *("seen", "sequence", "tail", "tail_size"),
     )
 
     def __init__(self, room: int, *, only_failed: bool) -> None:
@@ -76,8 +79,7 @@ class AttemptLogBuffer:
         self.sequence = 0
         self.tail: list[tuple[int, int]] = []  # the number and size of each stored batch behind the first quarter
         self.tail_size = 0
-        self.secrets: Secrets | None = None
-        self.in_key = False  # within a private key of several lines
+        self.mask: LineMask | None = None
 
 
 class RunLogs:
@@ -88,12 +90,14 @@ class RunLogs:
         self._name = f"wakeboard logs {name}"
         self._only_failed = settings.run_logs == "failed"
         self._kept = kept
+        self._off = frozenset(job_type for job_type, mode in kept.items() if mode == "off")
         self._max = settings.run_log_max_bytes
         self._secrets_dir = settings.secrets_dir
         self.level = LEVELS[settings.run_log_level]
         self._lock = threading.RLock()  # a destructor that logs may run within it
         # The logs that have lines. No log refers to its attempt: both would stay in memory until a garbage collection.
         self._gathered: dict[AttemptLogBuffer, Attempt] = {}
+        self._short: deque[Attempt] = deque()  # that have written a few lines, and have no buffer
         self._size = 0  # of all lines that are not stored yet
         self._was_half_full = False
         self._slice_began = 0.0  # time.thread_time()
@@ -109,33 +113,73 @@ class RunLogs:
 
     def keeps(self, job_type: str) -> bool:
         """Whether logs of this job type are kept."""
-        return self._kept.get(job_type) != "off"
+        return job_type not in self._off
 
-    def _log_of(self, attempt: Attempt) -> AttemptLogBuffer:
-        kept = attempt.kept_log
-        if kept is None:
-            mode = self._kept.get(attempt.job_type)
-            only_failed = self._only_failed if mode is None else mode == "failed"
-            attempt.kept_log = kept = AttemptLogBuffer(self._max // 4, only_failed=only_failed)
-        return kept
+    def _keeps_only_failed(self, attempt: Attempt) -> bool:
+        mode = self._kept.get(attempt.job_type)
+        return self._only_failed if mode is None else mode == "failed"
 
     def add(self, attempt: Attempt, level: int, source: str, text: str) -> None:
         """Keep a line of the attempt. It does not wait, and raises nothing."""
-        if not self.keeps(attempt.job_type):
+        self._keep(attempt, min(max(level, 1), LONGEST_LEVEL), source, text)
+
+    def write(self, attempt: Attempt, source: str, text: str) -> None:
+        """Keep the lines of a text that was written to a stream. An unfinished line waits for its end, or the flush."""
+        self._keep(attempt, STREAM_PART, source, text)
+
+    def _keep(self, attempt: Attempt, level: int, source: str, text: str) -> None:
+        if attempt.job_type in self._off:
             return
-        if len(text) > MAX_LINE + MARGIN:
-            text = f"{text[: MAX_LINE + MARGIN]} …({len(text) - MAX_LINE - MARGIN} left out)"
         with self._lock:
-            self._add(self._log_of(attempt), attempt, level, source, text)
+            kept: list[Written] | int | AttemptLogBuffer | None = attempt.kept_log
+            if kept is None:
+                attempt.kept_log = kept = []
+                self._short.append(attempt)
+                self._size += SHORT_COST
+                if len(self._short) == 1:
+                    self._woken.set()
+            if (
+                isinstance(kept, list)
+                and len(kept) < SHORT_PARTS
+                and len(text) <= SHORT_TEXT
+                and self._size < MAX_GATHERED // 2
+            ):
+                kept.append((time.time(), level, source, text))
+                self._size += len(text) + LINE_COST
+            else:
+                buffer = kept if isinstance(kept, AttemptLogBuffer) else self._grow(attempt)
+                self._keep_in(buffer, attempt, time.time(), level, source, text)
+
+    def _grow(self, attempt: Attempt) -> AttemptLogBuffer:
+        """Give an attempt a buffer, with what it has written since it was flushed, if it was."""
+        written: list[Written] | int = attempt.kept_log
+        attempt.kept_log = kept = AttemptLogBuffer(self._max // 4, only_failed=self._keeps_only_failed(attempt))
+        if isinstance(written, int):
+            kept.count, kept.sequence, kept.room = written, 1, 0
+            return kept
+        self._size -= _cost_of_short(written)
+        for part in written:
+            self._keep_in(kept, attempt, *part)
+        return kept
+
+    def _keep_in(  # one parameter for each part of a line
+        self, kept: AttemptLogBuffer, attempt: Attempt, at: float, level: int, source: str, text: str
+    ) -> None:
+        if level == STREAM_PART:
+            self._write(kept, attempt, at, source, text)
+        else:
+            self._add(kept, attempt, at, level, source, text)
 
     def _add(  # one parameter for each part of a line
-        self, kept: AttemptLogBuffer, attempt: Attempt, level: int, source: str, text: str
+        self, kept: AttemptLogBuffer, attempt: Attempt, at: float, level: int, source: str, text: str
     ) -> None:
+        if len(text) > MAX_LINE + MARGIN:
+            text = f"{text[: MAX_LINE + MARGIN]} …({len(text) - MAX_LINE - MARGIN} left out)"
         kept.count += 1
         cost = len(text) + LINE_COST
         if self._size + cost + ATTEMPT_COST > MAX_GATHERED and not kept.last:
             return
-        line = Line(kept.count, time.time(), min(max(level, 0), LONGEST_LEVEL), source, text)
+        line = Line(kept.count, at, level, source, text)
         self._size += cost
         if kept.room > 0:
             kept.room -= len(text) + 1
@@ -160,43 +204,23 @@ class RunLogs:
             self._was_half_full = True  # until the next flush: it wakes the thread once
             self._half_full.set()
 
-    def write(self, attempt: Attempt, source: str, text: str) -> None:
-        """Keep the lines of a text that was written to a stream. An unfinished line waits for its end, or the flush."""
-        if not self.keeps(attempt.job_type):
-            return
+    def _write(self, kept: AttemptLogBuffer, attempt: Attempt, at: float, source: str, text: str) -> None:
         *lines, rest = text.split("\n")
-        with self._lock:
-            kept = attempt.kept_log
-            begun = kept.partial.pop(source, "") if kept is not None else ""
-            if lines:
-                lines[0] = begun + lines[0]
-                if kept is not None and source in kept.cut:
-                    kept.cut -= {source}
-                    lines = lines if lines[0] else lines[1:]
-                for line in lines:
-                    self.add(attempt, logging.INFO, source, line.rstrip("\r"))
-            elif len(begun) <= MAX_LINE:
-                rest = begun + rest[: MAX_LINE + MARGIN]
-            else:
-                rest = begun
-            if rest:
-                kept = self._log_of(attempt)
-                kept.partial[source] = rest
-                self._note(kept, attempt)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a log record that was logged in the context of an attempt."""
-        attempt = current_attempt.get(None)
-        if attempt is None or record.levelno < self.level:
-            return
-        try:
-            text = record.getMessage()
-        except Exception:  # noqa: BLE001 - a wrong format string, or an argument whose __str__ raises
-            text = f"{record.msg!r}, which its arguments do not fit"
-        if record.exc_info or record.stack_info:
-            stack = _formatter.formatException(record.exc_info) if record.exc_info else ""
-            text = "\n".join(part for part in (text, stack, record.stack_info) if part)
-        self.add(attempt, record.levelno, record.name, text)
+        begun = kept.partial.pop(source, "")
+        if lines:
+            lines[0] = begun + lines[0]
+            if source in kept.cut:
+                kept.cut -= {source}
+                lines = lines if lines[0] else lines[1:]
+            for line in lines:
+                self._add(kept, attempt, at, logging.INFO, source, line.rstrip("\r"))
+        elif len(begun) <= MAX_LINE:
+            rest = begun + rest[: MAX_LINE + MARGIN]
+        else:
+            rest = begun
+        if rest:
+            kept.partial[source] = rest
+            self._note(kept, attempt)
 
     # -- in the thread -------------------------------------------------------------------------------------------------
 
@@ -234,9 +258,9 @@ class RunLogs:
 
     def _flush(self) -> None:
         """Store what has gathered, in statements of MAX_SENT batches. Raises WakeboardError."""
+        taken = self._flush_short()  # some of these are gathered then
         with self._lock:
             gathered = list(self._gathered.items())
-        taken = 0
         for kept, attempt in gathered:
             if self._unsent_size > MAX_UNSENT:
                 break
@@ -252,12 +276,52 @@ class RunLogs:
                 self._send()
         self._send()
         with self._lock:
-            if self._gathered:
+            if self._gathered or self._short:
                 self._woken.set()
             if taken:  # otherwise it stays half full, of attempts that run, and is looked at after a pause
                 self._was_half_full = self._size > MAX_GATHERED // 2
                 if self._was_half_full:
                     self._half_full.set()
+
+    def _flush_short(self) -> int:
+        """Pack the logs of those that have ended, and give the others buffers. Returns how many it has packed."""
+        packed_logs, left = 0, len(self._short)
+        while left > 0 and self._unsent_size <= MAX_UNSENT:
+            taken = self._take_short(min(TOGETHER, left))
+            left -= TOGETHER
+            packed_logs += len(taken)
+            clean = looks_clean("\n".join([line.text for _, lines in taken for line in lines]))
+            for attempt, lines in taken:
+                mask = LineMask(attempt, self._secrets_dir)
+                masked = lines if clean and not mask.secrets else mask.lines(lines)
+                self._append(attempt, 1, masked)
+            self._give_way()
+            if len(self._unsent) >= MAX_SENT:
+                self._send()
+        return packed_logs
+
+    def _take_short(self, count: int) -> list[tuple[Attempt, list[Line]]]:
+        """The lines of the next ones, if they have ended and are kept."""
+        taken: list[tuple[Attempt, list[Line]]] = []
+        with self._lock:
+            stopped = self._stopped.is_set()
+            for attempt in [self._short.popleft() for _ in range(count)]:
+                written: list[Written] | int | AttemptLogBuffer = attempt.kept_log
+                if not isinstance(written, list):
+                    continue
+                only_failed = self._keeps_only_failed(attempt)
+                if not attempt.has_outcome and not stopped:
+                    if only_failed:
+                        self._short.append(attempt)
+                    else:
+                        self._grow(attempt)
+                    continue
+                self._size -= _cost_of_short(written)
+                lines = _lines_of(written)
+                attempt.kept_log = len(lines)
+                if lines and (not only_failed or attempt.failed or attempt.lost):
+                    taken.append((attempt, lines))
+        return taken
 
     def _give_way(self) -> None:
         """Pause after a slice of CPU time, so that handlers need not wait for the interpreter. Not at the end."""
@@ -272,7 +336,7 @@ class RunLogs:
             ended = attempt.has_outcome or self._stopped.is_set()
             for source, text in list(kept.partial.items()):
                 if ended or (kept.seen or {}).get(source) == text:  # a prompt, or dots: it gets no end for now
-                    self._add(kept, attempt, logging.INFO, source, text)
+                    self._add(kept, attempt, time.time(), logging.INFO, source, text)
                     kept.cut |= {source}
                     del kept.partial[source]
             kept.seen = dict(kept.partial) if kept.partial else None
@@ -288,7 +352,6 @@ class RunLogs:
 
     def _pack(self, kept: AttemptLogBuffer, attempt: Attempt, lines: list[Line], *, is_tail: bool) -> None:
         for part in _parts(self._masked(kept, attempt, lines)):
-            data = packed(part)
             kept.sequence += 1
             first_dropped = last_dropped = 0
             if is_tail:
@@ -299,19 +362,18 @@ class RunLogs:
                     last_dropped, size = kept.tail.pop(0)
                     first_dropped = first_dropped or last_dropped
                     kept.tail_size -= size
-            batch = Batch(
-                attempt.uuid,
-                attempt.epoch,
-                attempt.attempt,
-                kept.sequence,
-                part[0].number,
-                part[-1].number,
-                max(line.level for line in part),
-                part[0].at,
-                data,
-            )
-            self._unsent.append((batch, first_dropped, last_dropped))
-            self._unsent_size += len(data) + LINE_COST
+            self._append(attempt, kept.sequence, part, first_dropped, last_dropped)
+
+    def _append(  # a batch, and the numbers of those that it replaces
+        self, attempt: Attempt, sequence: int, lines: Sequence[Line], first_dropped: int = 0, last_dropped: int = 0
+    ) -> None:
+        data = packed(lines)
+        first, last = lines[0], lines[-1]
+        level = first.level if first is last else max([line.level for line in lines])
+        name = (attempt.uuid_text, attempt.epoch, attempt.attempt)
+        batch = Batch(*name, sequence, first.number, last.number, level, first.at, data)
+        self._unsent.append((batch, first_dropped, last_dropped))
+        self._unsent_size += len(data) + LINE_COST
 
     def _send(self) -> None:
         while self._unsent:
@@ -341,48 +403,34 @@ class RunLogs:
             self._conn.close()
             self._conn = None
 
-    # -- masks ---------------------------------------------------------------------------------------------------------
-
     def _masked(self, kept: AttemptLogBuffer, attempt: Attempt, lines: list[Line]) -> Iterator[Line]:
-        if kept.secrets is None:
-            kept.secrets = _secrets_of(attempt, self._secrets_dir)
-        for number, at, level, source, text in lines:
-            if number % SLICE_LINES == 0:
-                self._give_way()
-            yield Line(number, at, level, source[:200], _mask(kept, kept.secrets, text))
+        if kept.mask is None:
+            kept.mask = LineMask(attempt, self._secrets_dir)
+        for first in range(0, len(lines), SLICE_LINES):
+            self._give_way()
+            yield from kept.mask.lines(lines[first : first + SLICE_LINES])
 
 
-def _mask(kept: AttemptLogBuffer, secrets: Secrets, text: str) -> str:
-    """A line without secrets of the payload, and without what looks like a credential, also in several lines."""
-    if kept.in_key:
-        kept.in_key = _KEY_END not in text
-        return MASK
-    kept.in_key = _KEY_BEGIN in text and "PRIVATE KEY" in text and _KEY_END not in text
-    return redact(secrets.redact(text) if secrets else text, MAX_LINE, "start")
+def _cost_of_short(written: list[Written]) -> int:
+    return SHORT_COST + sum([len(text) + LINE_COST for _, _, _, text in written])
 
 
-def _secrets_of(attempt: Attempt, folder: str) -> Secrets:
-    """The secrets that the payload names, and its values under keys such as `password`."""
-    secrets = Secrets(folder)
-    with suppress(Exception):  # such as a payload type of the handler that cannot be written as JSON
-        for name, value in _secret_values(attempt.stored_payload(), ""):
-            if name == KEY:
-                with suppress(WakeboardError):
-                    secrets.resolve({KEY: value})
-            elif len(value) >= SHORTEST_SECRET:
-                secrets.hide(value, name)
-    return secrets
-
-
-def _secret_values(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for name, item in cast("dict[str, Any]", value).items():
-            yield from _secret_values(item, name if name == KEY or is_secret_key(name) else key)
-    elif isinstance(value, list):
-        for item in cast("list[Any]", value):
-            yield from _secret_values(item, key)
-    elif key and isinstance(value, str | int) and not isinstance(value, bool):
-        yield key, str(value)
+def _lines_of(written: list[Written]) -> list[Line]:
+    """The lines of an attempt that has ended."""
+    lines: list[Line] = []
+    begun: dict[str, str] = {}
+    for at, level, source, text in written:
+        if level != STREAM_PART:
+            lines.append(Line(len(lines) + 1, at, level, source[:LONGEST_SOURCE], text))
+            continue
+        *whole, rest = (begun.pop(source, "") + text).split("\n")
+        for line in whole:
+            lines.append(Line(len(lines) + 1, at, logging.INFO, source, line.rstrip("\r")))
+        if rest:
+            begun[source] = rest
+    for source, rest in begun.items():
+        lines.append(Line(len(lines) + 1, written[-1][0], logging.INFO, source, rest))
+    return lines
 
 
 def _count(batches: Iterable[tuple[Batch, int, int]]) -> int:
@@ -401,61 +449,3 @@ def _parts(lines: Iterable[Line]) -> Iterator[list[Line]]:
             part, size = [], 0
     if part:
         yield part
-
-
-_formatter: Final = logging.Formatter()
-
-# -- capture -----------------------------------------------------------------------------------------------------------
-
-
-class _Handler(logging.Handler):
-    """Passes log records to the logs of runs."""
-
-    def __init__(self, logs: RunLogs) -> None:
-        super().__init__(logs.level)
-        self._logs = logs
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._logs.emit(record)
-
-
-class _Stream:
-    """A text stream that also keeps what an attempt writes to it."""
-
-    def __init__(self, stream: TextIO, source: str, logs: RunLogs) -> None:
-        self._stream, self._source, self._logs = stream, source, logs
-
-    def write(self, text: str) -> int:
-        """Write the text, and keep its lines."""
-        written = self._stream.write(text)
-        attempt = current_attempt.get(None)
-        if attempt is not None:
-            self._logs.write(attempt, self._source, text)
-        return written
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Write the lines."""
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def captured(settings: Settings, name: str, handlers: Mapping[str, Handler]) -> Generator[RunLogs | None]:
-    """Keep what attempts log and print inside the block. None: the settings turn it off."""
-    if settings.run_logs == "off":
-        yield None
-        return
-    logs = RunLogs(settings, name, {each: of.logs for each, of in handlers.items() if of.logs is not None})
-    handler, streams = _Handler(logs), (sys.stdout, sys.stderr)
-    sys.stdout, sys.stderr = cast("Any", (_Stream(streams[0], "stdout", logs), _Stream(streams[1], "stderr", logs)))
-    logging.getLogger().addHandler(handler)
-    logs.start()
-    try:
-        yield logs
-    finally:
-        logging.getLogger().removeHandler(handler)
-        sys.stdout, sys.stderr = streams
-        logs.stop()

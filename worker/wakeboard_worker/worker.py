@@ -39,9 +39,9 @@ from wakeboard_worker.coroutine_executor import CoroutineExecutor
 from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer, lease_of
+from wakeboard_worker.log_capture import captured
 from wakeboard_worker.logs import log, outages, run_lines
 from wakeboard_worker.ready_file import ReadyFile
-from wakeboard_worker.run_logs import captured
 from wakeboard_worker.signals import STOP_NOW
 from wakeboard_worker.termination_message import write_worker_id
 from wakeboard_worker.thread_executor import ThreadExecutor
