@@ -12,6 +12,7 @@ import pytest
 from testbed.board_server import serving
 from tests.board.conftest import fetched
 from tests.board.past_runs import worker_of
+from tests.board.test_pages import accessibility_problems
 from wakeboard.board import BoardOptions
 from wakeboard.logs.queries import store_batches
 from wakeboard.logs.rules import OUTCOME, Batch, Line, packed
@@ -28,9 +29,13 @@ pytestmark = pytest.mark.anyio
 
 HOSTILE = "<script>alert(1)</script> \x1b[2J \u202eevil"
 BATCH = 1_000
+TIMES = """
+[...document.querySelectorAll(".log-beside tbody tr")].map((row) => [...row.querySelectorAll("td")].map(
+  (cell) => [...cell.querySelectorAll(".log-time")].map((time) => Number(time.textContent))))
+"""  # of the lines in each cell of each row, in seconds
 
 
-def log(worker: SqlClient, run_id: int, lines: Sequence[Line], *, epoch: int = 5) -> None:
+def log(worker: SqlClient, run_id: int, lines: Sequence[Line], epoch: int = 5) -> None:
     """Stores lines of the log of an attempt."""
     uuid = worker.value("select uuid from job_runs where id = %s", run_id)
     batches: list[tuple[Batch, int, int]] = []
@@ -113,3 +118,47 @@ async def test_a_search_says_how_far_it_went_and_goes_on(database: str, page: Pa
         second = json.loads(fetched(f"{path}&after={first['next']}")[2])
         assert [item["number"] for item in second["items"]] == [5]
         assert second["next"] is None
+
+
+async def test_two_attempts_stand_side_by_side_aligned_by_time(database: str, page: Page) -> None:
+    with worker_of(database) as worker, serving(BoardOptions(dsn=database)) as board:
+        run_id = worker.enqueue(max_attempts=3)
+        epochs: list[int] = []
+        # The second attempt is silent for five seconds, and then half as fast.
+        for count, silence, pause in ((1_000, 0.0, 0.01), (20_000, 5.0, 0.02)):
+            lease = worker.claims(run_id)
+            began = worker.value("select extract(epoch from started_at)::float8 from job_runs where id = %s", run_id)
+            numbers = range(1, count + 1)
+            times = {number: began + silence + number * pause for number in numbers}
+            log(worker, run_id, [Line(each, times[each], 20, "shop", f"item {each}") for each in numbers], lease.epoch)
+            epochs.append(lease.epoch)
+            if count == 1_000:
+                worker.fail(lease, delay_s=0)
+        path = f"{board}/runs/{run_id}/log?attempt={epochs[0]}&beside={epochs[1]}"
+        body = fetched(path)[2]
+        assert len(body) < 1_000_000
+        assert body.count(b'class="log-line ') == 1_000
+
+        await page.set_viewport_size({"width": 1280, "height": 720})
+        await page.goto(f"{board}/runs/{run_id}/log?attempt={epochs[0]}")
+        await page.get_by_label("Beside it").select_option(str(epochs[1]))
+        await page.get_by_role("button", name="Show").click()
+        await page.get_by_text("500 lines beside 500 lines of the same time, and there are more").wait_for()
+        rows: list[tuple[list[float], list[float]]] = await page.evaluate(TIMES)
+        assert rows[0][0][0] == pytest.approx(5.01)  # line 501, because 500 are shown
+        assert rows[0][1][0] == pytest.approx(5.02)
+        assert all(abs(left[0] - right[0]) < 1 for left, right in rows if left and right)
+        await page.get_by_role("link", name="Older lines").click()
+        await page.locator("#L500").wait_for()
+        assert await page.locator("[id^=B]").count() == 0
+
+        await page.goto(path)
+        await page.locator("#log").focus()
+        await page.keyboard.press("End")
+        await page.wait_for_function("document.getElementById('log').scrollTop > 0")
+        assert await accessibility_problems(page, ["light", "dark"]) == []
+        await page.set_viewport_size({"width": 360, "height": 740})
+        assert await page.evaluate("document.documentElement.scrollWidth") == 360
+        boxes = [await cell.bounding_box() or {} for cell in await page.locator("tr:has(#L501) td").all()]
+        assert len({box["x"] for box in boxes}) == 1  # one under the other
+        assert boxes[0]["y"] < boxes[1]["y"]

@@ -147,7 +147,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "running": lambda: live.running(["default"]),
         "report of a live run": lambda: read_run_details(conn, 2),
         "report of a finished run": lambda: read_run_details(conn, 1),
-        "attempts with logs": lambda: attempt_logs(conn, UUID(int=1)),
+        "attempts with logs": lambda: attempt_logs(conn, 1, UUID(int=1)),
         "log lines": lambda: lines_after(conn, UUID(int=1), 1, 0, 9),
         "last log lines": lambda: lines_before(conn, UUID(int=1), 1, 9, 9, text="x"),
         "log retention": lambda: log_retention(conn),

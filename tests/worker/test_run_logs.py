@@ -22,7 +22,7 @@ async def logs_of(store: Store, run_id: int) -> list[list[Line]]:
     """The lines of each attempt of a run."""
     async with await connect(store.dsn) as conn:
         uuid = store.watcher.rows("select uuid from wakeboard.all_runs where id = %s", run_id)[0][0]
-        found = await attempt_logs(conn, uuid)
+        found = await attempt_logs(conn, run_id, uuid)
         return [await lines_after(conn, uuid, each.lease_epoch, 0, 1_000_000) for each in found]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 import psycopg
@@ -54,17 +55,26 @@ def store_batches(conn: psycopg.Connection[Any], batches: Sequence[tuple[Batch, 
 
 
 _ATTEMPTS: LiteralString = """
-select lease_epoch, min(attempt)::integer as attempt, min(first_at) as began_at, max(last_line)::bigint as last_line
-  from wakeboard.job_run_logs
- where run_uuid = %(uuid)s
- group by lease_epoch
- order by lease_epoch
+select log.lease_epoch, log.attempt, least(tried.started_at, run.started_at, log.first_at) as began_at, log.last_line
+  from (select lease_epoch, min(attempt)::integer as attempt, min(first_at) as first_at,
+               max(last_line)::bigint as last_line
+          from wakeboard.job_run_logs
+         where run_uuid = %(uuid)s
+         group by lease_epoch) as log
+  left join wakeboard.job_attempts as tried on tried.run_id = %(run_id)s and tried.lease_epoch = log.lease_epoch
+  left join wakeboard.all_runs as run on run.id = %(run_id)s and run.lease_epoch = log.lease_epoch
+ order by log.lease_epoch
 """
-# The order is that of the lines, because the batches of an attempt are stored in their order.
+# The order is that of the lines, because the batches of an attempt are stored in their order. It begins with the last
+# batch that began before `since`.
 _AFTER: LiteralString = """
 select distinct on (sequence) extract(epoch from first_at)::float8, lines
   from wakeboard.job_run_logs
  where run_uuid = %(uuid)s and lease_epoch = %(epoch)s and last_line > %(after)s
+   and first_at >= coalesce((select max(first_at)
+                               from wakeboard.job_run_logs
+                              where run_uuid = %(uuid)s and lease_epoch = %(epoch)s
+                                and first_at <= pg_catalog.to_timestamp(%(since)s)), '-infinity')
  order by sequence
  limit %(count)s
 """
@@ -84,24 +94,58 @@ class LinesBefore(NamedTuple):
     older: int | None
 
 
-async def attempt_logs(conn: psycopg.AsyncConnection[Any], run_uuid: UUID) -> list[AttemptLog]:
+class WantedLines(NamedTuple):
+    """Lines of at least `level`, with `text` in any case. `since`, `until`: seconds since 1970."""
+
+    level: int = 0
+    text: str = ""
+    since: float = 0.0
+    until: float = inf
+
+    def prepared(self) -> WantedLines:
+        """The same for `has`."""
+        return self._replace(text=self.text.lower())
+
+    def has(self, line: Line) -> bool:
+        """Whether the line is one of them."""
+        return (
+            line.level >= self.level
+            and self.since <= line.at <= self.until
+            and (not self.text or self.text in f"{line.source} {line.text}".lower())
+        )
+
+
+EVERY_LINE: Final = WantedLines()
+
+
+async def attempt_logs(conn: psycopg.AsyncConnection[Any], run_id: int, run_uuid: UUID) -> list[AttemptLog]:
     """The attempts of a run that have a log, oldest first."""
-    return await read(conn, class_row(AttemptLog), _ATTEMPTS, {"uuid": run_uuid})
+    return await read(conn, class_row(AttemptLog), _ATTEMPTS, {"run_id": run_id, "uuid": run_uuid})
 
 
 async def lines_after(
-    conn: psycopg.AsyncConnection[Any], run_uuid: UUID, epoch: int, after: int, count: int
+    conn: psycopg.AsyncConnection[Any],
+    run_uuid: UUID,
+    epoch: int,
+    after: int,
+    count: int,
+    wanted: WantedLines = EVERY_LINE,
 ) -> list[Line]:
-    """At most about `count` lines of an attempt behind the line `after`, in their order. []: there are no more yet."""
+    """At most about `count` wanted lines of an attempt behind the line `after`, in their order. []: there are none yet.
+
+    It examines about MOST_SEARCHED lines at most.
+    """
     found: list[Line] = []
-    while len(found) < count:
-        values = {"uuid": run_uuid, "epoch": epoch, "after": after, "count": BATCHES_AT_ONCE}
-        rows = await read(conn, tuple_row, _AFTER, values)
+    wanted, searched, reached = wanted.prepared(), 0, 0.0
+    values = {"uuid": run_uuid, "epoch": epoch, "since": wanted.since, "count": BATCHES_AT_ONCE}
+    while len(found) < count and searched < MOST_SEARCHED and reached <= wanted.until:
+        rows = await read(conn, tuple_row, _AFTER, {**values, "after": after})
         new = [line for at, lines in rows for line in unpacked(lines, at) if line.number > after]
         if not new:
             break
-        found += new
-        after = new[-1].number
+        searched += len(new)
+        after, reached = new[-1].number, new[-1].at
+        found += filter(wanted.has, new)
     return found[:count]
 
 
@@ -111,31 +155,25 @@ async def lines_before(
     epoch: int,
     before: int,
     count: int,
-    *,
-    level: int = 0,
-    text: str = "",
+    wanted: WantedLines = EVERY_LINE,
 ) -> LinesBefore:
-    """The last `count` lines of an attempt before the line `before`, of at least `level`, with `text` in any case.
+    """The last `count` wanted lines of an attempt before the line `before`.
 
     It examines about MOST_SEARCHED lines at most: with fewer lines than `count`, go on before `older` if there is one.
     """
     found: list[Line] = []  # newest first
-    wanted, searched = text.lower(), 0
+    wanted, searched = wanted.prepared(), 0
+    values = {"uuid": run_uuid, "epoch": epoch, "level": wanted.level, "count": BATCHES_AT_ONCE}
     while len(found) <= count:
         if searched >= MOST_SEARCHED:
             return LinesBefore(found[::-1], before)
-        values = {"uuid": run_uuid, "epoch": epoch, "before": before, "level": level, "count": BATCHES_AT_ONCE}
-        rows = await read(conn, tuple_row, _BEFORE, values)
+        rows = await read(conn, tuple_row, _BEFORE, {**values, "before": before})
         new = [line for at, lines in rows for line in reversed(unpacked(lines, at)) if line.number < before]
         if not new:
             return LinesBefore(found[::-1], None)
         searched += len(new)
         before = new[-1].number
-        found += [
-            line
-            for line in new
-            if line.level >= level and (not wanted or wanted in f"{line.source} {line.text}".lower())
-        ]
+        found += filter(wanted.has, new)
     return LinesBefore(found[:count][::-1], found[count - 1].number)
 
 

@@ -67,7 +67,11 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptLog:
-    """What is stored of the log of one attempt. `last_line`: the number of its last stored line."""
+    """What is stored of the log of one attempt.
+
+    `began_at`: when the attempt began, or its first line if that is not known. `last_line`: the number of its last
+    stored line.
+    """
 
     lease_epoch: int
     attempt: int

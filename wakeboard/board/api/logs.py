@@ -8,7 +8,7 @@ from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, Endpoint, Items,
 from wakeboard.board.api.reads import no_run
 from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, is_id_text
 from wakeboard.errors import InvalidValue
-from wakeboard.logs.queries import MOST_SEARCHED, attempt_logs, lines_after, lines_before
+from wakeboard.logs.queries import MOST_SEARCHED, WantedLines, attempt_logs, lines_after, lines_before
 from wakeboard.logs.rules import LEVELS, AttemptLog, LogRow, log_row
 from wakeboard.text.object_ids import is_id
 from wakeboard.text.sanitize import one_line
@@ -30,7 +30,7 @@ async def _logged_attempts(request: BoardRequest, _: Given) -> Items:
 
     async def read(conn: AsyncConnection) -> Items | None:
         run = await read_shown_run(conn, run_id, namespaces=namespaces)
-        return None if run is None else Items(await attempt_logs(conn, run.uuid))
+        return None if run is None else Items(await attempt_logs(conn, run.id, run.uuid))
 
     found = await request.read(("api logged attempts", run_id, namespaces), read) if is_id(run_id) else None
     if found is None:
@@ -51,7 +51,7 @@ async def _log(request: BoardRequest, given: Given) -> Items:
         run = await read_shown_run(conn, run_id, namespaces=namespaces)
         if run is None:
             return None
-        attempts = await attempt_logs(conn, run.uuid)
+        attempts = await attempt_logs(conn, run.id, run.uuid)
         chosen = next(
             (
                 each
@@ -65,8 +65,8 @@ async def _log(request: BoardRequest, given: Given) -> Items:
         if behind is not None:
             lines = await lines_after(conn, run.uuid, chosen.lease_epoch, behind, count)
             return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines])
-        least = LEVELS[level] * (level != "debug")
-        lines, older = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count, level=least, text=text)
+        wanted = WantedLines(LEVELS[level] * (level != "debug"), text)
+        lines, older = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count, wanted)
         place = None if older is None else f"{chosen.lease_epoch}.{older}"
         return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines], place)
 

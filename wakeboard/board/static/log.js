@@ -1,7 +1,8 @@
-// The log of a run: it shows its end, and follows it while the viewer has not scrolled up.
+// The log of a run: it shows its end, and follows it while the viewer has not scrolled up. Two attempts begin at their
+// first lines.
 "use strict";
 {
-  let follows = !location.hash;
+  let follows = !location.hash && !document.querySelector(".log-beside");
 
   function log() { return document.getElementById("log"); }
 

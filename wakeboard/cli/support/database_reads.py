@@ -128,7 +128,7 @@ class DatabaseReads(Listings):
 
     async def attempt_logs(self, run: StoredRun) -> Sequence[AttemptLog]:
         """The attempts of a run that have a log, oldest first."""
-        return await logs.attempt_logs(self.conn, run.uuid)
+        return await logs.attempt_logs(self.conn, run.id, run.uuid)
 
     async def log_after(self, run: StoredRun, attempt: AttemptLog, number: int) -> list[LogRow]:
         """Some lines of an attempt behind the one with this number, in their order; []: there are no more yet."""
