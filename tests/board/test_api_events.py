@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -12,8 +13,11 @@ import pytest
 from testbed.board_server import serving
 from tests.board.asgi import VIEW, GrantedViewer
 from tests.board.past_runs import worker_of
+from tests.board.test_run_log import log
 from wakeboard.board import BoardOptions, change_feed
+from wakeboard.board.api import logs
 from wakeboard.board.problem_details import API
+from wakeboard.logs.rules import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,6 +114,31 @@ async def test_streams_show_each_change_and_end_with_the_run_or_the_permission(d
             assert await unending.next() == ("", None)
             async with session.get(f"{API}/runs/{other}/events") as refused:
                 assert refused.status == 401
+
+
+async def test_the_stream_of_a_log_sends_each_line_once_and_ends(
+    database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logs, "SETTLED", timedelta())
+    run_id = worker.enqueue()
+    lease = worker.claims(run_id)
+    lines = [Line(number, 1.8e9, 20, "shop", f"item {number}") for number in range(1, 2_502)]
+    log(worker, run_id, lines[:2_500], lease.epoch)
+    path = f"{API}/runs/{run_id}/log/events"
+    with serving(BoardOptions(dsn=database)) as board:
+        async with aiohttp.ClientSession(board) as session:
+            async with session.get(path) as stream:
+                reader = Reader(stream)
+                sent = [row["number"] for _ in range(2) for row in (await reader.next())[1]]
+                log(worker, run_id, lines[2_500:], lease.epoch)
+                ((kind, (row,)), _) = (await reader.next(), worker.complete(lease))
+                assert sent == list(range(1, 2_501))
+                assert (kind, row["attempt"], row["text"]) == ("lines", 1, "item 2501")
+                assert await reader.next() == ("end", None)
+            async with session.get(path, headers={"Last-Event-ID": f"{lease.epoch}.2500"}) as again:
+                assert [row["number"] for row in (await Reader(again).next())[1]] == [2_501]
+            async with session.get(path, headers={"Last-Event-ID": "the last"}) as wrong:
+                assert wrong.status == 400
 
 
 async def test_one_viewer_holds_a_bounded_number_of_streams(

@@ -1,7 +1,7 @@
-"""Streams of what changes in one run or in a search, over the feed that the pages follow.
+"""Streams of what changes in one run, in its log or in a search, over the feed that the pages follow.
 
-Each stream begins with everything, so a client that was away has missed nothing. It reads what GET reads, with the
-permissions that its viewer has at that moment.
+Each stream begins with everything, so a client that was away has missed nothing; that of a log goes on behind the event
+that the client names. It reads what GET reads, with the permissions that its viewer has at that moment.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from wakeboard.board.api.endpoints import EVENTS, LIMIT, Endpoint
+from wakeboard.board.api.logs import new_lines, place_in_log, place_text
 from wakeboard.board.api.reads import SEARCH, found_runs, shown_run
 from wakeboard.board.change_feed import LIFETIME_S, News, Subscriber, message
 from wakeboard.board.pages.errors import NotFound
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from wakeboard.board.change_feed import ChangeFeed
     from wakeboard.board.routing import BoardRequest
 
-END: Final = News(f"id: end\n{message('end')}", last=True)
+END_ID: Final = "end"
+END: Final = News(f"id: {END_ID}\n{message('end')}", last=True)
 RENEW: Final = News(message("renew"), last=True)
 
 
@@ -43,7 +45,7 @@ async def followed(
 
     A browser that opens an ended stream again gets 204, after which it does not ask once more.
     """
-    if connection.headers.get("last-event-id") == "end":
+    if connection.headers.get("last-event-id") == END_ID:
         return Response(status_code=204)
     if not feed.has_room(subscriber):
         return problem(503, "there are too many open streams: try again later", RETRY_AFTER)
@@ -81,6 +83,22 @@ async def _run_events(request: BoardRequest, given: Mapping[str, Any]) -> Respon
     async def said(request: BoardRequest) -> News:
         run = await shown_run(request, given)
         return News(written(run) + (END.text if run.finished_at else ""), last=run.finished_at is not None)
+
+    return await _of_viewer(request, said)
+
+
+async def _log_events(request: BoardRequest, _: Mapping[str, Any]) -> Response:
+    given = request.connection.headers.get("last-event-id", "")
+    epoch, number = place_in_log(given) if given not in {"", END_ID} else (0, 0)
+    sent = {epoch: number}
+
+    async def said(request: BoardRequest) -> News:
+        rows, ended = await new_lines(request, sent, since_epoch=epoch)
+        if not rows:
+            return END if ended else News()
+        sent.update({row.lease_epoch: row.number for row in rows})
+        place = place_text(rows[-1].lease_epoch, rows[-1].number)
+        return News(f"id: {place}\n{message('lines', json_text(to_json_types(rows)))}")
 
     return await _of_viewer(request, said)
 
@@ -128,5 +146,13 @@ EVENT_ENDPOINTS: Final = [
         kind=str,
         media=(EVENTS,),
         answer=_run_events,
+    ),
+    Endpoint(
+        path="/runs/{id:int}/log/events",
+        summary="The lines of a run's log as they are stored, as server-sent events: all its attempts from their first"
+        " lines on, or behind the event that Last-Event-ID names.",
+        kind=str,
+        media=(EVENTS,),
+        answer=_log_events,
     ),
 ]

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, Endpoint, Items, Parameter
 from wakeboard.board.api.reads import no_run
-from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, is_id_text
+from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, SETTLED, is_id_text
 from wakeboard.errors import InvalidValue
 from wakeboard.logs.queries import MOST_SEARCHED, WantedLines, attempt_logs, lines_after, lines_before
 from wakeboard.logs.rules import LEVELS, AttemptLog, LogRow, log_row
 from wakeboard.text.object_ids import is_id
 from wakeboard.text.sanitize import one_line
+from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.run_page import read_shown_run
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
 
 MOST_LINES: Final = 1000
+MOST_SENT: Final = 2000  # lines of one event
 
 Given: TypeAlias = "Mapping[str, Any]"
 
@@ -45,7 +47,7 @@ async def _log(request: BoardRequest, given: Given) -> Items:
     if behind is not None and {"after", "q", "level"} & {*given}:
         raise InvalidValue("behind comes with lease_epoch or attempt, and limit: leave out after, q and level")
     level, text = given.get("level", "debug"), given.get("q", "")
-    epoch, before = _place_in_log(given["after"]) if "after" in given else (given.get("lease_epoch"), NO_LINE)
+    epoch, before = place_in_log(given["after"]) if "after" in given else (given.get("lease_epoch"), NO_LINE)
 
     async def read(conn: AsyncConnection) -> Items | None:
         run = await read_shown_run(conn, run_id, namespaces=namespaces)
@@ -67,7 +69,7 @@ async def _log(request: BoardRequest, given: Given) -> Items:
             return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines])
         wanted = WantedLines(LEVELS[level] * (level != "debug"), text)
         lines, older = await lines_before(conn, run.uuid, chosen.lease_epoch, before, count, wanted)
-        place = None if older is None else f"{chosen.lease_epoch}.{older}"
+        place = None if older is None else place_text(chosen.lease_epoch, older)
         return Items([log_row(run_id, chosen.attempt, chosen.lease_epoch, line) for line in lines], place)
 
     key = ("api log", run_id, namespaces, epoch, before, behind, count, level, text, given.get("attempt"))
@@ -77,10 +79,40 @@ async def _log(request: BoardRequest, given: Given) -> Items:
     return found
 
 
-def _place_in_log(text: str) -> tuple[int, int]:
+async def new_lines(request: BoardRequest, sent: Mapping[int, int], *, since_epoch: int) -> tuple[list[LogRow], bool]:
+    """The next lines behind those that were sent, by lease epoch, and whether the log has ended. Raises NotFound."""
+    run_id, namespaces = request.parts["id"], request.viewer.namespaces
+
+    async def read(conn: AsyncConnection) -> tuple[list[LogRow], bool] | None:
+        run = await read_shown_run(conn, run_id, namespaces=namespaces)
+        if run is None:
+            return None
+        rows: list[LogRow] = []
+        for each in await attempt_logs(conn, run.id, run.uuid):
+            epoch, last = each.lease_epoch, sent.get(each.lease_epoch, 0)
+            if epoch >= since_epoch and each.last_line > last and len(rows) < MOST_SENT:
+                lines = await lines_after(conn, run.uuid, epoch, last, MOST_SENT - len(rows))
+                rows += [log_row(run_id, each.attempt, epoch, line) for line in lines]
+        ended = run.finished_at is not None and await Listings(conn).now() - run.finished_at > SETTLED
+        return rows, ended
+
+    key = ("log events", run_id, namespaces, since_epoch, *sent.items())
+    found = await request.read(key, read) if is_id(run_id) else None
+    if found is None:
+        raise no_run(run_id)
+    return found
+
+
+def place_text(epoch: int, number: int) -> str:
+    """The place of a line, for `place_in_log`."""
+    return f"{epoch}.{number}"
+
+
+def place_in_log(text: str) -> tuple[int, int]:
+    """The lease epoch and the number of a line. Raises InvalidValue."""
     epoch, _, number = text.partition(".")
     if not (is_id_text(epoch) and is_id_text(number)):
-        raise InvalidValue(f"after is {one_line(text)[:60]!r}: write the `next` of the page before")
+        raise InvalidValue(f"the place in the log is {one_line(text)[:60]!r}: write the `next` of the page before")
     return int(epoch), int(number)
 
 
