@@ -1,4 +1,4 @@
-"""Faults that are planted into copies of the TypeScript worker, by replacements in its source."""
+"""Faults that are planted into copies of the TypeScript and the Python worker, by replacements in their source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Fault(NamedTuple):
     """A fault, the one scenario that must find it, and a part of what that scenario says.
 
-    `edits`: a text that occurs once in `file`.ts, and its replacement.
+    `edits`: a text that occurs once in `file`, which is written without its ending, and its replacement.
     """
 
     name: str
@@ -16,6 +16,13 @@ class Fault(NamedTuple):
     found: str
     edits: dict[str, str]
     file: str = "worker"
+
+    def planted(self, source: str) -> str:
+        """The source with the fault."""
+        for text, replacement in self.edits.items():
+            assert source.count(text) == 1, f"{self.name}: {text!r} must occur once in {self.file}"
+            source = source.replace(text, replacement)
+        return source
 
 
 FAULTS = (
@@ -172,6 +179,32 @@ FAULTS = (
             "log.lastSize += line.text.length + 1": "log.lastSize += cost",
             "log.lastSize -= text.length + 1": "log.lastSize -= text.length + LINE_COST",
         },
+        file="run_logs",
+    ),
+)
+PYTHON_FAULTS = (
+    Fault(
+        "credentials in a short log are stored",
+        "logs",
+        "the lines are stored as",
+        {"lines if clean and not mask.secrets else mask.lines(lines)": "lines"},
+        file="run_logs",
+    ),
+    Fault(
+        "a log does not say how its attempt failed",
+        "logs",
+        "line 5 of run",
+        {
+            "attempt.context.logs.add(attempt, ERROR if": "str((attempt, ERROR if",
+            "else level, OUTCOME, text)": "else 0))",
+        },
+        file="in_flight",
+    ),
+    Fault(
+        "a log is not bounded",
+        "long-logs",
+        "characters of an attempt are kept",
+        {"while kept.last and (kept.last_size > ": "while False and (0 > ", "while kept.tail_size > ": "while 0 > "},
         file="run_logs",
     ),
 )
