@@ -35,6 +35,7 @@ from wakeboard.health.queries.facts import read_installation
 from wakeboard.limits.queries import declared_limit_rows, list_limits
 from wakeboard.limits.rules.rate import Rate
 from wakeboard.logs.queries import (
+    WantedLines,
     attempt_logs,
     lines_after,
     lines_before,
@@ -149,7 +150,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "report of a finished run": lambda: read_run_details(conn, 1),
         "attempts with logs": lambda: attempt_logs(conn, 1, UUID(int=1)),
         "log lines": lambda: lines_after(conn, UUID(int=1), 1, 0, 9),
-        "last log lines": lambda: lines_before(conn, UUID(int=1), 1, 9, 9, text="x"),
+        "last log lines": lambda: lines_before(conn, UUID(int=1), 1, 9, 9, WantedLines(text="x")),
         "log retention": lambda: log_retention(conn),
         "newest started run": lambda: newest_started_run(conn, 1),
         "facts": lambda: schedule_states(conn, [1]),
@@ -282,7 +283,7 @@ async def act_as_worker(dsn: str) -> None:
         assert await worker_store.trace_contexts([free[0]]) == []
         assert await worker_store.run_results(free[0], free[1]) == []
         with connect_blocking(dsn) as beat:
-            store_batches(beat, [(Batch(UUID(int=1), free[1], 1, 1, 1, 1, 20, 0.0, b"[]"), 0, 0)])
+            store_batches(beat, [(Batch(str(UUID(int=1)), free[1], 1, 1, 1, 1, 20, 0.0, b"[]"), 0, 0)])
             assert (
                 renew(
                     beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, {None: Progress(0.5)})]
