@@ -8,11 +8,13 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -133,7 +135,6 @@ def board_of(cluster: Cluster, namespace: str, database: str) -> Generator[None]
     with serving(options, own_address()) as address:
         at = urlsplit(address)
         about = {"name": SERVICE, "namespace": namespace, "labels": LABELS}
-        pod = {"kind": "Pod", "name": SERVICE, "namespace": namespace}  # the API server passes requests on to pods only
         cluster.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "board"}})
         spec = {"serviceAccountName": "board", "containers": [{"name": "board", "image": "board"}]}
         pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -148,19 +149,23 @@ def board_of(cluster: Cluster, namespace: str, database: str) -> Generator[None]
                 "metadata": about,
                 "spec": {"ports": [{"name": "http", "port": 80}]},
             },
-            {
-                "apiVersion": "v1",
-                "kind": "Endpoints",
-                "metadata": {"name": SERVICE, "namespace": namespace},
-                "subsets": [
-                    {
-                        "addresses": [{"ip": at.hostname, "targetRef": pod}],
-                        "ports": [{"name": "http", "port": at.port}],
-                    }
-                ],
-            },
         )
+        lead_to(cluster, namespace, at.hostname, at.port)
         yield
+
+
+def lead_to(cluster: Cluster, namespace: str, host: str | None, port: int | None) -> None:
+    """Makes the Service of the board lead to this server."""
+    pod = {"kind": "Pod", "name": SERVICE, "namespace": namespace}  # the API server passes requests on to pods only
+    addresses = [{"ip": host, "targetRef": pod}]
+    cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Endpoints",
+            "metadata": {"name": SERVICE, "namespace": namespace},
+            "subsets": [{"addresses": addresses, "ports": [{"name": "http", "port": port}]}],
+        }
+    )
 
 
 @pytest.fixture
@@ -337,6 +342,74 @@ def test_each_way_to_reach_no_board_has_a_sentence(installation: Installation):
     assert "the board is not ready" in error(viewer)
     cluster.call("DELETE", f"/api/v1/namespaces/{name}/services/{SERVICE}")
     assert f"there is no board with a Service in the namespace {name}" in error(viewer)
+
+
+@pytest.fixture
+def foreign() -> Iterator[type[Foreign]]:
+    """A server of another program."""
+    server = ThreadingHTTPServer((own_address(), 0), Foreign)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Foreign.port = server.server_port
+    yield Foreign
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Foreign(BaseHTTPRequestHandler):
+    """Gives each request the same answer."""
+
+    port = 0
+    answer: ClassVar[tuple[int, str]] = (200, "")
+
+    def do_GET(self) -> None:
+        status, text = self.answer
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Prints nothing."""
+
+
+def test_what_is_no_board_is_never_right(installation: Installation, foreign: type[Foreign]):
+    user = installation.user("anna", ("get", "runs"))
+    lead_to(installation.cluster, installation.namespace, own_address(), foreign.port)
+    for answer in (
+        (404, '{"detail": "Not Found"}'),
+        (404, '{"title": "Not Found", "status": 404, "detail": "The board has no page at this address."}'),
+        (404, "404 page not found"),
+        (200, "<html>"),
+        (200, '{"items": []}'),
+        (200, '{"items": [{"id": 1}], "next": null}'),
+        (200, "[]"),
+        (200, "{}"),
+    ):
+        foreign.answer = answer
+        for command in ("check", "runs", "schedules", "backfill", "run 1", "run-now a"):
+            said = installation.kubectl(user, *command.split())
+            assert (said.code, said.out) == (1, ""), (answer, command)
+            assert re.search("is no board|there is no wakeboard-board|of another release", said.err), (answer, command)
+
+
+def test_names_and_logs_are_found_among_any_number(installation: Installation, sample: SampleStore):
+    name = installation.namespace
+    schedule = sample.add_schedule(f"{name}/daily")
+    started = sample.run_now(schedule)
+    epoch = sample.claim(started)
+    sample.log(started, "began", epoch=epoch)
+    sample.sql(  # the same name in 600 namespaces that come first
+        "insert into wakeboard.job_definitions overriding system value"
+        " select (jsonb_populate_record(def, jsonb_build_object('id', 10000 + n,"
+        " 'namespace', '0' || n % 600, 'source', 'file:' || n))).*"
+        "   from wakeboard.job_definitions as def, generate_series(1, 1100) as n"
+    )
+    sample.sql("select run.* from generate_series(1, 60), lateral wakeboard.run_now(%s) as run", schedule)
+    user = installation.user("anna", ("get", "runs"))
+
+    assert installation.kubectl(user, "schedule", "daily", "--json").json["name"] == f"{name}/daily"
+    assert "began" in installation.kubectl(user, "logs", "--schedule", "daily").out
 
 
 def test_kubectl_finds_the_plugin_and_its_completion(installation: Installation, sample: SampleStore):

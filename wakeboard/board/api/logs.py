@@ -6,14 +6,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, Endpoint, Items, Parameter
 from wakeboard.board.api.reads import no_run
+from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_log import LONGEST_SEARCH, NO_LINE, SETTLED, is_id_text
 from wakeboard.errors import InvalidValue
-from wakeboard.logs.queries import MOST_SEARCHED, WantedLines, attempt_logs, lines_after, lines_before
+from wakeboard.logs.queries import (
+    MOST_SEARCHED,
+    WantedLines,
+    attempt_logs,
+    lines_after,
+    lines_before,
+    newest_started_run,
+)
 from wakeboard.logs.rules import LEVELS, AttemptLog, LogRow, log_row
-from wakeboard.text.object_ids import is_id
+from wakeboard.text.object_ids import LARGEST_ID, is_id
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.listings import Listings
 from wakeboard.views.queries.run_page import read_shown_run
+from wakeboard.views.queries.schedule_page import schedule_row
+from wakeboard.views.rules.run_rows import RunRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +89,23 @@ async def _log(request: BoardRequest, given: Given) -> Items:
     return found
 
 
+async def _started_run(request: BoardRequest, given: Given) -> Items:
+    """The newest run of a schedule that has started, if there is one behind the given id."""
+    definition_id, namespaces, behind = request.parts["id"], request.viewer.namespaces, given.get("behind", 0)
+
+    async def read(conn: AsyncConnection) -> Items | None:
+        if await schedule_row(conn, definition_id, namespaces) is None:
+            return None
+        run_id = await newest_started_run(conn, definition_id, behind)
+        return Items([] if run_id is None else await Listings(conn).runs([run_id]))
+
+    key = ("api started run", definition_id, namespaces, behind)
+    found = await request.read(key, read) if is_id(definition_id) else None
+    if found is None:
+        raise NotFound(f"there is no schedule {definition_id}")
+    return found
+
+
 async def new_lines(request: BoardRequest, sent: Mapping[int, int], *, since_epoch: int) -> tuple[list[LogRow], bool]:
     """The next lines behind those that were sent, by lease epoch, and whether the log has ended. Raises NotFound."""
     run_id, namespaces = request.parts["id"], request.viewer.namespaces
@@ -129,6 +156,14 @@ _LOG: Final = (
     Parameter("limit", "Maximum number of lines; 50 without it.", "integer", least=1, most=MOST_LINES),
 )
 LOG_ENDPOINTS: Final = [
+    Endpoint(
+        path="/schedules/{id:int}/started-run",
+        summary="Its newest run that has started, if there is one.",
+        kind=RunRow,
+        is_list=True,
+        answer=_started_run,
+        parameters=(Parameter("behind", "Only one with a higher id.", "integer", most=LARGEST_ID),),
+    ),
     Endpoint(
         path="/runs/{id:int}/log/attempts",
         summary="Its attempts that have a log, oldest first.",

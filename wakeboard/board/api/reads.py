@@ -32,7 +32,7 @@ from wakeboard.text.object_ids import LARGEST_ID, is_id, parse_id
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.audit import SOURCES, audit_rows
 from wakeboard.views.queries.forever_effects import ForeverEffectRow, list_forever_effects
-from wakeboard.views.queries.listings import Listings
+from wakeboard.views.queries.listings import MOST_NAMES, Listings
 from wakeboard.views.queries.run_list import position, read_run_page
 from wakeboard.views.queries.run_page import read_run_history, read_shown_run
 from wakeboard.views.queries.run_situation import read_run_situation
@@ -73,6 +73,14 @@ def before_id(given: Given) -> int | None:
     if found is None:
         raise InvalidValue(f"after is {one_line(given['after'])[:60]!r}: write the `next` of the page before")
     return found
+
+
+def _namespaces(request: BoardRequest, given: Given) -> frozenset[str] | None:
+    """The namespaces that the viewer may see, or of them only the one of the parameter `namespace`; None: all."""
+    seen, wanted = request.viewer.namespaces, given.get("namespace")
+    if wanted is None:
+        return seen
+    return frozenset({wanted} if seen is None else {wanted} & seen)
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -175,12 +183,11 @@ async def _schedule(request: BoardRequest, _: Given) -> ScheduleDetails:
 
 
 async def _names(request: BoardRequest, given: Given) -> Items:
-    namespaces, count = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT)
+    namespaces, count = _namespaces(request, given), given.get("limit", DEFAULT_LIMIT)
     text, whole = (given["name"], True) if "name" in given else (given.get("q", ""), False)
 
     async def read(conn: AsyncConnection) -> Items:
-        found = await Listings(conn).schedule_names(text, whole=whole)
-        return Items([each for each in found if namespaces is None or each.namespace in namespaces][:count])
+        return Items((await Listings(conn).schedule_names(text, whole=whole, namespaces=namespaces))[:count])
 
     return await request.read(("api names", text, whole, count, namespaces), read)
 
@@ -246,9 +253,7 @@ async def _health(request: BoardRequest, _: Given) -> Items:
 
 
 async def _backfills(request: BoardRequest, given: Given) -> Items:
-    namespaces, count, before = request.viewer.namespaces, given.get("limit", DEFAULT_LIMIT), before_id(given)
-    if "namespace" in given:
-        namespaces = frozenset({given["namespace"]} if namespaces is None else {given["namespace"]} & namespaces)
+    namespaces, count, before = _namespaces(request, given), given.get("limit", DEFAULT_LIMIT), before_id(given)
     schedule = given.get("schedule")
 
     async def read(conn: AsyncConnection) -> list[BackfillRow]:
@@ -319,6 +324,7 @@ _FILTERS: Final = tuple(
     for name in FILTERS
     if name != "q"
 )
+_NAMESPACE: Final = Parameter("namespace", "Only those of schedules in this namespace.")
 _WORDS: Final = Parameter("q", "Words; each is part of the name, the job type or the cron expression.")
 _AUDIT: Final = (
     Parameter("actor", "Who acted."),
@@ -378,7 +384,8 @@ READ_ENDPOINTS: Final = [
         parameters=(
             Parameter("q", "How NAME or NAMESPACE/NAME begins."),
             Parameter("name", "All of NAME or NAMESPACE/NAME, instead of q."),
-            LIMIT,
+            _NAMESPACE,
+            replace(LIMIT, most=MOST_NAMES),
         ),
     ),
     Endpoint(path="/schedules/{id:int}", summary="One schedule.", kind=ScheduleDetails, answer=_schedule),
@@ -427,7 +434,7 @@ READ_ENDPOINTS: Final = [
         is_list=True,
         answer=_backfills,
         parameters=(
-            Parameter("namespace", "Only those of schedules in this namespace."),
+            _NAMESPACE,
             Parameter("schedule", "Only those of the schedule with this id.", "integer", least=1, most=LARGEST_ID),
             LIMIT,
             AFTER,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_ITEMS: Final = 200  # of a page
 PORT: Final = "http"  # its name in the Service of the chart
+API: Final = "/api/v1"
+NO_OBJECT: Final = "There is no "  # how each 404 of the API for an object begins
 ROLE: Final = "docs/kubectl.md has the Role"
 LABELS: Final = "app.kubernetes.io/name=wakeboard,app.kubernetes.io/component=board"
 ERROR, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, MISDIRECTED = 400, 401, 403, 404, 409, 421
@@ -72,7 +74,7 @@ class BoardApi:
         self._connection = connection
         name = service if ":" in service else f"{service}:{PORT}"
         self._where = f"{name} in the namespace {namespace}"
-        self._base = f"{_services(namespace)}/{quote(name, safe=':')}/proxy/api/v1"
+        self._base = f"{_services(namespace)}/{quote(name, safe=':')}/proxy{API}"
 
     @property
     def now(self) -> datetime:
@@ -93,27 +95,38 @@ class BoardApi:
                 raise
             return None
 
+    def get_list(self, path: str, **query: Any) -> list[Any]:
+        """The items of a list that has one page."""
+        return self._items(self.get(path, **query))[0]
+
     def listed(self, path: str, **query: Any) -> list[Any]:
         """The items of a list that has one page; none if that of which they are is not there."""
         found = self.found(path, **query)
-        return self._items(found) if found else []
+        return [] if found is None else self._items(found)[0]
 
     def items(self, path: str, most: int, **query: Any) -> Iterator[Any]:
         """At most `most` items of a list, page by page."""
         after: str | None = None
         while most > 0:
-            page: Any = self.get(path, limit=min(most, MOST_ITEMS), after=after, **query)
-            items = self._items(page)
+            items, after = self.page(path, limit=min(most, MOST_ITEMS), after=after, **query)
             yield from items[:most]
-            most, after = most - len(items), page.get("next")
+            most -= len(items)
             if after is None:
                 return
 
-    def _items(self, page: Any) -> list[Any]:
-        items = cast("dict[str, Any]", page).get("items") if isinstance(page, dict) else None
-        if not isinstance(items, list):
-            raise WakeboardError(f"what answers as {self._where} is no board of wakeboard")
-        return cast("list[Any]", items)
+    def page(self, path: str, **query: Any) -> tuple[list[Any], str | None]:
+        """The items of one page of a list, and the `after` of the next page or None."""
+        return self._items(self.get(path, **query))
+
+    def _items(self, page: Any) -> tuple[list[Any], str | None]:
+        found = cast("dict[str, Any]", page) if isinstance(page, dict) else {}
+        items = found.get("items")
+        if not isinstance(items, list) or "next" not in found:
+            raise self._no_board()
+        return cast("list[Any]", items), found["next"]
+
+    def _no_board(self) -> WakeboardError:
+        return WakeboardError(f"what answers as {self._where} is no board of wakeboard")
 
     def post(self, path: str, **members: Any) -> Any:
         """The answer to an action. Members that are None are left out. BoardRefused with 409: nothing was changed."""
@@ -125,12 +138,15 @@ class BoardApi:
         answer = _json(text)
         if status >= ERROR:
             problem = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-            if "detail" in problem:  # of the board (RFC 9457)
+            if "detail" in problem and problem.get("status") == status:  # of the board (RFC 9457)
+                if status == NOT_FOUND and not str(problem["detail"]).startswith(NO_OBJECT):
+                    where = f"{self._where} has no {API}{path.partition('?')[0]}"
+                    raise WakeboardError(f"{where}: it is no board, or one that is older than this plugin")
                 _refused_by_board(status, problem)
             verb = "create" if method == "POST" else "get"
             _refused_by_api_server(status, problem, self._where, f"{verb} services/proxy")
         if answer is None:
-            raise WakeboardError(f"what answers as {self._where} is no board of wakeboard")
+            raise self._no_board()
         return answer
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wakeboard.views.rules.run_rows import StoredRun
 
 MOST_TICKS: Final = 1_000
+MOST_NAMES: Final = 1_000
 MOST_SELECTED: Final = 1_000  # runs of one action
 IDS_AT_ONCE: Final = 50
 LINES_AT_ONCE: Final = 1_000
@@ -50,11 +51,12 @@ class BoardReads:
         """The time of the cluster's clock, by its last answer."""
         return in_zone(self._api.now)
 
-    async def schedule_names(self, text: str, most: int = 200, *, whole: bool = False) -> list[ScheduleName]:
-        """At most 200 schedules whose NAME or NAMESPACE/NAME begins with, or is, the text."""
+    async def schedule_names(self, text: str, most: int = MOST_NAMES, *, whole: bool = False) -> list[ScheduleName]:
+        """At most `most` schedules whose NAME or NAMESPACE/NAME begins with, or is, the text."""
         given = {"name": text} if whole else {"q": text}
-        rows = self._rows(ScheduleName, "/schedules/names", most, **given)
-        return [row for row in rows if "/" in text or self._namespace in {None, row.namespace}]
+        namespace = None if "/" in text else self._namespace
+        rows = self._api.get_list("/schedules/names", limit=min(most, MOST_NAMES), namespace=namespace, **given)
+        return [row_of(ScheduleName, row) for row in rows]
 
     async def queues(self) -> list[str]:
         """None: the API does not list them."""
@@ -134,10 +136,8 @@ class BoardReads:
         after: str | None = None
         while most > 0:
             wanted = namespace or self._namespace
-            page: dict[str, Any] = self._api.get(
-                "/schedules", namespace=wanted, limit=min(most, MOST_ITEMS), after=after
-            )
-            rows, after = [row_of(ScheduleRow, value) for value in page["items"]], page["next"]
+            items, after = self._api.page("/schedules", namespace=wanted, limit=min(most, MOST_ITEMS), after=after)
+            rows = [row_of(ScheduleRow, value) for value in items]
             if rows:
                 yield rows, after is not None
             if after is None:
@@ -166,11 +166,8 @@ class BoardReads:
 
     async def newest_started_run(self, definition_id: int, after: int) -> int | None:
         """The id of the newest run of a schedule that has started, above `after`."""
-        schedule = self._api.found(f"/schedules/{definition_id}")
-        if schedule is None:
-            return None
-        rows = self._found(exact_term("schedule", schedule["name"]).text, IDS_AT_ONCE)
-        return next((row.id for row in rows if row.started_at is not None and row.id > after), None)
+        rows = self._api.listed(f"/schedules/{definition_id}/started-run", behind=after)
+        return next((row_of(RunRow, row).id for row in rows), None)
 
     async def attempt_logs(self, run: StoredRun) -> list[AttemptLog]:
         """The attempts of a run that have a log, oldest first."""
@@ -184,7 +181,7 @@ class BoardReads:
 
     async def findings(self) -> list[Finding]:
         """What is wrong, worst first."""
-        return [row_of(Finding, value) for value in self._api.listed("/health")]
+        return [row_of(Finding, value) for value in self._api.get_list("/health")]
 
     async def log_retention(self) -> timedelta | None:
         """None: the API does not say it."""

@@ -71,26 +71,40 @@ select namespace
                 where def.namespace collate "C" = namespaces.namespace and removed_at is null)
 """
 # The schedules whose names begin with a text, with or without their namespace. A range, because a pattern that a join
-# gives has none. `last` '' finds whole names only.
+# gives has none. `last` '' finds whole names only. `within`: only those of these namespaces. Each of the three parts
+# may find a schedule.
 BEGINNING: LiteralString = f"""
-{NAMESPACES}, placed (id) as (
+{NAMESPACES}, searched (namespace) as (
+  select namespace from namespaces where %(within)s::text[] is null
+  union all
+  select unnest(%(within)s::text[])
+), placed (id) as (
   select def.id
     from unnest(%(lefts)s::text[], %(rights)s::text[]) as split (namespace, name)
    cross join lateral (
      select id from wakeboard.job_definitions as def
       where def.namespace collate "C" = split.namespace
         and def.name collate "C" between split.name and split.name || %(last)s limit %(most)s) as def
+   where %(within)s::text[] is null or split.namespace = any (%(within)s)
   union all
   (select id from wakeboard.job_definitions
-    where %(last)s <> '' and namespace collate "C" between %(text)s and %(text)s || %(last)s limit %(most)s)
+    where %(within)s::text[] is null and %(last)s <> ''
+      and namespace collate "C" between %(text)s and %(text)s || %(last)s limit %(most)s)
   union all
   select def.id
-    from namespaces
+    from unnest(%(within)s::text[]) as own (namespace)
    cross join lateral (
      select id from wakeboard.job_definitions as def
-      where def.namespace collate "C" = namespaces.namespace
+      where def.namespace collate "C" = own.namespace limit %(most)s) as def
+   where %(last)s <> '' and own.namespace collate "C" between %(text)s and %(text)s || %(last)s
+  union all
+  select def.id
+    from searched
+   cross join lateral (
+     select id from wakeboard.job_definitions as def
+      where def.namespace collate "C" = searched.namespace
         and def.name collate "C" between %(text)s and %(text)s || %(last)s limit %(most)s) as def
-), beginning as (select distinct id from (select id from placed limit %(most)s) as placed)
+), beginning as (select distinct id from (select id from placed limit 3 * %(most)s) as placed limit %(most)s)
 """
 _SCHEDULE_NAMES: LiteralString = f"""
 {BEGINNING}
@@ -107,14 +121,20 @@ select def.id, def.source, def.namespace, def.name, def.removed_at is not null a
 """
 
 
-def beginning(text: str, most: int, *, whole: bool = False) -> dict[str, Any]:
-    """The parameters of BEGINNING: at most `most` schedules. `whole`: only those with exactly this name."""
+def beginning(
+    text: str, most: int, *, whole: bool = False, namespaces: Collection[str] | None = None
+) -> dict[str, Any]:
+    """The parameters of BEGINNING: at most `most` schedules. `whole`: only those with exactly this name.
+
+    `namespaces`: only those of these; None: of all.
+    """
     parts = text.split("/")  # a namespace and a name may contain slashes
     return {
         "text": text,
         "last": "" if whole else LAST_LETTER,
         "most": most,
         "most_namespaces": MAX_NAMESPACES,
+        "within": None if namespaces is None else sorted(namespaces),
         "lefts": ["/".join(parts[:at]) for at in range(1, len(parts))],
         "rights": ["/".join(parts[at:]) for at in range(1, len(parts))],
     }
@@ -235,12 +255,15 @@ class Listings:
         """The time of the database's clock."""
         return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
-    async def schedule_names(self, text: str, most: int = MOST_NAMES, *, whole: bool = False) -> list[ScheduleName]:
+    async def schedule_names(
+        self, text: str, most: int = MOST_NAMES, *, whole: bool = False, namespaces: Collection[str] | None = None
+    ) -> list[ScheduleName]:
         """At most `most` schedules, removed ones too, whose NAME or NAMESPACE/NAME begins with `text` (`whole`: is it).
 
-        A name without a namespace is looked up in the first 1,000 namespaces.
+        A name without a namespace is looked up in these namespaces; None: in the first 1,000.
         """
-        return await self._rows(ScheduleName, _SCHEDULE_NAMES, **beginning(text, most, whole=whole))
+        values = beginning(text, most, whole=whole, namespaces=namespaces)
+        return await self._rows(ScheduleName, _SCHEDULE_NAMES, **values)
 
     async def schedules_called(self, names: Collection[tuple[str, str]]) -> list[ScheduleName]:
         """The schedules of all sources with one of these names (namespace, name), removed ones too."""

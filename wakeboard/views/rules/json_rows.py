@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_orig
 from uuid import UUID
 
 from wakeboard.backfills.rules import BackfilledTicks
-from wakeboard.errors import InvalidValue
+from wakeboard.errors import WakeboardError
 from wakeboard.jobs.rules import KubernetesJob
 from wakeboard.text.facts import Fact
 from wakeboard.views.rules.audit_rows import AuditRow
@@ -36,11 +36,13 @@ _SCALARS: Final[Mapping[Any, Callable[[Any], Any]]] = {
 
 
 def row_of(kind: type[_Row], value: Any) -> _Row:
-    """The row of a dataclass. Members that its type lacks are left out. Raises InvalidValue if one is missing."""
+    """The row of a dataclass. Members that its type lacks are left out. Raises WakeboardError if one is missing."""
     try:
         return _row(kind, value)
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
-        raise InvalidValue(f"the answer is no {kind.__name__}: {exc}") from exc
+        raise WakeboardError(
+            f"the answer is no {kind.__name__} ({type(exc).__name__}: {exc}): the board may be of another release"
+        ) from exc
 
 
 def _row(kind: Any, value: Any) -> Any:
