@@ -11,32 +11,34 @@ import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
 
 import pytest
 
 from testbed.cluster.certificates import Authority
-from wakeboard.cli.kubectl import completion
 from wakeboard.cli.kubectl.api_connection import ApiConnection
 from wakeboard.cli.kubectl.kubeconfig import ClusterLogin
-from wakeboard.cli.program import Program
 from wakeboard.errors import WakeboardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wakeboard.cli.kubectl.place import Place
-
 COMMANDS = (
     *("schedules", "schedule a", "next a", "runs", "run 1", "explain a", "logs 1", "check"),
     *("run-now a", "retry 1", "cancel 1", "replay 1", "discard 1", "release 1"),
 )
 # In the archive of the plugin there is no psycopg.
+COMPLETION = "import sys; from wakeboard.cli.kubectl import complete; sys.exit(complete())"
 PLUGIN = "import sys; sys.modules['psycopg'] = None; from wakeboard.cli.kubectl import main; sys.exit(main())"
 
 
-def said(tmp_path: Path, command: str, server: str = "https://127.0.0.1:1", token: str = "token") -> str:
+def said(
+    tmp_path: Path,
+    command: str,
+    server: str = "https://127.0.0.1:1",
+    token: str = "token",
+    program: str = PLUGIN,
+) -> str:
     """What the plugin prints in a context with this server and token."""
     found: dict[str, Any] = {
         "clusters": [{"cluster": {"server": server}}],
@@ -48,7 +50,7 @@ def said(tmp_path: Path, command: str, server: str = "https://127.0.0.1:1", toke
     kubectl.write_text(f"#!/bin/sh\ncat {tmp_path}/view.json\n")
     kubectl.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "NO_PROXY": "*"}
-    words = [sys.executable, "-c", PLUGIN, *command.split()]
+    words = [sys.executable, "-c", program, *command.split(" ")]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr
 
@@ -112,11 +114,31 @@ def test_an_answer_that_does_not_end_has_a_deadline(dripping: ClusterLogin, monk
     connection.close()
 
 
-@pytest.mark.parametrize("words", [["--context", "prod", "-n", "billing"], ["--context=prod", "-nbilling"]])
-def test_a_completion_asks_the_cluster_that_the_words_name(monkeypatch: pytest.MonkeyPatch, words: list[str]):
-    used: list[Place] = []
-    monkeypatch.setattr(completion, "use_place", used.append)
-    monkeypatch.setattr(completion, "completion_init", lambda: None)
-    monkeypatch.setattr("os.environ", dict(os.environ))
-    completion.print_completions(Program("kubectl-wakeboard", Mock, ()), [*words, "run", ""])
-    assert [(place.context, place.namespace) for place in used] == [("prod", "billing")]
+@pytest.mark.parametrize("words", ["-o yaml runs", "runs --output=yaml", "runs -ojsonpath={.items}", "runs -o name"])
+def test_another_format_of_kubectl_is_refused_with_the_known_ones(tmp_path: Path, words: str):
+    assert "is no format here: write -o json, or -o wide of" in said(tmp_path, words)
+
+
+@pytest.mark.parametrize("words", ["runs -o json", "-ojson runs", "runs --output=json", "runs -o wide", "runs -owide"])
+def test_formats_of_kubectl_are_accepted(tmp_path: Path, words: str):
+    assert "the API server https://127.0.0.1:1 does not answer" in said(tmp_path, words)
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ("sched", "schedules schedule :4"),
+        ("-n billing --context=prod run-n", "run-now :4"),
+        ("-nbilling -ojson run-n", "run-now :4"),
+        ("run-now -n ", ":4"),
+        ("run-now da", ":4"),
+        ("--version sch", "schedules schedule :4"),
+    ],
+)
+def test_words_are_completed_as_commands_read_them(tmp_path: Path, words: str, printed: str):
+    assert " ".join(said(tmp_path, words, program=COMPLETION).split()) == printed
+
+
+def test_the_help_of_the_plugin_names_its_own_commands(tmp_path: Path):
+    printed = " ".join(said(tmp_path, "schedule --help").split())
+    assert "`kubectl wakeboard runs --schedule NAME` lists all" in printed

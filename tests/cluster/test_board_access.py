@@ -34,8 +34,8 @@ def account(cluster: Cluster, namespace: str, name: str) -> str:
     return cluster.kubectl("-n", namespace, "create", "token", name).strip()
 
 
-def grant(cluster: Cluster, namespace: str, name: str, *rules: tuple[str, str]) -> None:
-    """Grants the account these (verb, subresource) of jobschedules in its namespace."""
+def grant(cluster: Cluster, namespace: str, name: str, *rules: tuple[str, str], home: str = "") -> None:
+    """Grants the account of the namespace `home`, or of this one, these (verb, subresource) of jobschedules here."""
     cluster.apply(
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -51,7 +51,7 @@ def grant(cluster: Cluster, namespace: str, name: str, *rules: tuple[str, str]) 
             "kind": "RoleBinding",
             "metadata": {"name": name, "namespace": namespace},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": home or namespace}],
         },
     )
 

@@ -29,6 +29,7 @@ from wakeboard.board import BoardOptions
 from wakeboard.board.access import KubernetesAccess
 from wakeboard.board.access.reviews import Reviews
 from wakeboard.cli import main as wakeboard
+from wakeboard.cli.kubectl import COMMANDS
 from wakeboard.cli.kubectl import main as plugin
 from wakeboard.kube.api_server import ApiServer
 
@@ -184,6 +185,14 @@ def installation(
 
 
 @pytest.fixture
+def other_namespace(control_plane: Cluster, namespace: str) -> Iterator[str]:
+    other = f"{namespace}-b"
+    control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": other}})
+    yield other
+    control_plane.call("DELETE", f"/api/v1/namespaces/{other}")
+
+
+@pytest.fixture
 def sample(database: str) -> Iterator[SampleStore]:
     store = SampleStore(database)
     yield store
@@ -202,9 +211,14 @@ def programs(folder: Path) -> Path:
     return folder
 
 
-def shown(words: list[str], result: Result) -> list[str]:
+def of_plugin(text: str) -> str:
+    """The text with advice to use the plugin."""
+    return re.sub(rf"`wakeboard ({'|'.join(COMMANDS)})\b", r"`kubectl wakeboard \1", text)
+
+
+def shown(words: list[str], text: str) -> list[str]:
     """The lines without times. Runs of the same time may be in any order."""
-    text = re.sub(r"\d+ ms|\d+ (s|min|h) ago|in \d+ (s|min|h|days)|now|\d\d:\d\d:\d\d", "…", result.out)
+    text = re.sub(r"\d+ ms|\d+ (s|min|h) ago|in \d+ (s|min|h|days)|now|\d\d:\d\d:\d\d", "…", text)
     lines = [" ".join(line.split()) for line in text.splitlines()]  # widths of columns follow the times
     return sorted(lines) if words[0] == "runs" else lines
 
@@ -243,8 +257,8 @@ def test_commands_print_what_those_of_the_database_print(installation: Installat
         ["logs", str(waits)],
     ):
         expected, answer = installation.wakeboard(*words), installation.kubectl(user, *words)
-        assert (answer.code, answer.err) == (expected.code, expected.err), words
-        assert shown(words, answer) == shown(words, expected)
+        assert (answer.code, answer.err) == (expected.code, of_plugin(expected.err)), words
+        assert shown(words, answer.out) == shown(words, of_plugin(expected.out))
         if "wide" not in words:
             rows = installation.wakeboard(*words, "--json").json
             found = installation.kubectl(user, *words, "-o", "json").json
@@ -290,7 +304,7 @@ def test_a_backfill_is_what_it_is_on_the_command_line(installation: Installation
     def both(*words: str) -> str:
         """What `kubectl wakeboard` prints, which is what the command line prints."""
         answer, expected = installation.kubectl(editor, "backfill", *words), installation.wakeboard("backfill", *words)
-        assert (answer.code, answer.out, answer.err) == (expected.code, expected.out, expected.err)
+        assert (answer.code, answer.out, answer.err) == (expected.code, of_plugin(expected.out), expected.err)
         return answer.out
 
     assert "31 ticks: 31 have not run" in both(f"{name}/daily", *january, "--dry-run")
@@ -299,7 +313,7 @@ def test_a_backfill_is_what_it_is_on_the_command_line(installation: Installation
     assert (refused.code, "(permission: run)" in refused.err) == (1, True)
     assert sample.value("select count(*) from wakeboard.backfills") == 0
     made = installation.kubectl(editor, "backfill", "daily", *january, "--at-once", "2", "--reason", "the bank")
-    assert made.out.startswith(f"backfill 1: 31 ticks of {name}/daily. `wakeboard backfill 1 --watch`")
+    assert made.out.startswith(f"backfill 1: 31 ticks of {name}/daily. `kubectl wakeboard backfill 1 --watch`")
     both("1", "--json")
     assert "no tick of" in installation.kubectl(editor, "backfill", "daily", *january).err
     installation.wakeboard("backfill", "elsewhere/daily", *january)
@@ -369,7 +383,7 @@ class Foreign(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Prints nothing."""
 
 
@@ -418,17 +432,27 @@ def test_kubectl_finds_the_plugin_and_its_completion(installation: Installation,
     words = ["kubectl", "wakeboard", "schedules", "--kubeconfig", user, "--board-namespace", installation.namespace]
 
     shown = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
-    typed = [
-        "__complete",
-        "wakeboard",
-        "--kubeconfig",
-        user,
-        "--board-namespace",
-        installation.namespace,
-        "run-now",
-        "da",
-    ]
-    completed = subprocess.run(["kubectl", *typed], capture_output=True, text=True, check=True, timeout=60)
 
     assert f"{installation.namespace}/daily" in shown.stdout
-    assert completed.stdout.split() == ["daily", ":4"]
+
+
+def test_a_completion_asks_the_board_that_the_words_name(
+    installation: Installation, sample: SampleStore, other_namespace: str
+):
+    name = installation.namespace
+    for each in (f"{name}/daily", f"{other_namespace}/dates"):
+        sample.add_schedule(each)
+    user = installation.user("anna", ("get", "runs"))
+    grant(installation.cluster, other_namespace, "anna", ("get", "runs"), home=name)
+    board = ("--kubeconfig", user, "--board-namespace", name)
+
+    def completions(*words: str) -> list[str]:
+        done = subprocess.run(
+            ["kubectl", "__complete", "wakeboard", *words], capture_output=True, text=True, check=True, timeout=60
+        )
+        return done.stdout.split()
+
+    assert completions(*board, "run-now", "da") == ["daily", ":4"]
+    assert completions("run-now", *board, f"-n{other_namespace}", "da") == ["dates", ":4"]
+    both = (f"--kubeconfig={user}", f"--board-namespace={name}", "run-now", "-A", "da")
+    assert completions(*both) == ["daily", "dates", ":4"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.cli.support.advice import advice, use_program
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.process.output import sanitized_streams, write_error, write_line
 
@@ -29,12 +30,16 @@ BROKEN_PIPE = 141  # as of a program that SIGPIPE ends
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command line. `load`: imports its commands. `options`, `flags`: accepted anywhere, with and without a value."""
+    """A command line. `load`: imports its commands. `options`, `flags`: accepted anywhere, with and without a value.
+
+    `commands`: those of `wakeboard` that it has under its own name.
+    """
 
     name: str
     load: Callable[[], Any]
     options: tuple[str, ...]
     flags: tuple[str, ...] = ("--version",)
+    commands: tuple[str, ...] = ()
 
 
 def exit_code(run: Callable[[], int]) -> int:
@@ -54,9 +59,14 @@ def exit_code(run: Callable[[], int]) -> int:
 
 def run_program(program: Program, arguments: Sequence[str]) -> int:
     """Runs one command of a program."""
+    return copy_context().run(_run, program, arguments)
+
+
+def _run(program: Program, arguments: Sequence[str]) -> int:
     from typer import Abort
     from typer.exceptions import TyperException
 
+    use_program(program.name, program.commands)
     root_command = program.load()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -65,7 +75,7 @@ def run_program(program: Program, arguments: Sequence[str]) -> int:
         _require_text(arguments)
         with sanitized_streams():
             words = global_options_first(program, arguments)
-            return copy_context().run(root_command, args=words, prog_name=program.name, standalone_mode=False) or 0
+            return root_command(args=words, prog_name=program.name, standalone_mode=False) or 0
     except Abort:  # the user did not confirm
         write_error("wakeboard", "nothing was changed.")
         return FAILED
@@ -74,7 +84,7 @@ def run_program(program: Program, arguments: Sequence[str]) -> int:
     except WakeboardError as exc:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        write_error("wakeboard", str(exc))
+        write_error("wakeboard", advice(str(exc)))
         return USAGE if isinstance(exc, InvalidValue) else FAILED
     except BrokenPipeError:
         raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
+from inspect import getdoc
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,9 +11,10 @@ from typer.core import TyperArgument
 
 from wakeboard.actions.run_actions import RUN_ACTIONS
 from wakeboard.cli.commands.run_actions import EXAMPLES, command_of
+from wakeboard.cli.support.advice import with_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 # Without this, typer shows the Python type of an argument after its name.
 TyperArgument.display_type_rich = lambda self, ctx: None  # noqa: ARG005
@@ -37,7 +38,7 @@ def examples(*lines: str) -> str:
 
 def add_commands(
     application: typer.Typer,
-    commands: Iterable[str],
+    commands: Collection[str],
     described: Mapping[str, str | None] | None = None,
     program: str = "wakeboard",
 ) -> None:
@@ -51,12 +52,13 @@ def add_commands(
     }
     for words in commands:
         command, lines = command_called(words)
-        shown = [re.sub("^wakeboard ", f"{program} ", line) for line in lines]
+        about = with_program(getdoc(command) or "", program, commands)
+        shown = [with_program(f"`{line}", program, commands).removeprefix("`") for line in lines]
         group, _, name = words.rpartition(" ")
         if name in groups:
-            groups[name].callback(invoke_without_command=True, epilog=examples(*shown))(command)
+            groups[name].callback(invoke_without_command=True, help=about, epilog=examples(*shown))(command)
         else:
-            groups.get(group, application).command(name, epilog=examples(*shown))(command)
+            groups.get(group, application).command(name, help=about, epilog=examples(*shown))(command)
     for group in groups.values():
         application.add_typer(group)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wakeboard.cli.support.advice import advice
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json
 from wakeboard.cli.support.session import query_store
@@ -49,7 +50,8 @@ def command(
     of_run = f"run {found.id} of {found.name or found.job_type}"
     about = of_run if found.kind == "run" else f"schedule {found.name}"
     title = f"{about} {_IN_WORDS.get(found.state, f'is {found.state}')}."
-    print_lines([one_line(title), *(one_line(fact.text(lambda at: moment_in_words(at, now))) for fact in found.facts)])
+    facts = [one_line(advice(fact.text(lambda at: moment_in_words(at, now)))) for fact in found.facts]
+    print_lines([one_line(title), *facts])
 
 
 def moment_in_words(at: datetime, now: datetime) -> str:

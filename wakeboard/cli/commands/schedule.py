@@ -10,6 +10,7 @@ import typer
 from wakeboard.cli.commands.explain import moment_in_words
 from wakeboard.cli.commands.next import print_ticks
 from wakeboard.cli.commands.schedules import cron_and_zone
+from wakeboard.cli.support.advice import advice
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.run_table import RUN_COLUMNS, run_cells
@@ -44,7 +45,7 @@ def command(
     when = runs_after_words(found.runs_after) if found.runs_after else cron_and_zone(found.schedule, found.time_zone)
     about = f": {when}; type {found.job_type}, queue {found.queue}, priority {found.priority}, source {found.source}"
     print_lines([styled(found.state, f"  {one_line(found.name + about)}")])
-    print_lines([f"  {one_line(fact.text(lambda at: moment_in_words(at, now)))}" for fact in found.facts])
+    print_lines([f"  {one_line(advice(fact.text(lambda at: moment_in_words(at, now))))}" for fact in found.facts])
     if found.payload:
         print_lines([f"  payload {mask_json(json.dumps(found.payload)).text}"])
     if found.runs:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wakeboard.cli.kubectl import board, check
+from wakeboard.cli.kubectl import COMMANDS, PROGRAM, board, check
 from wakeboard.cli.kubectl.place import DEFAULT_NAMESPACE, Place
 from wakeboard.cli.support.session import CommandSession, use_sessions
 from wakeboard.cli.typer_application import add_commands, examples, new_application
@@ -15,13 +15,7 @@ from wakeboard.process.display_zone import in_zone, use_zone
 from wakeboard.process.output import write_line
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-COMMANDS: Final = (
-    *("schedules", "schedule", "next", "runs", "run", "explain", "logs"),
-    *("run-now", "retry", "cancel", "replay", "discard", "release", "backfill"),
-)
-PROGRAM: Final = "kubectl wakeboard"
+    from collections.abc import AsyncGenerator, Mapping
 
 application = new_application(completes=False)  # kubectl completes
 add_commands(application, COMMANDS, program=PROGRAM)
@@ -34,6 +28,18 @@ def use_place(place: Place) -> None:
     use_sessions(lambda: _session(place))
 
 
+def place_of(given: Mapping[str, Any]) -> Place:
+    """What the global options choose, by the names of the parameters of `root`."""
+    return Place(
+        context=given["kube_context"],
+        kubeconfig=given["kubeconfig"],
+        board_namespace=given["board_namespace"],
+        board=given["service"],
+        namespace=given["namespace"],
+        all_namespaces=given["all_namespaces"],
+    )
+
+
 @asynccontextmanager
 async def _session(place: Place) -> AsyncGenerator[CommandSession]:
     from wakeboard.cli.kubectl.api_connection import ApiConnection
@@ -42,7 +48,7 @@ async def _session(place: Place) -> AsyncGenerator[CommandSession]:
     from wakeboard.cli.kubectl.board_reads import BoardReads
     from wakeboard.cli.kubectl.kubeconfig import read_login
 
-    login = read_login(context=place.context, kubeconfig=place.kubeconfig)
+    login = read_login(place)
     connection = ApiConnection(login, place.timeout_s)
     try:
         service = place.board or find_board(connection, place.board_namespace)
@@ -53,8 +59,8 @@ async def _session(place: Place) -> AsyncGenerator[CommandSession]:
         connection.close()
 
 
-def _print_version(requested: bool) -> None:
-    if requested:
+def _print_version(context: typer.Context, requested: bool) -> None:
+    if requested and not context.resilient_parsing:
         from wakeboard import __version__
 
         write_line(f"{PROGRAM} {__version__}")
@@ -71,19 +77,19 @@ def _print_version(requested: bool) -> None:
 )
 def root(
     context: typer.Context,
-    namespace: Annotated[
+    namespace: Annotated[  # noqa: ARG001 - `place_of` reads these
         str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only schedules and runs of this namespace.")
     ] = None,
-    all_namespaces: Annotated[
+    all_namespaces: Annotated[  # noqa: ARG001
         bool, typer.Option("--all-namespaces", "-A", help="All namespaces that you may see.", show_default=False)
     ] = False,
-    kube_context: Annotated[
+    kube_context: Annotated[  # noqa: ARG001
         str, typer.Option("--context", metavar="NAME", help="The context of the kubeconfig.", show_default=False)
     ] = "",
-    kubeconfig: Annotated[
+    kubeconfig: Annotated[  # noqa: ARG001
         str, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig.", show_default=False)
     ] = "",
-    board_namespace: Annotated[
+    board_namespace: Annotated[  # noqa: ARG001
         str,
         typer.Option(
             "--board-namespace",
@@ -93,7 +99,7 @@ def root(
             show_envvar=True,
         ),
     ] = DEFAULT_NAMESPACE,
-    service: Annotated[
+    service: Annotated[  # noqa: ARG001
         str,
         typer.Option(
             "--board", metavar="SERVICE", help="The board's Service, if there are several.", show_default=False
@@ -120,16 +126,8 @@ def root(
     can be written anywhere in the command.
     """
     use_zone(zone)
-    place = Place(
-        context=kube_context,
-        kubeconfig=kubeconfig,
-        board_namespace=board_namespace,
-        board=service,
-        namespace=namespace,
-        all_namespaces=all_namespaces,
-    )
-    context.obj = place
-    use_place(place)
+    context.obj = place_of(context.params)
+    use_place(context.obj)
 
 
 def _without_n(command: Any) -> None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from wakeboard.cli.support.kubectl import kubectl_options
 from wakeboard.cli.support.output import print_error, print_message
+from wakeboard.cli.support.program_output import ProgramFailed, program_output
 from wakeboard.errors import WakeboardError
 from wakeboard.text.sanitize import one_line
 
@@ -59,8 +61,6 @@ def command(
 
 
 def _options(place: Place) -> list[str]:
-    from wakeboard.cli.kubectl.kubeconfig import kubectl_options
-
     return [
         *kubectl_options(context=place.context, kubeconfig=place.kubeconfig),
         f"--namespace={place.board_namespace}",
@@ -82,16 +82,9 @@ def _deployment(kubectl: Sequence[str], place: Place) -> str:
         f"--request-timeout={TIMEOUT_S}s",
     ]
     try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * TIMEOUT_S, check=False
-        )
-    except FileNotFoundError:
-        raise WakeboardError("kubectl is not installed: there is no program 'kubectl'.") from None
-    except subprocess.TimeoutExpired:
-        raise WakeboardError("kubectl did not answer.") from None
-    names = done.stdout.split()
-    if done.returncode != 0:
-        raise WakeboardError(f"the board was not found: {one_line(done.stderr)[:_SHOWN]}")
+        names = program_output(words, "kubectl", timeout_s=2 * TIMEOUT_S).decode(errors="replace").split()
+    except ProgramFailed as failed:
+        raise WakeboardError(f"the board was not found: {failed.said}") from None
     if len(names) != 1:
         found = f"there are {len(names)} boards" if names else "there is no board"
         raise WakeboardError(

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from itertools import pairwise
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from typer._completion_classes import completion_init
+from typer.exceptions import TyperException
 
-from wakeboard.cli.kubectl.app import use_place
-from wakeboard.cli.kubectl.place import DEFAULT_NAMESPACE, Place
+from wakeboard.cli.kubectl import as_typed_for_wakeboard
+from wakeboard.cli.kubectl.app import place_of, use_place
+from wakeboard.cli.program import global_options_first
+from wakeboard.errors import InvalidValue
 from wakeboard.process.output import write_line
 
 if TYPE_CHECKING:
@@ -29,30 +32,23 @@ VARIABLE: Final = "_KUBECTL_WAKEBOARD_COMPLETE"
 
 def print_completions(program: Program, words: Sequence[str]) -> int:
     """Prints the completions of the last word."""
-    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    given = dict(pairwise(split))
-    attached = [word[2:] for word in words if word.startswith("-n") and word != "-n"]
-    use_place(
-        Place(
-            context=given.get("--context", ""),
-            kubeconfig=given.get("--kubeconfig", ""),
-            board_namespace=given.get(
-                "--board-namespace", os.environ.get("WAKEBOARD_BOARD_NAMESPACE") or DEFAULT_NAMESPACE
-            ),
-            board=given.get("--board", ""),
-            namespace=attached[-1] if attached else given.get("-n", given.get("--namespace")),
-            timeout_s=TIMEOUT_S,
-            all_namespaces=bool({"-A", "--all-namespaces"} & {*words}),
-        )
-    )
+    *before, last = words or [""]
+    try:
+        typed = global_options_first(program, as_typed_for_wakeboard(before))
+        root_command = program.load()
+        context = root_command.make_context(program.name, [*typed], resilient_parsing=True)
+    except (InvalidValue, TyperException):  # the last word is the value of an option, or no command takes these words
+        write_line(NO_FILES)
+        return 0
+    use_place(replace(place_of(context.params), timeout_s=TIMEOUT_S, may_ask=False))
     os.environ |= {
         VARIABLE: "complete_bash",
-        "COMP_WORDS": shlex.join(["wakeboard", *words]),
-        "COMP_CWORD": str(max(len(words), 1)),
+        "COMP_WORDS": shlex.join(["wakeboard", *typed, last]),
+        "COMP_CWORD": str(len(typed) + 1),
     }
     completion_init()
     try:
-        program.load().main(args=[], prog_name=program.name, complete_var=VARIABLE)
+        root_command.main(args=[], prog_name=program.name, complete_var=VARIABLE)
     except SystemExit:
         write_line(NO_FILES)
     return 0

@@ -9,24 +9,34 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import ssl
-import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.cli.support.kubectl import kubectl_options
+from wakeboard.cli.support.program_output import ProgramFailed, ProgramMissing, program_output
+from wakeboard.errors import WakeboardError
 from wakeboard.kube.api_server import ssl_context
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-TIMEOUT_S: Final = 60
+    from wakeboard.cli.kubectl.place import Place
+
+TIMEOUT_S: Final = 60.0  # of kubectl, and of a credential plugin that asks the user nothing
+LONGEST_TALK_S: Final = 600.0  # of a credential plugin with the user
+CLUSTER_FIELDS: Final = (  # what a credential plugin may learn (client.authentication.k8s.io/v1)
+    *("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data"),
+    *("proxy-url", "disable-compression"),
+)
+EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"  # of a cluster: its `config` for credential plugins
+NO_CONTEXT: Final = "current-context must exist"
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 _SHOWN: Final = 300  # characters of another program's error
 OTHER_LOGINS: Final = (
@@ -47,9 +57,9 @@ class ClusterLogin:
     proxy: str = ""
 
 
-def read_login(*, context: str = "", kubeconfig: str = "") -> ClusterLogin:
-    """The login of this context, or of the current one. Raises WakeboardError with a sentence that says what to do."""
-    found = _view(context, kubeconfig)
+def read_login(place: Place) -> ClusterLogin:
+    """The login of the context of `place`. Raises WakeboardError with a sentence that says what to do."""
+    found = _view(place)
     cluster = _first(found, "clusters", "cluster")
     server = str(cluster.get("server") or "")
     try:
@@ -64,24 +74,24 @@ def read_login(*, context: str = "", kubeconfig: str = "") -> ClusterLogin:
         server=server.rstrip("/"),
         namespace=str(_first(found, "contexts", "context").get("namespace") or "default"),
         context=_tls_context(cluster),
-        token=_checked(_token(_first(found, "users", "user"), cluster)),
+        token=_checked(_token(_first(found, "users", "user"), cluster, place)),
         server_name=str(cluster.get("tls-server-name") or ""),
         proxy=str(cluster.get("proxy-url") or ""),
     )
 
 
-def kubectl_options(*, context: str, kubeconfig: str) -> list[str]:
-    """The options of kubectl that choose this context."""
-    return [
-        *([f"--context={context}"] if context else []),
-        *([f"--kubeconfig={kubeconfig}"] if kubeconfig else []),
-    ]
-
-
-def _view(context: str, kubeconfig: str) -> dict[str, Any]:
-    options = kubectl_options(context=context, kubeconfig=kubeconfig)
+def _view(place: Place) -> dict[str, Any]:
+    options = kubectl_options(context=place.context, kubeconfig=place.kubeconfig)
     words = ["kubectl", "config", "view", "--minify", "--raw", "--flatten", "--output=json", *options]
-    said = _output(words, "kubectl")
+    try:
+        said = program_output(words, "kubectl", timeout_s=min(TIMEOUT_S, 2 * place.timeout_s))
+    except ProgramFailed as failed:
+        if NO_CONTEXT not in failed.said:
+            raise
+        raise WakeboardError(
+            "current-context is not set: there is no kubeconfig, or it names none. Name one with --kubeconfig,"
+            " KUBECONFIG or --context."
+        ) from None
     try:
         return json.loads(said)
     except ValueError:
@@ -108,20 +118,23 @@ def _tls_context(cluster: Mapping[str, Any]) -> ssl.SSLContext:
     return context
 
 
-def _token(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
+def _token(user: Mapping[str, Any], cluster: Mapping[str, Any], place: Place) -> str:
+    """The token that kubectl would send: of the file, of the kubeconfig, or of the credential plugin, in this order."""
     if user.get("as"):
         raise WakeboardError(
             f"this context impersonates {one_line(str(user['as']))[:60]}, which the board would not know."
         )
-    if user.get("exec"):
-        return _token_of_plugin(user["exec"], cluster)
-    if user.get("token"):
-        return str(user["token"])
     if user.get("tokenFile"):
         try:
             return Path(user["tokenFile"]).read_text("utf-8").strip()
-        except OSError as exc:
-            raise WakeboardError(f"the token file of this context cannot be read: {exc.strerror}.") from None
+        except (OSError, ValueError) as exc:
+            why = getattr(exc, "strerror", None) or "it is no text"
+            if not user.get("token"):
+                raise WakeboardError(f"the token file of this context cannot be read: {why}.") from None
+    if user.get("token"):
+        return str(user["token"])
+    if user.get("exec"):
+        return _token_of_plugin(user["exec"], cluster, place)
     if user.get("client-certificate-data") or user.get("client-certificate"):
         raise WakeboardError(
             "this context logs in with a client certificate, which the API server does not pass on to the board."
@@ -138,45 +151,43 @@ def _checked(token: str) -> str:
     return found
 
 
-def _token_of_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
+def _token_of_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any], place: Place) -> str:
     """The token of a credential plugin (client.authentication.k8s.io)."""
-    interactive = plugin.get("interactiveMode") != "Never" and sys.stdin.isatty()
+    mode = plugin.get("interactiveMode") or "IfAvailable"
+    interactive = place.may_ask and mode != "Never" and sys.stdin.isatty()
+    if mode == "Always" and not interactive:
+        raise WakeboardError("the credential plugin of this context asks the user: run the command in a terminal.")
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.get("provideClusterInfo"):
-        spec["cluster"] = {name: value for name, value in cluster.items() if name not in {"extensions", "proxy-url"}}
+        spec["cluster"] = _cluster_info(cluster)
     asked = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
     variables: list[dict[str, str]] = plugin.get("env") or []
     given = {each["name"]: each["value"] for each in variables}
-    words = [str(plugin.get("command") or ""), *map(str, plugin.get("args") or [])]
-    said = _output(
-        words, "the credential plugin", {**given, "KUBERNETES_EXEC_INFO": json.dumps(asked)}, interactive=interactive
-    )
     try:
-        status = json.loads(said)["status"]
-    except (ValueError, KeyError, TypeError):
-        raise WakeboardError("the credential plugin of this context printed no ExecCredential.") from None
-    if not status.get("token"):
-        raise WakeboardError(f"the credential plugin of this context gave a certificate and no token. {OTHER_LOGINS}")
-    return str(status["token"])
-
-
-def _output(words: Sequence[str], who: str, env: Mapping[str, str] | None = None, *, interactive: bool = False) -> str:
-    """What a program prints. Its output is in no message, because it may have tokens."""
-    try:
-        done = subprocess.run(
-            list(words),
-            stdin=None if interactive else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=None if interactive else subprocess.PIPE,
-            env={**os.environ, **(env or {})},
-            timeout=None if interactive else TIMEOUT_S,
-            check=False,
+        said = program_output(
+            [str(plugin.get("command") or ""), *map(str, plugin.get("args") or [])],
+            "the credential plugin",
+            timeout_s=LONGEST_TALK_S if interactive else min(TIMEOUT_S, 2 * place.timeout_s),
+            env={**given, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
+            interactive=interactive,
         )
-    except FileNotFoundError:
-        raise InvalidValue(f"{who} is not installed: there is no program {words[0][:80]!r}.") from None
-    except (OSError, subprocess.TimeoutExpired) as exc:
-        raise WakeboardError(f"{who} does not answer: {type(exc).__name__}.") from None
-    if done.returncode != 0:
-        said = one_line((done.stderr or b"").decode(errors="replace"))[:_SHOWN] or f"exit code {done.returncode}"
-        raise WakeboardError(f"{who} failed: {said}")
-    return done.stdout.decode(errors="replace")
+    except ProgramMissing as missing:
+        hint = one_line(str(plugin.get("installHint") or ""))[:_SHOWN]
+        raise WakeboardError(f"{missing} {hint}".rstrip()) from None
+    status: Any = None
+    with suppress(ValueError, LookupError, TypeError):
+        status = json.loads(said)["status"]
+    if not isinstance(status, dict):
+        raise WakeboardError("the credential plugin of this context printed no ExecCredential.")
+    token = cast("dict[str, Any]", status).get("token")
+    if not token:
+        raise WakeboardError(f"the credential plugin of this context gave a certificate and no token. {OTHER_LOGINS}")
+    return str(token)
+
+
+def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """The cluster as a credential plugin gets it, with the `config` that an extension of the cluster holds for it."""
+    info = {name: cluster[name] for name in CLUSTER_FIELDS if cluster.get(name)}
+    extensions: list[dict[str, Any]] = cluster.get("extensions") or []
+    config = [each.get("extension") for each in extensions if each.get("name") == EXEC_EXTENSION]
+    return {**info, **({"config": config[0]} if config else {})}

@@ -12,7 +12,7 @@ DEFAULT_NAMESPACE: Final = "wakeboard"  # of the board, as docs/install.md insta
 class Place:
     """Which cluster, which board in it, and which namespace commands are about; None: that of the context.
 
-    `timeout_s`: of each answer.
+    `timeout_s`: of each answer. `may_ask`: a credential plugin may talk to the user.
     """
 
     context: str = ""
@@ -22,3 +22,4 @@ class Place:
     namespace: str | None = None
     all_namespaces: bool = False
     timeout_s: float = 30.0
+    may_ask: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wakeboard.cli.support.advice import advice
 from wakeboard.cli.support.tables import print_lines, styled
 from wakeboard.text.sanitize import one_line
 
@@ -22,6 +23,6 @@ def print_findings(findings: Sequence[Finding]) -> None:
     """Prints each with its level in colour, and below it what to do."""
     for finding in findings:
         padding = " " * (6 - len(finding.level))
-        print_lines([styled(finding.level, f"{padding}{finding.check:<14}{one_line(finding.message)}")])
+        print_lines([styled(finding.level, f"{padding}{finding.check:<14}{one_line(advice(finding.message))}")])
         if finding.hint:
-            print_lines([f"{'':20}-> {finding.hint}"])
+            print_lines([f"{'':20}-> {advice(finding.hint)}"])

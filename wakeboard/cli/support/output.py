@@ -6,6 +6,7 @@ import sys
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.cli.support.advice import advice
 from wakeboard.process.output import write_error, write_line
 from wakeboard.text.sanitize import json_text, one_line
 from wakeboard.views.rules.json_types import scalar, to_json_types
@@ -55,9 +56,9 @@ def print_answer(value: Any, sentence: str, *, as_json: bool) -> None:
 
 def print_message(sentence: str) -> None:
     """Prints one line on standard output."""
-    write_line(one_line(sentence))
+    write_line(one_line(advice(sentence)))
 
 
 def print_error(sentence: str) -> None:
     """Prints one line on standard error, after "wakeboard: "."""
-    write_error("wakeboard", sentence)
+    write_error("wakeboard", advice(sentence))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from wakeboard.cli.support.advice import advice
 from wakeboard.cli.support.audit_table import action_line
 from wakeboard.cli.support.run_table import error_line, run_notes, run_of, run_when
 from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
@@ -289,9 +290,11 @@ def _advice(run: RunDetails) -> Iterator[Text]:
     match run.status:
         case "dead":
             yield Text()
-            yield Text(f"`wakeboard retry {run.id}` runs it again, `wakeboard discard {run.id}` moves it to history.")
+            yield Text(
+                advice(f"`wakeboard retry {run.id}` runs it again, `wakeboard discard {run.id}` moves it to history.")
+            )
         case "succeeded" | "cancelled" | "discarded":
             yield Text()
-            yield Text(f"`wakeboard replay {run.id}` enqueues a copy of it, whose effects happen again.")
+            yield Text(advice(f"`wakeboard replay {run.id}` enqueues a copy of it, whose effects happen again."))
         case _:
             pass
