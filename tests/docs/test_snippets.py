@@ -125,6 +125,10 @@ def statements(text: str) -> list[str]:
 @pytest.mark.parametrize("snippet", snippets("yaml"), ids=str)
 def test_yaml_is_what_its_reader_takes(snippet: Snippet) -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def said(_: object) -> str:
+        return str(snippet)
+
     for document in yaml.safe_load_all(snippet.text):
         match document:
             case {"apiVersion": "wakeboard.dev/v1alpha1", "kind": kind}:
@@ -133,7 +137,7 @@ def test_yaml_is_what_its_reader_takes(snippet: Snippet) -> None:
                     "AlertRules": load_alert_rules,
                     "Limits": load_limits,
                 }
-                readers[kind](document, lambda _: str(snippet))
+                readers[kind](document, said)
             case {**keys} if keys.keys() <= values.keys():
                 rendered(document)
             case {**keys}:
@@ -156,23 +160,21 @@ def test_commands_exist_and_have_these_options(snippet: Snippet) -> None:
         if found := re.search(r"docker build .*--target (\S+)", line):
             assert found[1] in stages, line
         for path in re.findall(r"--set(?:-string)? ([\w.]+)=", line):
-            assert has_value(path.split(".")), f"the chart has no value {path}"
+            assert has_value(path.split("."), schema()), f"the chart has no value {path}"
 
 
-def has_value(path: list[str]) -> bool:
+def has_value(path: list[str], at: Any) -> bool:
+    if "$ref" in at:
+        return has_value(path, schema(*at["$ref"].removeprefix("#/").split("/")))
+    if not path:
+        return True
+    inner: Any = at.get("properties", {}).get(path[0]) or at.get("additionalProperties")
+    return inner not in (None, True, False) and has_value(path[1:], inner)
+
+
+def schema(*place: str) -> Any:
     at = json.loads((CHART / "values.schema.json").read_text())
-    for name in path:
-        while "$ref" in at:
-            at = at["$defs"][at["$ref"].split("/")[-1]] if "$defs" in at else definition(at["$ref"])
-        at = at.get("properties", {}).get(name) or at.get("additionalProperties")
-        if not isinstance(at, dict):
-            return False
-    return True
-
-
-def definition(reference: str) -> Any:
-    at = json.loads((CHART / "values.schema.json").read_text())
-    for name in reference.removeprefix("#/").split("/"):
+    for name in place:
         at = at[name]
     return at
 
