@@ -1,4 +1,4 @@
-"""Prints a file of schemas/: the JSON Schema of a kind of document, or their entries of SchemaStore's catalog."""
+"""Prints a description of JSON: the JSON Schema of a kind of document, their catalog, or the OpenAPI of the board."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import sys
 from typing import Any, Final
 
+from wakeboard.board.api.openapi import document
+from wakeboard.board.api.registry import ENDPOINTS
 from wakeboard.declared.json_schema import json_schema
 from wakeboard.manifests import DOCUMENTS
 
@@ -32,7 +34,10 @@ def catalog() -> dict[str, Any]:
 def main() -> None:
     """Prints the file that the argument names."""
     name = sys.argv[1]
-    value = catalog() if name == "catalog" else json_schema(DOCUMENTS[name], f"wakeboard-{name}")
+    if name == "openapi":
+        value = document(ENDPOINTS, "")
+    else:
+        value = catalog() if name == "catalog" else json_schema(DOCUMENTS[name], f"wakeboard-{name}")
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -50,6 +50,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/monitoring.md": ["tools.generate_monitoring"],
     "docs/sql-functions.md": ["tools.generate_sql_functions"],
     "docs/troubleshooting.md": ["tools.generate_health_table"],
+    "docs/openapi.json": ["tools.generate_json_schemas", "openapi"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
     "docs/versions.md": ["tools.generate_versions_page"],
     "docs/workers-in-any-language.md": ["tools.generate_worker_page"],
