@@ -17,6 +17,7 @@ from tools import build_site
 from tools.build_site import SITE, nav_pages
 from tools.release.archives import pack_folder
 from tools.release.site import add as add_sites
+from tools.screenshots import DOCS, IN_DOCS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +66,11 @@ def listed_pages() -> list[str]:
 
 def test_every_page_has_its_place_in_the_navigation() -> None:
     assert {page.name for page in (ROOT / "docs").glob("*.md")} <= set(listed_pages())
+
+
+def test_the_command_for_screenshots_takes_each_picture_of_the_board() -> None:
+    taken = {f"{name}-{look}.png" for look, pages in IN_DOCS.items() for name in pages}
+    assert {picture.name for picture in DOCS.iterdir()} == taken
 
 
 def address(site: Path, page: str) -> str:
