@@ -14,19 +14,22 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.dependencies.dependents import NOTHING, enqueue_dependents
-from wakeboard.engine.maintenance_api import locked_limits
 from wakeboard.engine.partitions import create_partitions
 from wakeboard.engine.reaper import ReapCounts, reap
 from wakeboard.engine.retention import DeletedCounts, Retention, delete_expired
 from wakeboard.errors import DatabaseUnavailable, Locked
+from wakeboard.limits.calls import declare_limits, locked_limits
+from wakeboard.schedules.calls import update_circuits, update_expectations
 from wakeboard.schedules.scheduler import NO_TICKS, schedule_slice
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
     from wakeboard.alerts.rules.alert_rules import AlertSpec
-    from wakeboard.engine.maintenance_api import EnqueuedDependents, EnqueuedTicks, MaintenanceStore
+    from wakeboard.dependencies.calls import EnqueuedDependents
+    from wakeboard.engine.maintenance_api import MaintenanceStore
     from wakeboard.limits.rules.declared_limits import Limits
+    from wakeboard.schedules.calls import EnqueuedTicks
     from wakeboard.schedules.scheduler import ScanPosition
 
 EVERY_PASS_S: Final = 0.0
@@ -113,8 +116,13 @@ class MaintenanceLoop:
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
             # A worker's first pass delays its first run, and its second one nothing.
-            _Task("circuits", CIRCUITS_INTERVAL_S, lambda store, _: store.update_circuits(), at_once=False),
-            _Task("expectations", EXPECTATIONS_INTERVAL_S, lambda store, _: store.update_expectations(), at_once=False),
+            _Task("circuits", CIRCUITS_INTERVAL_S, lambda store, _: update_circuits(store), at_once=False),
+            _Task(
+                "expectations",
+                EXPECTATIONS_INTERVAL_S,
+                lambda store, _: update_expectations(store),
+                at_once=False,
+            ),
             _Task("pauses", PAUSES_INTERVAL_S, lambda store, _: store.end_pauses(), at_once=False),
             _Task("backfills", BACKFILLS_INTERVAL_S, lambda store, _: store.continue_backfills(), at_once=False),
             _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, at_once=False),
@@ -195,7 +203,7 @@ class MaintenanceLoop:
 
     async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> None:
         if self._limits is not None and (limits := self._limits()):
-            changed = await store.declare_limits(self._source, limits.rows(), actor=self._source, program="kubectl")
+            changed = await declare_limits(store, self._source, limits.rows(), actor=self._source, program="kubectl")
             if "locked" in changed.values():
                 raise Locked(locked_limits(changed))  # the others are set; the next call sets these
 

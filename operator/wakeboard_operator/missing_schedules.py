@@ -20,7 +20,7 @@ from wakeboard.schedules.prune import needs_confirmation
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from wakeboard.engine.maintenance_api import KnownDefinition
+    from wakeboard.schedules.calls import KnownDefinition
 
 QUIET_S: Final = 2.0  # without a further report: a deletion has ended
 ALL_DELETED_S: Final = 10.0  # the same if no object is left: a resource definition is deleted after its objects

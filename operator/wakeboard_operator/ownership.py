@@ -24,7 +24,7 @@ from wakeboard_operator.problems import FOREIGN, ScheduleProblem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wakeboard.engine.maintenance_api import KnownDefinition
+    from wakeboard.schedules.calls import KnownDefinition
     from wakeboard_operator.resources import Key, Resource
 
 REPAIR_TIMEOUT_S: Final = 10.0  # the time for a repair; a running operator needs well under a second

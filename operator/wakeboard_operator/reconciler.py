@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from pydantic import BaseModel
 
 from wakeboard.errors import InvalidSchedule, InvalidValue, Locked
+from wakeboard.schedules import calls
 from wakeboard.schedules.desired_schedule import DesiredSchedule
 from wakeboard.schedules.prune import needs_confirmation, remove, suspend_deleted
 from wakeboard.schedules.rules.job_schedule import API_VERSION, JobScheduleSpec, load_job_schedule
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Protocol
 
-    from wakeboard.engine.maintenance_api import KnownDefinition
+    from wakeboard.schedules.calls import KnownDefinition
     from wakeboard.schedules.leader_api import ActionResult, LeaderStore
     from wakeboard.schedules.sync import SyncReport
     from wakeboard_operator.cache import ResourceCache
@@ -119,7 +120,7 @@ class Reconciler:
         `now` is in monotonic seconds (None: now).
         """
         if self.last_resync_at is None:
-            self.ownership.rows(await store.list_definitions(self._source))
+            self.ownership.rows(await calls.list_definitions(store, self._source))
         listed = {found.key for found in listing.resources}
         for key in self.cache:
             if key not in listed:
@@ -257,7 +258,7 @@ class Reconciler:
             key = _key(full_name)
             if (known := self.cache.get(key)) is not None:
                 known.problem = ScheduleProblem(INVALID, f"{why}.")
-        rows = await store.list_definitions(self._source)
+        rows = await calls.list_definitions(store, self._source)
         self.ownership.rows(rows)
         for known in rows:
             if not known.removed:

@@ -29,6 +29,7 @@ from wakeboard.limits.file import load_limit_file
 from wakeboard.limits.rules.declared_limits import NO_LIMITS
 from wakeboard.maintenance import MaintenanceLoop
 from wakeboard.process.failure_log import SAME_OUTAGE_S, FailureLog
+from wakeboard.schedules import calls
 from wakeboard.schedules.leader_api import LeaderStore
 from wakeboard.views.queries.backlog import read_queues
 from wakeboard.views.queries.finished_runs import finished_since
@@ -161,7 +162,7 @@ class LeaderTerm:
     async def _write_statuses(self, store: LeaderStore, writer: StatusWriter) -> None:
         reconciler = self._reconciler
         while True:
-            reconciler.mark_pending(reconciler.cache.keys_for(await store.pop_changed_definitions()))
+            reconciler.mark_pending(reconciler.cache.keys_for(await calls.pop_changed_definitions(store)))
             await writer.write(store.conn)
             await asyncio.sleep(STATUS_INTERVAL_S)
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.alerts.test_alert_rules import rule_of
 from tests.schedules.schedules import MISFIRE_GRACE, claim, connected, declared, put, rows
+from wakeboard.alerts import calls
 from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, evaluate_alerts, measure
 from wakeboard.alerts.queries.alerts import read_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
@@ -237,12 +238,12 @@ async def test_a_process_that_was_suspended_during_an_evaluation_records_nothing
     store: MaintenanceStore, database: str
 ):
     rule = rule_of(dead=1)
-    (claimed,) = await store.claim_alert_rules(
-        [{"name": "rule", "severity": "warning", "interval_s": 0, "definition": {}}]
+    (claimed,) = await calls.claim_alert_rules(
+        store, [{"name": "rule", "severity": "warning", "interval_s": 0, "definition": {}}]
     )
     async with connected(database) as other:
         await evaluate(other, rule)
-    assert await store.fire_alert("rule", claimed.claimed_at, "1 run is dead", 1, []) is None
+    assert await calls.fire_alert(store, "rule", claimed.claimed_at, "1 run is dead", 1, []) is None
     assert await alerts(store) == []
 
 
@@ -251,7 +252,7 @@ async def test_an_evaluation_that_ends_after_the_claim_is_repeated_by_another_pr
 ):
     await enqueue(store)
     await rows(store, "update job_runs set status = 'dead', dead_at = now()")
-    await store.claim_alert_rules([{"name": "rule", "severity": "info", "interval_s": 15, "definition": {}}])
+    await calls.claim_alert_rules(store, [{"name": "rule", "severity": "info", "interval_s": 15, "definition": {}}])
     async with connected(database) as other:
         assert await evaluate_alerts(other, [rule_of(dead=1)]) == 0
         assert await evaluate(other, rule_of(dead=1)) == 1
@@ -324,4 +325,4 @@ async def test_a_measurement_does_not_keep_the_leadership_from_its_renewal(store
     await rows(store, "update leadership set expires_at = now() - interval '1 ms'")
     assert (await measure(leader, rule_of(dead=1))).value == 0
     with pytest.raises(LeadershipLost):
-        await leader.claim_alert_rules([])
+        await calls.claim_alert_rules(leader, [])

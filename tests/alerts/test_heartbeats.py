@@ -10,6 +10,7 @@ import pytest
 from tests.alerts.test_alert_rules import rule_of
 from tests.alerts.test_alerts import evaluate
 from tests.schedules.schedules import MISFIRE_GRACE, connected, rows
+from wakeboard.alerts import calls
 from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured, run_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
 from wakeboard.alerts.rules.receivers import HeartbeatSpec
@@ -89,29 +90,29 @@ ROW: list[dict[str, Any]] = [{"name": "rule", "severity": "info", "interval_s": 
 async def test_an_evaluation_counts_that_ends_after_the_next_claim(store: MaintenanceStore):
     """Else two processes whose evaluations are slow would have measured nothing."""
     rule = rule_of(dead=1)
-    (first,) = await store.claim_alert_rules(ROW)
-    (second,) = await store.claim_alert_rules(ROW)
+    (first,) = await calls.claim_alert_rules(store, ROW)
+    (second,) = await calls.claim_alert_rules(store, ROW)
     await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")
     with pytest.raises(WakeboardError):
         await require_measured(store, [rule])
-    assert await store.record_measured_rules(["rule"], first.claimed_at) == 1
+    assert await calls.record_measured_rules(store, ["rule"], first.claimed_at) == 1
     await require_measured(store, [rule])
     assert await rows(store, "select unmeasured_since from alert_rules") == [(first.claimed_at,)]
-    assert await store.record_measured_rules(["rule"], second.claimed_at) == 1
+    assert await calls.record_measured_rules(store, ["rule"], second.claimed_at) == 1
     assert await rows(store, "select unmeasured_since from alert_rules") == [(None,)]
 
 
 async def test_a_process_that_was_suspended_during_an_evaluation_hides_no_failures(store: MaintenanceStore):
     rule = rule_of(dead=1)
-    (old,) = await store.claim_alert_rules(ROW)
-    await store.claim_alert_rules(ROW)
+    (old,) = await calls.claim_alert_rules(store, ROW)
+    await calls.claim_alert_rules(store, ROW)
     await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")  # claims since then failed
     an_hour_before = old.claimed_at - timedelta(hours=1)
-    await store.record_measured_rules(["rule"], an_hour_before)
+    await calls.record_measured_rules(store, ["rule"], an_hour_before)
     with pytest.raises(WakeboardError):
         await require_measured(store, [rule])
     await evaluate(store, rule)
-    assert await store.record_measured_rules(["rule"], an_hour_before) == 0
+    assert await calls.record_measured_rules(store, ["rule"], an_hour_before) == 0
     await require_measured(store, [rule])
 
 
@@ -127,14 +128,14 @@ async def test_a_rule_whose_result_always_comes_too_late_is_not_measured(
     await rows(store, "delete from job_runs" if is_over else "delete from alerts")
     await rows(store, "update alerts set seen_at = now() - interval '1 hour'")
     await rows(store, "update alert_rules set unmeasured_since = now() - interval '91 s'")
-    measure_alert = store.measure_alert
+    measure_alert = calls.measure_alert
 
     async def overtaken(*args: Any) -> Any:
         found = await measure_alert(*args)
-        await store.claim_alert_rules(ROW)
+        await calls.claim_alert_rules(store, ROW)
         return found
 
-    monkeypatch.setattr(store, "measure_alert", overtaken)
+    monkeypatch.setattr(calls, "measure_alert", overtaken)
     for _ in range(2):
         assert await evaluate(store, rule) == 1
         with pytest.raises(WakeboardError):

@@ -12,6 +12,7 @@ import pytest
 from testbed.cluster.job_schedules import job_schedule, path
 from tests.operator.test_reconciler import ReconcilerHarness, reconciler_harness
 from wakeboard.errors import WakeboardError
+from wakeboard.schedules import calls
 from wakeboard.store.connection import connect
 from wakeboard_operator import status_writer
 from wakeboard_operator.cache import ResourceCache
@@ -81,7 +82,7 @@ class WriterHarness:
         """Something happens on the board."""
         await self.harness.store.conn.execute(statement.encode())
         reconciler = self.harness.reconciler
-        reconciler.mark_pending(reconciler.cache.keys_for(await self.harness.store.pop_changed_definitions()))
+        reconciler.mark_pending(reconciler.cache.keys_for(await calls.pop_changed_definitions(self.harness.store)))
 
     def edit(self, document: dict[str, Any]) -> None:
         """Another client changes the resource."""

@@ -24,6 +24,7 @@ from wakeboard.backfills.rules import BackfillRange
 from wakeboard.dependencies import dependents
 from wakeboard.dependencies.dependents import JOINS_PER_CALL, enqueue_dependents
 from wakeboard.dependencies.rules.joined_ticks import tick_before, ticks_between
+from wakeboard.schedules import calls
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.ticks.compiled_ticks import ticks_for
 from wakeboard.ticks.cron_parser import parse_cron
@@ -159,9 +160,9 @@ async def test_a_parents_removal_and_return_change_its_childs_status(store: Main
     await put(store, *both)
     child = (await rows(store, "select id from job_definitions where name = 'transform'"))[0]
     for declared_now in (both[1:], both):
-        await store.pop_changed_definitions()
+        await calls.pop_changed_definitions(store)
         await put(store, *declared_now, prune=True)
-        assert child[0] in await store.pop_changed_definitions()
+        assert child[0] in await calls.pop_changed_definitions(store)
 
 
 async def test_a_daily_schedule_joins_the_24_hourly_ticks_of_its_day(store: MaintenanceStore) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.operator.examples import NOW, resource
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import LeadershipLost
+from wakeboard.schedules import calls
 from wakeboard.schedules.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.connection import connect
 from wakeboard_operator.cache import ResourceCache
@@ -140,13 +141,13 @@ async def test_no_status_is_computed_before_the_row_is_stored(
     harness: ReconcilerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise ten thousand new schedules would be reported as missing in the store, and written twice."""
-    answer, too_soon = harness.store.list_definitions, set[Any]()
+    answer, too_soon = calls.list_definitions, set[Any]()
 
-    async def asked(source: str) -> Any:
+    async def asked(store: LeaderStore, source: str) -> Any:
         too_soon.update(harness.reconciler.pending_keys)
-        return await answer(source)
+        return await answer(store, source)
 
-    monkeypatch.setattr(harness.store, "list_definitions", asked)
+    monkeypatch.setattr(calls, "list_definitions", asked)
     await harness.list(named("a"))
     assert harness.reconciler.pending_keys == {("billing", "a")}
     harness.reconciler.take_pending()  # as the writer does

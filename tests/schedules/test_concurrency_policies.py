@@ -25,7 +25,8 @@ from wakeboard.actions.admin_api import AdminStore
 from wakeboard.schedules.scheduler import schedule_due_ticks
 
 if TYPE_CHECKING:
-    from wakeboard.engine.maintenance_api import EnqueuedTicks, MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.calls import EnqueuedTicks
 
 pytestmark = pytest.mark.anyio
 

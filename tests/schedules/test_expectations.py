@@ -14,6 +14,7 @@ from wakeboard.alerts.evaluate import run_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
 from wakeboard.health.findings import findings
 from wakeboard.health.queries.facts import read_health
+from wakeboard.schedules import calls
 from wakeboard.views.queries.schedule_list import schedule_health
 from wakeboard.views.queries.schedule_situation import read_schedule_situation
 from wakeboard.views.queries.schedule_state import schedule_states
@@ -97,7 +98,7 @@ async def add(store: MaintenanceStore, name: str, runs: Sequence[dict[str, Any]]
 async def missing(store: MaintenanceStore) -> set[str]:
     """The schedules that miss their success, after each was looked at."""
     await rows(store, "update job_definitions set success_due_at = now() where success_due_at is not null")
-    assert not await store.update_expectations()
+    assert not await calls.update_expectations(store)
     return {
         name for (name,) in await rows(store, "select name from job_definitions where success_missed_at is not null")
     }

@@ -27,6 +27,7 @@ from tests.schedules.schedules import (
 )
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import WakeboardError
+from wakeboard.schedules import calls
 from wakeboard.schedules.scheduler import SCHEDULES_PER_BATCH, plan_ticks, schedule_due_ticks, schedule_slice
 
 if TYPE_CHECKING:
@@ -128,8 +129,8 @@ async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(stor
     async with connected(database) as doomed, connected(database) as keeper, keeper.conn.transaction():
         await rows(keeper, "lock table job_runs in share mode")  # the doomed one will have to wait in mid-statement
         (pid,) = (await rows(doomed, "select pg_backend_pid()"))[0]
-        plans = [plan_ticks(each, FIVE_MINUTES) for each in await doomed.due_definitions()]
-        writing = asyncio.create_task(doomed.enqueue_due_ticks(plans))
+        plans = [plan_ticks(each, FIVE_MINUTES) for each in await calls.due_definitions(doomed)]
+        writing = asyncio.create_task(calls.enqueue_due_ticks(doomed, plans))
         await until(store, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
         await rows(store, "select pg_terminate_backend(%s)", pid)
         with pytest.raises(WakeboardError):
@@ -268,7 +269,7 @@ async def test_times_are_utc_whatever_the_zone_of_the_session(store: Maintenance
     await put(store, declared("a"))
     tick = await make_due(store)
     await rows(store, "set timezone = 'Europe/Lisbon'")
-    (due,) = await store.due_definitions()
+    (due,) = await calls.due_definitions(store)
     assert due.next_run_at == tick
     assert {str(moment.tzinfo) for moment in (due.next_run_at, due.last_tick_at, due.now)} == {"UTC"}
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeboard.engine.maintenance_api import DueDefinition, Skipped
+from wakeboard.schedules.calls import DueDefinition, Skipped
 from wakeboard.schedules.scheduler import plan_skip, plan_ticks
 from wakeboard.ticks.catch_up import CatchUpPolicy, due_ticks_to_run
 from wakeboard.ticks.compiled_ticks import ticks_for

@@ -11,9 +11,13 @@ import psycopg
 import pytest
 from psycopg.rows import scalar_row
 
+from wakeboard.alerts import calls as alert_calls
 from wakeboard.alerts.queries import deliveries as alert_deliveries
+from wakeboard.dependencies import calls as dependency_calls
 from wakeboard.engine import maintenance_api, worker_api
 from wakeboard.errors import Locked
+from wakeboard.limits import calls as limit_calls
+from wakeboard.schedules import calls as schedule_calls
 from wakeboard.schedules import leader_api
 from wakeboard.store import connection, statements
 from wakeboard.store.connection import connect
@@ -147,7 +151,13 @@ def test_many_uncommitted_limits_delay_a_claim_by_a_bounded_time(
     assert worker.claim_limited(*keys) == []
 
 
-@pytest.mark.parametrize("caller", [alert_deliveries, connection, leader_api, maintenance_api, worker_api])
+@pytest.mark.parametrize(
+    "caller",
+    [
+        *(alert_calls, alert_deliveries, connection, dependency_calls, leader_api),
+        *(limit_calls, maintenance_api, schedule_calls, worker_api),
+    ],
+)
 def test_every_function_of_a_process_waits_for_a_lock_with_a_bound(caller: ModuleType) -> None:
     """So a transaction left open stops one task, and neither the process nor its maintenance. A read waits, too."""
     texts = {one.name: one.text for one in sql_functions()}

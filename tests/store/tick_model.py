@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
-    from wakeboard.engine.maintenance_api import TickPlan
+    from wakeboard.schedules.calls import TickPlan
 
 DEADLINE_HOURS: Final = 2  # of a schedule that has a starting deadline
 LONG_PAUSE: Final = 5  # dead probes: the pause is then longer than the half hour until the next tick

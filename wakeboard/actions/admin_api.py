@@ -112,7 +112,7 @@ class AdminStore(MaintenanceStore):
         have.
         """
         query = "select id, answer, new_id from wakeboard.replay(%s::bigint[], %s::pg_catalog.jsonb, %s, %s, %s)"
-        rows = await self._rows(query, list(ids), _json(payload), reason, *self._by)
+        rows = await self.rows(query, list(ids), _json(payload), reason, *self._by)
         return [Replayed(*row) for row in rows]
 
     async def discard_and_replay(self, ids: Iterable[int], payload: Any = None, reason: str = "") -> list[Replayed]:
@@ -131,12 +131,12 @@ class AdminStore(MaintenanceStore):
         `what`: payload, result or the like. False: there is no such run or schedule.
         """
         query = "select wakeboard.reveal(%s, %s, %s, %s, %s, %s)"
-        return await self._value(query, run_id, definition_id, what, "", *self._by)
+        return await self.value(query, run_id, definition_id, what, "", *self._by)
 
     async def send_test_notification(self, receiver: str, queue: str) -> int:
         """Enqueues a run that sends a test message to a receiver, or calls a heartbeat, and returns its id."""
         query = "select wakeboard.send_test_notification(%s, %s, %s, %s, %s)"
-        return await self._value(query, receiver, queue, "", *self._by)
+        return await self.value(query, receiver, queue, "", *self._by)
 
     async def silence_alert(self, rule: str, until: datetime | Literal["infinity"] | None, reason: str = "") -> bool:
         """Holds back openings and repeats of a rule's alert. "infinity": until it is resolved. None ends that.
@@ -144,7 +144,7 @@ class AdminStore(MaintenanceStore):
         False: nothing changed. Raises InvalidValue for an unknown rule and for a time that is over.
         """
         query = "select wakeboard.silence_alert(%s, %s::pg_catalog.timestamptz, %s, %s, %s)"
-        return await self._value(query, rule, until, reason, *self._by)
+        return await self.value(query, rule, until, reason, *self._by)
 
     async def run_now(self, definition_id: int, payload: Any = None, reason: str = "") -> tuple[int | None, str]:
         """Creates a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …').
@@ -152,7 +152,7 @@ class AdminStore(MaintenanceStore):
         `payload`: of the run; None: that of the schedule. Raises InvalidValue for a payload that no run may have.
         """
         query = "select id, answer from wakeboard.run_now(%s, %s::pg_catalog.jsonb, %s, %s, %s)"
-        run_id, answer = (await self._rows(query, definition_id, _json(payload), reason, *self._by))[0]
+        run_id, answer = (await self.rows(query, definition_id, _json(payload), reason, *self._by))[0]
         return run_id, answer
 
     async def pause(self, what: str, reason: str = "", until: datetime | None = None) -> bool:
@@ -161,41 +161,41 @@ class AdminStore(MaintenanceStore):
         `until`: when it ends by itself; None: it does not.
         """
         query = "select wakeboard.pause(%s, %s, %s, %s, %s::pg_catalog.timestamptz)"
-        return await self._value(query, what, reason, *self._by, until)
+        return await self.value(query, what, reason, *self._by, until)
 
     async def resume(self, what: str, reason: str = "") -> bool:
         """Ends a pause, and closes the circuit of 'schedule:ID'. False: there was neither."""
-        return await self._value("select wakeboard.resume(%s, %s, %s, %s)", what, reason, *self._by)
+        return await self.value("select wakeboard.resume(%s, %s, %s, %s)", what, reason, *self._by)
 
     async def release_effect(self, key: str, reason: str = "") -> str:
         """Lets an effect that happens once for ever happen again. Returns 'released', or 'refused: …'."""
-        return await self._value("select wakeboard.release_effect(%s, %s, %s, %s)", key, reason, *self._by)
+        return await self.value("select wakeboard.release_effect(%s, %s, %s, %s)", key, reason, *self._by)
 
     async def set_limit(self, key: str, max_running: int | None, reason: str = "") -> None:
         """At most `max_running` runs of this limit key at once; None: the default again."""
-        await self._rows("select wakeboard.set_limit(%s, %s, %s, %s, %s)", key, max_running, reason, *self._by)
+        await self.rows("select wakeboard.set_limit(%s, %s, %s, %s, %s)", key, max_running, reason, *self._by)
 
     async def set_rate_limit(self, key: str, rate: Rate | None, burst: int = 1, reason: str = "") -> None:
         """Runs of this limit key start at most at this rate, and `burst` of them at once; None: no rate limit."""
         count, period_s = (rate.count, rate.period_s) if rate else (None, 1)
         query = "select wakeboard.set_rate_limit(%s, %s, %s, %s, %s, %s, %s)"
-        await self._rows(query, key, count, period_s, burst, reason, *self._by)
+        await self.rows(query, key, count, period_s, burst, reason, *self._by)
 
     async def acknowledge_server_changes(self, newest: int, reason: str = "") -> int:
         """Acknowledges the changes of the server up to the id `newest`. Returns how many."""
         query = "select wakeboard.acknowledge_server_changes(%s, %s, %s, %s)"
-        return await self._value(query, newest, reason, *self._by)
+        return await self.value(query, newest, reason, *self._by)
 
     async def confirm_removal(self, source: str, reason: str = "") -> int | None:
         """Confirms the pending removal of a source. Returns how many schedules it removes; None: none is pending."""
-        return await self._value("select wakeboard.confirm_removal(%s, %s, %s, %s)", source, reason, *self._by)
+        return await self.value("select wakeboard.confirm_removal(%s, %s, %s, %s)", source, reason, *self._by)
 
     # -- backfills
 
     async def plan_backfill(self, definition_id: int, ticks: Iterable[datetime]) -> dict[datetime, str]:
         """What is known about each of these ticks: see `plan_backfill` in docs/sql-functions.md. Changes nothing."""
         query = "select tick, found from wakeboard.plan_backfill(%s, %s::pg_catalog.timestamptz[])"
-        return dict(await self._rows(query, definition_id, moment_array(ticks)))
+        return dict(await self.rows(query, definition_id, moment_array(ticks)))
 
     async def create_backfill(
         self, definition_id: int, wanted: BackfillRange, *, at_once: int = 1, again: bool = False, reason: str = ""
@@ -206,7 +206,7 @@ class AdminStore(MaintenanceStore):
             "%s, %s::pg_catalog.timestamptz[], %s, %s, %s, %s, %s, %s, %s)"
         )
         values = (moment_array(wanted.ticks), wanted.begin, wanted.end, at_once, again, reason)
-        return DeclaredBackfill(*(await self._rows(query, definition_id, *values, *self._by))[0])
+        return DeclaredBackfill(*(await self.rows(query, definition_id, *values, *self._by))[0])
 
     async def change_backfill(self, backfill_id: int, change: BackfillChange, reason: str = "") -> str | None:
         """Pauses, resumes, or cancels a backfill and its unfinished runs.
@@ -217,7 +217,7 @@ class AdminStore(MaintenanceStore):
             act = self.pause if change == "pause" else self.resume
             return f"{change}d" if await act(f"backfill:{backfill_id}", reason) else None
         query = "select changed, cancelled, requested from wakeboard.cancel_backfill(%s, %s, %s, %s)"
-        changed, cancelled, requested = (await self._rows(query, backfill_id, reason, *self._by))[0]
+        changed, cancelled, requested = (await self.rows(query, backfill_id, reason, *self._by))[0]
         stopping = f", {counted(requested, 'running run')} asked to stop" if requested else ""
         return f"cancelled: {counted(cancelled, 'run')} cancelled{stopping}" if changed else None
 
@@ -257,15 +257,15 @@ class AdminStore(MaintenanceStore):
         query = (
             "select total, done, refused, answered, finished, cancelled from wakeboard.run_bulk_action_batch(%s, %s)"
         )
-        return BulkActionProgress(*(await self._rows(query, bulk_action_id, count))[0])
+        return BulkActionProgress(*(await self.rows(query, bulk_action_id, count))[0])
 
     async def cancel_bulk_action(self, bulk_action_id: int, reason: str = "") -> bool:
         """Ends a bulk action after the batch that is being executed. False: it had ended, or there is none."""
         query = "select wakeboard.cancel_bulk_action(%s, %s, %s, %s)"
-        return await self._value(query, bulk_action_id, reason, *self._by)
+        return await self.value(query, bulk_action_id, reason, *self._by)
 
     async def _answers(self, query: str, *values: Any) -> list[Answer]:
-        return [Answer(*row) for row in await self._rows(query, *values)]
+        return [Answer(*row) for row in await self.rows(query, *values)]
 
 
 def _json(payload: Any) -> str | None:

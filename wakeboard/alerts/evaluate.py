@@ -13,6 +13,8 @@ import random
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.alerts import calls
+from wakeboard.alerts.calls import Notification
 from wakeboard.alerts.rules.alert_rules import definition_of
 from wakeboard.alerts.rules.evaluation import (
     Measurement,
@@ -25,16 +27,16 @@ from wakeboard.alerts.rules.evaluation import (
     unmeasured_after,
 )
 from wakeboard.alerts.rules.fields import TimesUsual
-from wakeboard.engine.maintenance_api import Notification
 from wakeboard.errors import LeadershipLost, Locked, WakeboardError
 from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wakeboard.alerts.calls import ClaimedRule
     from wakeboard.alerts.rules.alert_rules import AlertRule, AlertSpec
     from wakeboard.alerts.rules.receivers import HeartbeatSpec
-    from wakeboard.engine.maintenance_api import ClaimedRule, MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
 
 CLAIMED_AT_ONCE: Final = 10  # rules: another process may claim one again after its interval, and that result counts
 MAX_NAMED: Final = 5  # rules in an error
@@ -79,7 +81,7 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
     by_name = {rule.name: rule for rule in rules}
     rows = [_row(rule) for rule in rules]
     for _ in range(0, max(len(rules), 1), CLAIMED_AT_ONCE):  # one without rules still removes those of a former file
-        claimed = await store.claim_alert_rules(rows, CLAIMED_AT_ONCE)
+        claimed = await calls.claim_alert_rules(store, rows, CLAIMED_AT_ONCE)
         random.shuffle(claimed)  # so that a lock, or another process, does not stop the same rules each time
         evaluated += len(claimed)
         measured: list[str] = []
@@ -93,7 +95,7 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
                 failures.append(error)
                 locked += isinstance(error, Locked)
         if measured:
-            await store.record_measured_rules(measured, claimed[0].claimed_at)  # one call claimed them all
+            await calls.record_measured_rules(store, measured, claimed[0].claimed_at)  # one call claimed them all
         if locked == MAX_LOCKED or len(claimed) < CLAIMED_AT_ONCE:
             break
     if failures:
@@ -103,8 +105,8 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
 
 async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) -> None:
     """Raises WakeboardError if rules cannot be measured: no evaluation succeeded within `unmeasured_after`."""
-    unmeasured = await store.unmeasured_rules(
-        {rule.name: unmeasured_after(definition_of(rule)).total_seconds() for rule in rules}
+    unmeasured = await calls.unmeasured_rules(
+        store, {rule.name: unmeasured_after(definition_of(rule)).total_seconds() for rule in rules}
     )
     if unmeasured:
         each = [
@@ -121,8 +123,8 @@ async def enqueue_heartbeats(
     store: MaintenanceStore, heartbeats: Sequence[HeartbeatSpec], queue: str = "default"
 ) -> int:
     """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many."""
-    return await store.enqueue_heartbeats(
-        [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue
+    return await calls.enqueue_heartbeats(
+        store, [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue
     )
 
 
@@ -145,16 +147,17 @@ async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRu
     if step == "fire":
         summary = summary_of(rule, measured)
         found = summary, measured.value, measured.examples
-        return await store.fire_alert(rule.name, claimed.claimed_at, *found, notification) is not None
+        return await calls.fire_alert(store, rule.name, claimed.claimed_at, *found, notification) is not None
     if step == "resolve":
-        return await store.resolve_alert(rule.name, claimed.claimed_at, notification) is not None
+        return await calls.resolve_alert(store, rule.name, claimed.claimed_at, notification) is not None
     return True
 
 
 async def measure(store: MaintenanceStore, rule: AlertRule) -> Measurement:
     """What the rule measures now."""
     where = rule.where
-    value, examples = await store.measure_alert(
+    value, examples = await calls.measure_alert(
+        store,
         rule.condition.name,
         span_of(rule),
         rule.limit.share if isinstance(rule.limit, TimesUsual) else None,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.engine.maintenance_api import EnqueuedDependents, JoinedTick
+from wakeboard.dependencies import calls
+from wakeboard.dependencies.calls import EnqueuedDependents, JoinedTick
 from wakeboard.engine.partitions import with_partition
 from wakeboard.errors import WakeboardError
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from wakeboard.engine.maintenance_api import JoinToCheck, MaintenanceStore
+    from wakeboard.dependencies.calls import JoinToCheck
+    from wakeboard.engine.maintenance_api import MaintenanceStore
     from wakeboard.ticks.ticks import Ticks
 
 BATCH: Final = 250  # ends, and runs that they create; workers execute those of one batch while the next one is created
@@ -32,7 +34,7 @@ async def enqueue_dependents(store: MaintenanceStore, *, one_batch: bool = False
     """
     total = NOTHING
     while True:
-        done = await with_partition(store, lambda: store.enqueue_dependents(BATCH))
+        done = await with_partition(store, lambda: calls.enqueue_dependents(store, BATCH))
         runs = done.runs + (await _join(store) if done.has_joins else 0)
         total = EnqueuedDependents(
             total.ended + done.ended,
@@ -53,11 +55,11 @@ def may_have_more(done: EnqueuedDependents) -> bool:
 async def _join(store: MaintenanceStore) -> int:
     runs = 0
     joined: list[JoinedTick] = []
-    while joins := await store.joins_to_check(JOINS_PER_CALL):
+    while joins := await calls.joins_to_check(store, JOINS_PER_CALL):
         before, joined = joined, joined_ticks(joins)
         if joined == before:  # another transaction has locked their schedules meanwhile
             break
-        runs += await with_partition(store, lambda joined=joined: store.enqueue_joined_ticks(joined))
+        runs += await with_partition(store, lambda joined=joined: calls.enqueue_joined_ticks(store, joined))
         if len(joined) < JOINS_PER_CALL:
             break
     return runs

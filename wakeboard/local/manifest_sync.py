@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.dependencies.queries import missing_parents
 from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.limits import calls
 from wakeboard.local.messages import UP, UpLine
 from wakeboard.manifests import declared_limits, load_folder
 from wakeboard.process.system_user import system_user
@@ -92,8 +93,8 @@ class ManifestSync:
         if limits is None:
             return [], []
         try:
-            changed = await (await self._connection.store()).declare_limits(
-                self._source, limits.rows(), actor=system_user(), program="up"
+            changed = await calls.declare_limits(
+                await self._connection.store(), self._source, limits.rows(), actor=system_user(), program="up"
             )
         except InvalidValue as error:
             return [f"The limits are not declared: {error}"], []

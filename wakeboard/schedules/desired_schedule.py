@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from wakeboard.engine.maintenance_api import KnownDefinition
+    from wakeboard.schedules.calls import KnownDefinition
     from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec
 
 

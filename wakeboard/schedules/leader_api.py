@@ -77,15 +77,15 @@ class OperatorStore(MaintenanceStore):
         columns = "term, is_leader, leader, leader_release, expires_in_s, seen_server"
         query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s, %s, %s, %s)"
         values = (source, holder, release, lease_s, self.conn.info.backend_pid, problem, seen)
-        return LeadershipState(*(await self._rows(query, *values))[0])
+        return LeadershipState(*(await self.rows(query, *values))[0])
 
     async def release_leadership(self, source: str, term: int) -> bool:
         """Ends this leadership at once."""
-        return await self._value("select wakeboard.release_leadership(%s, %s)", source, term)
+        return await self.value("select wakeboard.release_leadership(%s, %s)", source, term)
 
     async def listen_for_released_leadership(self) -> bool:
         """Listens for released leaderships. False: the connection goes through a pooler and receives none."""
-        if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
+        if await self.value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
             return False
         await listen(self.conn, "wakeboard_leader")
         return True
@@ -99,12 +99,12 @@ class OperatorStore(MaintenanceStore):
 
     async def installation(self) -> str:
         """The id of this database."""
-        found: UUID = await self._value("select id from wakeboard.installation")
+        found: UUID = await self.value("select id from wakeboard.installation")
         return str(found)
 
     async def is_removal_confirmed(self, source: str) -> bool:
         """Whether the pending removal is confirmed and not yet executed."""
-        pending = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
+        pending = await self.rows("select source, confirmed_at from wakeboard.pending_removals")
         return any(name == source and confirmed_at is not None for name, confirmed_at in pending)
 
     async def workers_of_pod(self, pod_uid: str, named: int | None = None) -> list[int]:
@@ -112,7 +112,7 @@ class OperatorStore(MaintenanceStore):
 
         A process that registered with another pod's uid is not one of this pod, whatever the pod says.
         """
-        rows = await self._rows("select worker_id, pod_uid from wakeboard.workers")
+        rows = await self.rows("select worker_id, pod_uid from wakeboard.workers")
         if named is None:
             return [worker for worker, uid in rows if uid == pod_uid]
         return [worker for worker, uid in rows if worker == named and uid in {pod_uid, None}]
@@ -125,7 +125,7 @@ class OperatorStore(MaintenanceStore):
         )
         total, after_id = TerminatedRuns(0, 0, 0, 0, 0), 0
         while after_id is not None:
-            after_id, *found = (await self._rows(query, worker, cause, detail, pod, after_id))[0]
+            after_id, *found = (await self.rows(query, worker, cause, detail, pod, after_id))[0]
             total = TerminatedRuns(*map(int.__add__, total, found))
         return total
 
@@ -154,7 +154,7 @@ class OperatorStore(MaintenanceStore):
             words, wanted = backfill
             ticks = (moment_array(wanted.ticks), wanted.begin, wanted.end, words.at_once, words.again)
         values = (definition_id, action, token, record_only, refusal, traceparent, *ticks)
-        return ActionResult(*(await self._rows(query, *values))[0])
+        return ActionResult(*(await self.rows(query, *values))[0])
 
     async def claim_alert_delivery(self, worker: int, queue: str, receivers: Sequence[str]) -> ClaimedDelivery | None:
         """Leases a due delivery to one of these receivers, if no worker delivers those of this queue."""
@@ -162,7 +162,7 @@ class OperatorStore(MaintenanceStore):
             "select run_id, lease_epoch, uuid, payload"
             " from wakeboard.claim_alert_delivery(%s, %s, %s::pg_catalog.text[])"
         )
-        rows = await self._rows(query, worker, queue, list(receivers))
+        rows = await self.rows(query, worker, queue, list(receivers))
         return ClaimedDelivery(*rows[0]) if rows else None
 
     async def finish_alert_delivery(
@@ -191,20 +191,21 @@ class OperatorStore(MaintenanceStore):
             delay_s,
             None if result is None else json.dumps(result),
         )
-        return await self._value(query, worker, *values)
+        return await self.value(query, worker, *values)
 
 
 class LeaderStore(OperatorStore):
     """The calls of a leader: each is a transaction that first checks the term. Raises LeadershipLost.
 
-    `roll_up`, `measure_alert` and `finish_alert_delivery` do not check it.
+    `roll_up` and `finish_alert_delivery` do not check it.
     """
 
     def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
         super().__init__(conn)
         self._source, self._term = source, term
 
-    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    async def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of one call, in a transaction that has checked the term."""
         with translating(self.conn):
             async with connection_lock(self.conn), self.conn.transaction():
                 await execute(self.conn, "select wakeboard.require_leadership(%s, %s)", (self._source, self._term))
@@ -213,10 +214,6 @@ class LeaderStore(OperatorStore):
     async def roll_up(self, min_interval: timedelta) -> bool:
         """Without the term, as workers call it: a long count would keep the leadership's row locked."""
         return await MaintenanceStore(self.conn).roll_up(min_interval)
-
-    async def measure_alert(self, *args: Any, **named: Any) -> tuple[float, list[str]]:
-        """Without the term, as a long one would keep the leadership's row locked. The claim and the result check it."""
-        return await MaintenanceStore(self.conn).measure_alert(*args, **named)
 
     async def finish_alert_delivery(self, *args: Any, **named: Any) -> str:
         """Without the term: the lease decides, so that the next leader does not send again what was sent."""

@@ -11,6 +11,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.schedules import calls
 from wakeboard.schedules.scheduler import SCHEDULE_REMOVED, enqueue_ticks, plan_batch, plan_skip
 from wakeboard.text.humanize import counted
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from wakeboard.engine.maintenance_api import KnownDefinition, MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.calls import KnownDefinition
 
 # A removal needs a confirmation when it exceeds both.
 CONFIRM_ABOVE: Final = 10  # schedules
@@ -61,8 +63,8 @@ async def remove(
     """
     pending: str | None = None
     if not needs_confirmation(len(missing), live):
-        await store.request_removal(source, "", 0)
-    elif not await store.request_removal(source, _hash_of(missing), len(missing)):
+        await calls.request_removal(store, source, "", 0)
+    elif not await calls.request_removal(store, source, _hash_of(missing), len(missing)):
         pending = (
             f"{len(missing)} of {counted(live, 'schedule')} of {source} are no longer declared, and none of them was"
             f" removed: that many at once may be a mistake. To remove them, type: wakeboard confirm removal {source}"
@@ -80,7 +82,7 @@ async def suspend_deleted(store: MaintenanceStore, source: str, deleted: Sequenc
     for start in range(0, len(ids), IDS_PER_BATCH):
         batch = ids[start : start + IDS_PER_BATCH]
         await _skip_due_ticks(store, batch)
-        await store.suspend_definitions(source, batch)
+        await calls.suspend_definitions(store, source, batch)
 
 
 async def _remove(
@@ -91,7 +93,7 @@ async def _remove(
         due: list[int] = []
         for start in range(0, len(waiting), IDS_PER_BATCH):
             ids = list(waiting)[start : start + IDS_PER_BATCH]
-            for definition_id, answer in await store.remove_definitions(source, ids, listed_at):
+            for definition_id, answer in await calls.remove_definitions(store, source, ids, listed_at):
                 if answer == "due":
                     due.append(definition_id)
                 else:
@@ -104,7 +106,7 @@ async def _remove(
 
 
 async def _skip_due_ticks(store: MaintenanceStore, ids: Sequence[int]) -> None:
-    waiting = deque(await store.filter_due_definitions(ids))
+    waiting = deque(await calls.filter_due_definitions(store, ids))
     while plans := plan_batch(waiting, partial(plan_skip, reason=SCHEDULE_REMOVED)):
         await enqueue_ticks(store, plans)
 

@@ -36,16 +36,18 @@ from datetime import timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wakeboard.engine.maintenance_api import EnqueuedTicks, Skipped, TickPlan
 from wakeboard.engine.partitions import with_partition
 from wakeboard.errors import WakeboardError
+from wakeboard.schedules import calls
+from wakeboard.schedules.calls import EnqueuedTicks, Skipped, TickPlan
 from wakeboard.ticks.catch_up import due_ticks_to_run, skip_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from wakeboard.engine.maintenance_api import DueDefinition, MaintenanceStore
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.calls import DueDefinition
     from wakeboard.ticks.ticks import Missed, Ticks
 
 TOO_LATE: Final = "TooLate"
@@ -221,7 +223,7 @@ async def schedule_slice(
     Returns the position from which the next slice continues: None if this one has reached the end.
     """
     total = NO_TICKS
-    waiting = deque(await store.due_definitions(SCHEDULES_PER_BATCH, after))
+    waiting = deque(await calls.due_definitions(store, SCHEDULES_PER_BATCH, after))
     plan = partial(plan_ticks, misfire_grace=misfire_grace)
     plans = plan_batch(waiting, plan)
     while plans:
@@ -229,7 +231,7 @@ async def schedule_slice(
         batches -= 1
         is_over = batches <= 0
         if not waiting:
-            waiting.extend(await store.due_definitions(1 if is_over else SCHEDULES_PER_BATCH, after))
+            waiting.extend(await calls.due_definitions(store, 1 if is_over else SCHEDULES_PER_BATCH, after))
         planned: deque[DueDefinition] = deque() if is_over else waiting
         enqueued, plans = await asyncio.gather(enqueue_ticks(store, plans), _plan_in_thread(planned, plan))
         total = EnqueuedTicks(*map(sum, zip(total, enqueued, strict=True)))
@@ -238,7 +240,7 @@ async def schedule_slice(
 
 async def enqueue_ticks(store: MaintenanceStore, plans: Sequence[TickPlan]) -> EnqueuedTicks:
     """Writes the plans in one statement."""
-    return await with_partition(store, lambda: store.enqueue_due_ticks(plans))
+    return await with_partition(store, lambda: calls.enqueue_due_ticks(store, plans))
 
 
 def plan_batch(waiting: deque[DueDefinition], plan: Planner) -> list[TickPlan]:

@@ -15,6 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from wakeboard.schedules import calls
 from wakeboard.schedules.desired_schedule import definition_row
 from wakeboard.schedules.prune import missing_definitions, remove
 from wakeboard.schedules.scheduler import (
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime, timedelta
 
-    from wakeboard.engine.maintenance_api import DueDefinition, KnownDefinition, MaintenanceStore, TickPlan
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.calls import DueDefinition, KnownDefinition, TickPlan
     from wakeboard.schedules.desired_schedule import DesiredSchedule
 
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
@@ -106,7 +108,7 @@ async def sync(
     """
     by_key = {each.key: each for each in desired}
     listed_at = listed_at or await store.now()
-    before = await store.list_definitions(source)
+    before = await calls.list_definitions(store, source)
     report = SyncReport(source)
     await _update(store, by_key, before, report, misfire_grace)
     missing = missing_definitions({*by_key, *spared}, before, listed_at)
@@ -138,7 +140,7 @@ async def _update(
         waiting = {key: waiting[key] for key in rows if key not in answered}
         if not waiting:
             break
-        known = await store.list_definitions(report.source)
+        known = await calls.list_definitions(store, report.source)
     report.contended = sorted(each.full_name for each in waiting.values())
 
 
@@ -167,7 +169,7 @@ async def _send(
     due: dict[int, DesiredSchedule] = {}
     values = list(rows.values())
     for start in range(0, len(values), ROWS_PER_BATCH):
-        for synced in await store.sync_definitions(report.source, values[start : start + ROWS_PER_BATCH]):
+        for synced in await calls.sync_definitions(store, report.source, values[start : start + ROWS_PER_BATCH]):
             key = synced.namespace, synced.name
             if synced.answer == "due":
                 due[synced.id] = desired[key]
@@ -191,6 +193,6 @@ async def _enqueue_due_ticks(
             return plan_skip(due, SUSPENDED)
         return plan_skip(due, PAUSED) if due.paused else plan_ticks(due, misfire_grace)
 
-    waiting = deque(await store.filter_due_definitions(list(edits)))
+    waiting = deque(await calls.filter_due_definitions(store, list(edits)))
     while plans := plan_batch(waiting, plan):
         await enqueue_ticks(store, plans)

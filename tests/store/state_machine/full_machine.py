@@ -17,6 +17,7 @@ from tests.store.state_machine.machine import MAX_LIVE_RUNS
 from tests.store.state_machine.model import QUEUES, TYPES
 from tests.store.state_machine.model_rows import ModelRate, ModelRun
 from tests.store.state_machine.operations import AFTER
+from wakeboard.dependencies import calls
 from wakeboard.dependencies.dependents import joined_ticks
 
 if TYPE_CHECKING:
@@ -204,14 +205,14 @@ class FullMachine(HostileCalls):
         """Maintenance creates the runs of schedules that run after others, and lets runs start."""
         noted = len(self.model.noted_ends)
         started, made = self.dependencies.enqueue_dependents()
-        done = self.harness.do(self.harness.store.enqueue_dependents(1000))
+        done = self.harness.do(calls.enqueue_dependents(self.harness.store, 1000))
         assert (done.ended, done.started, done.runs) == (noted, started, len(made))
         self._record_tick_runs(made)
-        joins = self.harness.do(self.harness.store.joins_to_check(1000))
+        joins = self.harness.do(calls.joins_to_check(self.harness.store, 1000))
         assert bool(joins) == done.has_joins
         if joins:
             made = self.dependencies.join_ticks()
-            assert self.harness.do(self.harness.store.enqueue_joined_ticks(joined_ticks(joins))) == len(made)
+            assert self.harness.do(calls.enqueue_joined_ticks(self.harness.store, joined_ticks(joins))) == len(made)
             self._record_tick_runs(made)
 
     # -- after each operation ------------------------------------------------------------------------------------------

@@ -23,13 +23,14 @@ from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, StoreModel
 from tests.store.state_machine.model_rows import ModelRun
 from tests.store.state_machine.operations import ANY_OPERATION, JOB, SPEC
 from tests.store.tick_model import ModelPlan, ModelSpec, TickModel, older
+from wakeboard.schedules import calls
 from wakeboard.schedules.scheduler import plan_ticks, schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.store.state_machine.database import StoreHarness
-    from wakeboard.engine.maintenance_api import TickPlan
+    from wakeboard.schedules.calls import TickPlan
 
 MAX_LIVE_RUNS = 8  # with few runs, the operations of an example meet more often
 
@@ -351,7 +352,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def plan_ticks_for_later(self) -> None:
         """A worker computes a plan and enqueues it later."""
-        due = self.harness.do(self.harness.store.due_definitions())
+        due = self.harness.do(calls.due_definitions(self.harness.store))
         plans = {plan.definition: plan for plan in self.ticks.plans()}
         assert {each.id for each in due} == set(plans)
         self.old_plans += [(plan_ticks(each, MISFIRE_GRACE), plans[each.id]) for each in due]
@@ -361,7 +362,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         plan, expected = self.old_plans[pick % len(self.old_plans)]
         made = self.ticks.enqueue_due_ticks([expected])
-        assert self.harness.do(self.harness.store.enqueue_due_ticks([plan])).runs == len(made)
+        assert self.harness.do(calls.enqueue_due_ticks(self.harness.store, [plan])).runs == len(made)
         self._record_tick_runs(made)
 
     def _record_tick_runs(self, made: Sequence[tuple[int, int]]) -> None:

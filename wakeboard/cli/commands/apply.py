@@ -15,6 +15,8 @@ from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.tables import print_lines
 from wakeboard.errors import InvalidSchedule, InvalidValue
+from wakeboard.limits.calls import declare_limits
+from wakeboard.schedules.calls import list_definitions
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import DatabaseSession
@@ -129,7 +131,7 @@ async def _apply(session: DatabaseSession, source: str, manifests: Manifests, pr
 
     desired = desired_from_files(manifests.schedules)
     limits = declared_limits(manifests, removes=prune)
-    changed = {} if limits is None else await session.store.declare_limits(source, limits.rows(), program="cli")
+    changed = {} if limits is None else await declare_limits(session.store, source, limits.rows(), program="cli")
     misfire_grace = read_settings().misfire_grace
     report = await sync(session.store, source, desired, prune=prune, misfire_grace=misfire_grace)
     for problem in await missing_parents(session.conn, {each.full_name for each in desired}):
@@ -159,7 +161,7 @@ async def _preview(session: DatabaseSession, source: str, manifests: Manifests, 
     limits = declared_limits(manifests, removes=prune)
     declared = await declared_limit_rows(session.conn, source)
     wanted = declared if limits is None else {str(row["key"]): row for row in limits.rows()}
-    known = {(each.namespace, each.name): each for each in await session.store.list_definitions(source)}
+    known = {(each.namespace, each.name): each for each in await list_definitions(session.store, source)}
     current = {key for key, each in known.items() if not each.removed}
     same = {each.key for each in desired if each.is_synced(known.get(each.key))}
     updated = [each for each in desired if each.key in current - same]
