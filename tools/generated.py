@@ -20,7 +20,7 @@ HAVE_OPTIONS_OF_SCHEDULES = [
     f"wakeboard/schedules/sql/{name}.sql"
     for name in (
         *("schedule", "schedule_many", "list_schedules", "sync_definitions"),
-        *("schedule_guarded", "application_schedule_written"),
+        *("schedule_guarded", "schedule_written"),
     )
 ]
 
@@ -42,7 +42,7 @@ GENERATED: dict[str, list[str]] = {
     "schemas/json/wakeboard-alert-rules.json": ["tools.generate_json_schemas", "alert-rules"],
     "schemas/json/wakeboard-job-schedule.json": ["tools.generate_json_schemas", "job-schedule"],
     "schemas/json/wakeboard-limits.json": ["tools.generate_json_schemas", "limits"],
-    "wakeboard/schedules/sql/check_schedule.sql": ["tools.generate_schedule_check"],
+    "wakeboard/schedules/sql/schedule_problem.sql": ["tools.generate_schedule_check"],
     **{path: ["tools.generate_schedule_columns", path] for path in HAVE_OPTIONS_OF_SCHEDULES},
     "docs/alerts.md": ["tools.generate_alerts_page"],
     "docs/cli.md": ["tools.generate_docs", "cli"],

@@ -192,19 +192,17 @@ async def test_a_call_refuses_what_kubectl_apply_refuses(store: MaintenanceStore
 
 
 SQL_CHECK = """
-select wakeboard.check_schedule(def) from jsonb_populate_record(null::wakeboard.job_definitions,
-  jsonb_build_object('namespace', 'a', 'name', 'b', 'time_zone', %s::text, 'schedule', %s::text)) as def"""
+select wakeboard.schedule_problem(def) is null
+  from jsonb_populate_record(null::wakeboard.job_definitions, jsonb_build_object(
+         'source', 'app', 'namespace', 'a', 'name', 'b', 'time_zone', %s::text, 'schedule', %s::text)) as def"""
 
 
 def test_sql_admits_exactly_what_the_api_server_admits(database: str):
     with psycopg.connect(database, autocommit=True) as conn:
 
         def is_admitted(line: str, zone: str = "UTC") -> bool:
-            try:
-                conn.execute(SQL_CHECK, [zone, line])
-            except psycopg.errors.InvalidParameterValue:
-                return False
-            return True
+            row = conn.execute(SQL_CHECK, [zone, line]).fetchone()
+            return row == (True,)
 
         @settings(max_examples=300, deadline=None)
         @given(st.one_of(cron_lines, loose_lines, st.text("0123456789*,-/#LHT=@ MONFRIJAé\t", max_size=20)))
@@ -280,11 +278,29 @@ async def test_intervals_bounds_and_single_moments_come_back_as_they_were_given(
 
 async def test_a_moment_that_has_passed_is_due_at_once_and_once(store: MaintenanceStore):
     moment = datetime.now(UTC) - timedelta(days=1)
-    for runs_made in (1, 0):
-        await wakeboard.schedule(store.conn, "team/once", "ping", at=moment)
-        assert await make_ticks(store) == (1, runs_made, 0, 0)
+    for answer, ticks in (("created", (1, 1, 0, 0)), ("ended", (0, 0, 0, 0))):
+        assert (await wakeboard.schedule(store.conn, "team/once", "ping", at=moment)).answer == answer
+        assert await make_ticks(store) == ticks
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="write a time that exists"):
         await rows(store, "insert into job_definitions (job_type, schedule) values ('ping', 'at 2026-02-30T08:00:00Z')")
+
+
+async def test_a_schedule_whose_end_has_passed_says_so_and_changes_once(store: MaintenanceStore):
+    past, later = (datetime.now(UTC) + timedelta(days=days) for days in (-1, 1))
+
+    async def answer(**options: Any) -> str:
+        return (await wakeboard.schedule(store.conn, "team/over", "ping", cron="* * * * *", **options)).answer
+
+    over = wakeboard.Schedule("team/over", "ping", cron="* * * * *", ends_at=past)
+    assert [made.answer for made in await wakeboard.schedule_many(store.conn, [over, over])] == ["ended", "ended"]
+    assert await make_ticks(store) == (1, 0, 0, 0)
+    stored = await rows(store, "select xmin::text from job_definitions")
+    assert [await answer(ends_at=past) for _ in range(2)] == ["ended", "ended"]
+    assert await rows(store, "select xmin::text from job_definitions") == stored
+    assert await answer(ends_at=later) == "updated"
+    await wakeboard.unschedule(store.conn, "team/over")
+    assert await answer(ends_at=later) == "updated"
+    assert await answer(ends_at=later) == "unchanged"
 
 
 async def test_a_single_moment_never_runs_early(store: MaintenanceStore):
@@ -334,3 +350,39 @@ async def test_a_wrong_payload_of_a_built_in_job_is_refused_at_once(store: Maint
             found = None
         wanted = problem and f"payload does not fit the built-in job type {job_type}: {problem}"
         assert found == wanted, (job_type, payload)
+
+
+WRONG_COLUMNS: Final[list[dict[str, Any]]] = [
+    {"dst_gap": "Ignore"},
+    {"catch_up_limit": 0},
+    {"jitter_s": -1},
+    {"alert_after_missed": 101},
+    {"job_type": "wakeboard.x"},
+    {"limit_key": "schedule:1"},
+    {"origin": "x" * 301},
+    {"labels": "[]"},
+    {"schedule": "@daily"},
+    {"circuit_probes": 1},
+    {"starts_at": "2031-01-02", "ends_at": "2031-01-01"},
+]
+
+
+async def test_the_database_refuses_a_declared_schedule_beyond_its_bounds(store: MaintenanceStore):
+    async def insert(**columns: Any) -> None:
+        row = {"source": "file:a", "namespace": "a", "spec_hash": "", "job_type": "ping", **columns}
+        places = ", ".join(["%s"] * len(row))
+        await rows(store, f"insert into job_definitions ({', '.join(row)}) values ({places})", *row.values())
+
+    await insert(name="right")
+    for wrong in WRONG_COLUMNS:
+        update = f"update job_definitions set {', '.join(f'{name} = %s' for name in wrong)}"
+        for writing in (insert(name="wrong", **wrong), rows(store, update, *wrong.values())):
+            with pytest.raises((psycopg.errors.InvalidParameterValue, psycopg.errors.CheckViolation)):
+                await writing
+
+
+async def test_the_operator_reads_no_change_of_a_schedule_of_an_application(store: MaintenanceStore):
+    await add(store)
+    await rows(store, "insert into definition_changes (definition_id) select id from job_definitions")
+    assert await rows(store, "select pop_changed_definitions()") == []
+    assert await rows(store, "select from definition_changes") == []

@@ -109,7 +109,7 @@ def test_each_function_runs_as_its_owner_with_its_own_search_path(role_database:
         ).fetchall()
     assert len(rows) == len(sql_functions())
     for name, as_owner, settings in rows:
-        if name in {"application_schedule_written", "change_noted"}:  # of triggers: they act as the owner
+        if name == "schedule_written":  # of a trigger: it acts as the owner
             assert as_owner
         if name in {
             "runs_inserted",

@@ -373,7 +373,8 @@ select {LAST_WORKER},
        (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_reap,
        coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
        max(ends) as partitions_until, min(ends) as oldest_partition_end,
-       (select min(changed_at) from wakeboard.definition_changes) as oldest_change,
+       (select min(changed_at)
+          from (select changed_at from wakeboard.definition_changes limit 1000) as first_ones) as oldest_change,
        array(select source || ': ' || problem from wakeboard.leadership
               where problem <> '' and expires_at > statement_timestamp() order by 1) as operator_problems,
        (select coalesce(jsonb_object_agg(cause, attempts), '{{}}')

@@ -24,6 +24,7 @@ as $$
 declare
   mine bigint[];
   all_mine boolean;                    -- nearly always; then no lookup in `mine` is needed
+  noted bigint[];                      -- an object may have their status
   guarded bigint[];                    -- have suspend_after_dead
   broken bigint[] := '{}';             -- their circuit is open
   probing bigint[];
@@ -37,9 +38,9 @@ begin
   perform check_due_ticks(ids, generations, cursors, next_cursors, up_to, errors, tick_definitions, tick_times,
                           skip_definitions, skip_from, skip_until, skip_counts, skip_reasons, compiled);
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions)),
-         array_agg(id) filter (where suspend_after_dead is not null)
-    into mine, replacing, guarded
-    from (select def.id, def.concurrency_policy, def.suspend_after_dead
+         array_agg(id) filter (where suspend_after_dead is not null), array_agg(id) filter (where source <> 'app')
+    into mine, replacing, guarded, noted
+    from (select def.id, def.source, def.concurrency_policy, def.suspend_after_dead
             from unnest(ids, generations, cursors) as plan (id, generation, cursor)
             join job_definitions as def on def.id = plan.id
            where def.generation = plan.generation and def.next_run_at = plan.cursor and def.next_run_at <= statement_timestamp()
@@ -124,8 +125,8 @@ begin
       join job_definitions as def on def.id = skip_range.definition_id
      where skip_range.until > def.last_tick_at
     returning skipped_count
-  ), noted as (
-    insert into definition_changes (definition_id) select unnest(mine)
+  ), written as (
+    insert into definition_changes (definition_id) select unnest(noted)
   ), advanced_rows as (
     update job_definitions as def
        set next_run_at = case when def.former_timings is not null then (def.former_timings #>> '{0,next_run_at}')::timestamptz

@@ -1,21 +1,25 @@
 -- internal (trigger of job_definitions)
--- Before an INSERT or UPDATE of a schedule of an application, by `schedule` or by a plain statement: checks it, and leaves it to the
--- scheduler to compile its expression. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that
--- none is lost or late. An edit is a new generation. The tick of the former definition that is due then becomes a run of the former
--- definition. The other due ticks, which there are after an outage, are those of the former times, and the scheduler makes runs of the new
--- definition of them, as catch_up says (former_timings). An edit that suspends the schedule drops them. An UPDATE that changes nothing is
--- no edit. Where an administrator has set a bound, the callers of a namespace wait for each other. The trigger acts with the rights of the
--- owner.
+-- Before an INSERT or UPDATE of the options of a schedule: checks them. That costs less here than as constraints, whose expressions
+-- Postgres reads and plans for each statement. One that expects successes of its ticks is looked at next by update_expectations when this
+-- says; ticks until now do not count if the expectation is new. The rest is for schedules of applications, written by `schedule` or by a
+-- plain statement. It is left to the scheduler to compile their expressions. Until then its next_run_at is a moment, not a tick: its ticks
+-- are those after that moment, so that none is lost or late. An edit is a new generation. The tick of the former definition that is due
+-- then becomes a run of the former definition. The other due ticks, which there are after an outage, are those of the former times, and the
+-- scheduler makes runs of the new definition of them, as catch_up says (former_timings). An edit that suspends the schedule drops them. An
+-- UPDATE that changes nothing is no edit. Where an administrator has set a bound, the callers of a namespace wait for each other. The
+-- trigger acts with the rights of the owner.
 
-create or replace function wakeboard.application_schedule_written()
+create or replace function wakeboard.schedule_written()
 returns trigger language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp set enable_seqscan = off
 as $$
 declare
   present constant timestamptz := statement_timestamp();
+  problem text;
   owner text;
   former bigint;                       -- a removed schedule of this name
   most integer;
+  is_known boolean;                    -- another schedule has or had this name
   is_due boolean;
   seen_to timestamptz := present;      -- its ticks are those after this moment
   former_at timestamptz;               -- ticks of the former times are due after it
@@ -23,7 +27,40 @@ begin
   if tg_op = 'INSERT' and new.name = '' then
     new.name := 'schedule-' || new.id;
   end if;
-  perform check_schedule(new);
+  problem := schedule_problem(new);    -- PL/pgSQL evaluates it without the executor, as it does each expression that reads no table
+  if problem is not null then
+    raise exception using errcode = '22023', message = problem;
+  elsif char_length(new.origin) > 300 or jsonb_typeof(new.labels) <> 'object' or pg_column_size(new.labels) > 8192 then
+    raise exception using errcode = '22023', message = 'origin has at most 300 characters, and labels are an object of at most 8 KiB';
+  end if;
+  if new.backoff_cap_s < new.backoff_base_s or new.limit_key like '%:%' then
+    perform check_backoff(new.backoff_base_s, new.backoff_cap_s);
+    perform refuse_value('limit_key', new.limit_key);
+  end if;
+  if num_nonnulls(new.expect_success_within_s, new.success_due_at, new.success_missed_at) > 0 then
+    if new.expect_success_within_s is null or tg_op = 'INSERT' or old.expect_success_within_s is null or old.removed_at is not null then
+      new.success_expected_from := case when new.expect_success_within_s is not null then present end;
+      new.success_missed_at := null;
+    end if;
+    new.success_due_at := case when new.expect_success_within_s is not null then present + case tg_op when 'INSERT'
+      then greatest(new.next_run_at - present, '0') + make_interval(secs => new.expect_success_within_s) else '0' end end;
+  end if;
+  if num_nonnulls(new.circuit_opened_at, new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes) > 0 then
+    if new.source = 'app' and new.suspend_after_dead is null then
+      new.circuit_opened_at := null;
+      new.circuit_probe_at := null;
+      new.circuit_probe_id := null;
+      new.circuit_probes := null;
+    elsif new.circuit_opened_at is null or num_nonnulls(new.suspend_after_dead, new.circuit_probe_at, new.circuit_probes) < 3 then
+      raise exception using errcode = '23514', constraint = 'only_an_open_circuit_has_probes', message = 'only an open circuit has probes';
+    end if;
+  end if;
+  if new.source <> 'app' then
+    if (new.schedule is null) <> (new.cron_fields is null) then
+      raise exception using errcode = '23514', constraint = 'a_schedule_has_compiled_fields', message = 'a schedule has compiled fields';
+    end if;
+    return new;
+  end if;
   if new.schedule like 'at %' then     -- a single moment that has passed is due at once
     begin
       seen_to := least(present, substr(new.schedule, 4)::timestamptz - interval '1 second');
@@ -32,28 +69,33 @@ begin
     end;
   end if;
   if tg_op = 'INSERT' then
-    select max(source) filter (where source <> 'app' and removed_at is null),
-           max(id) filter (where source = 'app' and removed_at is not null)
-      into owner, former
-      from job_definitions
-     where namespace collate "C" = new.namespace and name collate "C" = new.name;
-    if former is not null then               -- of a plain INSERT: `schedule` edits it
-      delete from job_definitions where id = former;
+    select max_schedules_per_namespace,
+           exists (select from job_definitions where namespace collate "C" = new.namespace and name collate "C" = new.name)
+      into most, is_known
+      from installation;
+    if is_known then                         -- apart, because an aggregate takes long to begin
+      select max(source) filter (where source <> 'app' and removed_at is null),
+             max(id) filter (where source = 'app' and removed_at is not null)
+        into owner, former
+        from job_definitions
+       where namespace collate "C" = new.namespace and name collate "C" = new.name;
+      if former is not null then             -- of a plain INSERT: `schedule` edits it
+        delete from job_definitions where id = former;
+      end if;
+      if owner is not null then
+        raise exception using errcode = '22023', message = format(
+          'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
+      end if;
     end if;
-    if owner is not null then
-      raise exception using errcode = '22023', message = format(
-        'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
-    end if;
-    select max_schedules_per_namespace into most from installation;
     if most is not null then                 -- two callers together do not exceed it
       perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || new.namespace, 0));
-    end if;
-    if most is not null and most <= (select count(*) from (
-                  select from job_definitions
-                   where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
-      raise exception using errcode = '22023', message = format(
-        'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
-        new.namespace, most);
+      if most <= (select count(*) from (
+                    select from job_definitions
+                     where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
+        raise exception using errcode = '22023', message = format(
+          'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
+          new.namespace, most);
+      end if;
     end if;
     new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
     return new;
@@ -109,7 +151,7 @@ begin
     new.next_run_at := null;
     new.former_timings := null;
   end if;
-  if new.suspend_after_dead is null or old.removed_at is not null then
+  if old.removed_at is not null then
     new.circuit_opened_at := null;
     new.circuit_probe_at := null;
     new.circuit_probe_id := null;
@@ -125,12 +167,12 @@ begin
   return new;
 end
 $$;
-create or replace trigger job_definitions_of_applications before insert or update of
-    job_type, payload, schedule,
+create or replace trigger job_definitions_written before insert or update of
+    job_type, payload, schedule, origin, labels, circuit_opened_at, circuit_probe_at, circuit_probe_id, circuit_probes,
     -- columns: {column}
     time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
     dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
     ends_at, expect_success_within_s, alert_after_missed
     -- end
   on wakeboard.job_definitions
-  for each row when (new.source = 'app') execute function wakeboard.application_schedule_written();
+  for each row execute function wakeboard.schedule_written();
