@@ -48,7 +48,7 @@ type ScheduleDefinition struct {
 	ScheduleOptions
 }
 
-// Scheduled names a schedule. Answer is created, updated or unchanged.
+// Scheduled names a schedule. Answer is created, updated, unchanged or ended.
 type Scheduled struct {
 	ID     int64
 	Answer string

@@ -141,7 +141,10 @@ _read_fields: Final = attrgetter(*_FIELDS)
 
 
 class Scheduled(NamedTuple):
-    """A schedule that an application created or edited. `answer`: created, updated or unchanged."""
+    """A schedule that an application created or edited. `answer`: created, updated, unchanged or ended.
+
+    ended: it has no ticks, because `ends_at` has passed, or because it was there and has removed itself.
+    """
 
     id: int
     answer: str

@@ -1,12 +1,13 @@
 -- for: scheduler
--- Creates a schedule in the caller's transaction, or edits the one of this name, and returns its id and 'created', 'updated' or
--- 'unchanged'. It exists if, and only if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`. `cron`:
--- the expression. Instead of it, `every` is an interval of real time, counted from `starts_at` or from 1970, and `at` is one moment;
--- without them it runs only on demand. It has no ticks before `starts_at` and none after `ends_at`. After its last tick it removes itself.
--- The other arguments are the fields of a JobSchedule, with its defaults and bounds. A null in place of another argument than the name and
--- the job type means its default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and for a name that a cluster
--- or a folder declares. Of two callers with one name, the second waits for the first, at most 2 seconds; then it raises 55P03. Another
--- definition is the next generation. A repeat changes nothing and locks nothing.
+-- Creates a schedule in the caller's transaction, or edits the one of this name, and returns its id and 'created', 'updated', 'unchanged'
+-- or 'ended': then it has no ticks, because `ends_at` has passed, or because it was there and has removed itself. It exists if, and only
+-- if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`. `cron`: the expression. Instead of it, `every`
+-- is an interval of real time, counted from `starts_at` or from 1970, and `at` is one moment; without them it runs only on demand. It has
+-- no ticks before `starts_at` and none after `ends_at`. After its last tick it removes itself. The other arguments are the fields of a
+-- JobSchedule, with its defaults and bounds. A null in place of another argument than the name and the job type means its default. Raises
+-- 22023 for a value that `kubectl apply` refuses, with its sentence, and for a name that a cluster or a folder declares. Of two callers
+-- with one name, the second waits for the first, at most 2 seconds; then it raises 55P03. Another definition is the next generation. A
+-- repeat changes nothing and locks nothing.
 -- Example:
 --   select * from wakeboard.schedule('customers/42-trial', 'trial_ends', '{"customer": 42}', at => '2027-01-04 08:00+00');
 --   select * from wakeboard.schedule('customers/42-report', 'send_report', '{"customer": 42}', '0 8 * * MON', 'America/New_York');
@@ -31,7 +32,8 @@ declare
   in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
   short constant text := substr(name, strpos(name, '/') + 1);
   line constant text := case when num_nonnulls(every, at) = 0 then cron else schedule_line(cron, every, at) end;
-  is_same boolean;
+  has_ended constant boolean := coalesce(ends_at <= statement_timestamp(), false);
+  def job_definitions;
 begin
   if name is null or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
      or backoff not in ('exponential', 'fixed') or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
@@ -61,27 +63,8 @@ begin
     -- end
   end if;
   loop
-    select def.id, def.removed_at is null and (
-             def.job_type, def.payload, def.schedule,
-             -- columns: def.{column}
-             def.time_zone, def.queue, def.priority, def.limit_key, def.concurrency_policy, def.catch_up, def.catch_up_limit,
-             def.starting_deadline_s, def.jitter_s, def.dst_gap, def.dst_overlap, def.suspended, def.suspend_after_dead, def.max_attempts,
-             def.timeout_s, def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.starts_at, def.ends_at,
-             def.expect_success_within_s, def.alert_after_missed
-             -- end
-           ) is not distinct from (
-             schedule.job_type, schedule.payload, line,
-             -- columns: schedule.{name}{cast}
-             schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy, schedule.catch_up,
-             schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap,
-             schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts, schedule.timeout_s, schedule.backoff::backoff_strategy,
-             schedule.backoff_base_s, schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s,
-             schedule.alert_after_missed
-             -- end
-           )
-      into schedule.id, is_same
-      from job_definitions as def
-     where def.source = 'app' and def.namespace = in_namespace and def.name = short;
+    select * into def from job_definitions as known
+     where known.source = 'app' and known.namespace = in_namespace and known.name = short;
     exit when found;
     insert into job_definitions (
       namespace, name, job_type, payload, schedule,
@@ -102,17 +85,35 @@ begin
     on conflict on constraint a_schedule_is_named_once_per_source do nothing
     returning job_definitions.id into schedule.id;
     if found then
-      answer := 'created';
+      answer := case when has_ended then 'ended' else 'created' end;
       return next;
       return;
     end if;                                  -- another transaction has just created it
   end loop;
-  if is_same then
-    answer := 'unchanged';
+  id := def.id;
+  if (def.removed_at is null or def.removed_at > def.updated_at)       -- it is there, or has removed itself after its last tick
+     and (
+       def.job_type, def.payload, def.schedule,
+       -- columns: def.{column}
+       def.time_zone, def.queue, def.priority, def.limit_key, def.concurrency_policy, def.catch_up, def.catch_up_limit,
+       def.starting_deadline_s, def.jitter_s, def.dst_gap, def.dst_overlap, def.suspended, def.suspend_after_dead, def.max_attempts,
+       def.timeout_s, def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.starts_at, def.ends_at, def.expect_success_within_s,
+       def.alert_after_missed
+       -- end
+     ) is not distinct from (
+       schedule.job_type, schedule.payload, line,
+       -- columns: schedule.{name}{cast}
+       schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy, schedule.catch_up,
+       schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended,
+       schedule.suspend_after_dead, schedule.max_attempts, schedule.timeout_s, schedule.backoff::backoff_strategy, schedule.backoff_base_s,
+       schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s, schedule.alert_after_missed
+       -- end
+     ) then
+    answer := case when has_ended or def.removed_at is not null then 'ended' else 'unchanged' end;
     return next;
     return;
   end if;
-  update job_definitions as def
+  update job_definitions as known
      set job_type = schedule.job_type, payload = schedule.payload, schedule = line, removed_at = null,
          -- columns: {column} = schedule.{name}{cast}
          time_zone = schedule.time_zone, queue = schedule.queue, priority = schedule.priority, limit_key = schedule.limit_key,
@@ -124,8 +125,8 @@ begin
          ends_at = schedule.ends_at, expect_success_within_s = schedule.expect_success_within_s,
          alert_after_missed = schedule.alert_after_missed
          -- end
-   where def.id = schedule.id;
-  answer := 'updated';
+   where known.id = def.id;
+  answer := case when has_ended then 'ended' else 'updated' end;
   return next;
 exception when lock_not_available then
   perform refuse_locked();

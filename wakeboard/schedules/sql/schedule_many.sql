@@ -80,7 +80,7 @@ begin
      order by wanted.place
   loop
     id := one.made_id;
-    answer := 'created';
+    answer := case when one.ends_at <= statement_timestamp() then 'ended' else 'created' end;
     if id is null or not one.is_first then
       select done.id, done.answer into schedule_many.id, schedule_many.answer
         from schedule(one.name, one.job_type, one.payload,

@@ -48,7 +48,7 @@ export interface ScheduleDefinition extends ScheduleOptions {
   payload?: Json;
 }
 
-export type Scheduled = { id: string; answer: "created" | "updated" | "unchanged" };
+export type Scheduled = { id: string; answer: "created" | "updated" | "unchanged" | "ended" };
 
 /** `definition`: what differs from the defaults. `nextRunAt` is null if there is no next tick, and until the scheduler has
  * seen the schedule. `error`: why its ticks cannot be computed. */
