@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Final
 
@@ -40,16 +41,14 @@ class Reader:
         self.node, self._folder, self._text, self._place = node, folder, text, place
         self._placeholders = placeholders
         (folder / "values.yaml").write_text(values)
-        helm, kubectl, ctr = (
-            find_tool("helm"),
-            find_program("kubectl"),
-            node.machine.command(("ctr", "--address", SOCKET)),
-        )
+        helm, kubectl = find_tool("helm"), find_program("kubectl")
+        inside = f'cd "$0" && exec {shutil.which("ctr")} --address {SOCKET} "$@"'  # nsenter leaves the folder
+        ctr = shlex.join(node.machine.command(("sh", "-c", inside)))
         more = f'case "$1" in install) set -- "$@" --values {folder}/values.yaml;; esac\n'
         for name, script in (
             ("helm", f"{more}exec {helm}"),
             ("kubectl", f"exec {kubectl}"),
-            ("ctr", f"exec {shlex.join(ctr)}"),
+            ("ctr", f'exec {ctr} "$PWD"'),
         ):
             (folder / name).write_text(f'#!/bin/sh\n{script} "$@"\n')
             (folder / name).chmod(0o755)
