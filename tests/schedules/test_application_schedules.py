@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
@@ -179,6 +180,8 @@ async def test_applications_and_declared_schedules_never_change_each_other(store
         ({"at": datetime(2031, 1, 1, tzinfo=UTC)}, "cron, every and at exclude each other"),
         ({"cron": "every 5x"}, 'schedule "every 5x": '),
         ({"cron": "at 27-02-30"}, 'schedule "at 27-02-30": '),
+        ({"time_zone": ZoneInfo("Asia/Tokyo")}, 'time_zone is a ZoneInfo; write its name, time_zone="Asia/Tokyo"'),
+        ({"cron": None, "every": 5}, "every is 5; write a timedelta, for example timedelta(seconds=5)"),
         ({"priority": 9}, "priority is 9; write a whole number from 1 to 5"),
         ({"backoff_cap_s": 1}, "backoff_cap_s is 1, below backoff_base_s 10"),
         ({"queue": "a b"}, 'queue is "a b"; write letters'),

@@ -304,6 +304,8 @@ def _check(one: Schedule) -> None:
     for name in ("name", "job_type"):
         if getattr(one, name) is None:
             raise InvalidValue(f'{name} is None; write for example "customers/42-report" and "send_report"')
+    if isinstance(zone := getattr(one.time_zone, "key", None), str):
+        raise InvalidValue(f'time_zone is a {type(one.time_zone).__name__}; write its name, time_zone="{zone}"')
     check_texts(**{name: getattr(one, name) for name in _TEXTS})
     for name, default in _OPTIONS.items():
         value = getattr(one, name)
@@ -320,7 +322,8 @@ def _check(one: Schedule) -> None:
 def _check_time(name: str, value: object) -> None:
     kind = timedelta if name == "every" else datetime
     if not isinstance(value, kind):
-        raise InvalidValue(f"{name} is {shown(value)}; write a {kind.__name__}")
+        example = f", for example timedelta(seconds={value})" if name == "every" and type(value) is int else ""
+        raise InvalidValue(f"{name} is {shown(value)}; write a {kind.__name__}{example}")
     if isinstance(value, datetime) and value.utcoffset() is None:
         raise InvalidValue(f"{name} is {value}, which has no time zone; write for example {_EXAMPLE}")
 

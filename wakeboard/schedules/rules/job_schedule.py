@@ -78,6 +78,13 @@ def _canonical(payload: object) -> object:
         raise refusal(str(error)) from None
 
 
+def _require_unit(written: object) -> object:
+    number = written if isinstance(written, str) else str(written) if type(written) is int else ""
+    if number.isdecimal():
+        raise refusal(f"every is {written!r}, which has no unit; write {INTERVAL_IN_WORDS}, for example {number}s")
+    return written
+
+
 def _check_interval(interval: str) -> str:
     seconds = parse_duration(interval)
     if seconds is None or seconds > LONGEST_INTERVAL:
@@ -105,7 +112,12 @@ def _check_moment(moment: str, info: ValidationInfo) -> str:
 
 CronExpression = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_zone)]
-Interval = Annotated[str, Field(max_length=9, pattern=f"^{DURATION}$"), AfterValidator(_check_interval)]
+Interval = Annotated[
+    str,
+    Field(max_length=9, pattern=f"^{DURATION}$"),
+    BeforeValidator(_require_unit),
+    AfterValidator(_check_interval),
+]
 Moment = Annotated[
     str,
     Field(max_length=64, json_schema_extra={"format": "date-time"}),
