@@ -174,6 +174,9 @@ def test_a_source_in_the_database_is_compared_like_a_folder(cli: Cli, repository
     stored = ("plan", "--source", "file:schedules", "schedules", "--from", FROM, "--json")
     assert cli(*stored, "--detailed-exitcode").code == 0
 
+    unknown = cli("plan", "--source", "file:schedulez", "schedules")
+    assert (unknown.code, "has no schedules of the source file:schedulez" in unknown.err) == (2, True)
+
     repository.write("bounded", every="2h", startsAt="2027-01-01T00:00:00Z", limitKey="api")
     repository.remove("child")
 
@@ -217,7 +220,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(bare_cli: Cli, repository: Re
         (("--cluster", "main:schedules", "schedules"), "write only AFTER with --source or --cluster."),
         (("--cluster", "--source", "file:x", "schedules"), "--source and --cluster exclude each other"),
         (("--cluster", "-n", "a b", "schedules"), "--namespace 'a b' is not a namespace"),
-        (("schedules",), "1 states are given; write BEFORE and AFTER"),
+        (("schedules",), "1 state is given; write BEFORE and AFTER"),
         (("schedules", "schedules", "--from", "1850-01-01"), "write a time from 1972"),
     ):
         result = bare_cli("plan", *words)

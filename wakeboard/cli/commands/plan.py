@@ -16,6 +16,7 @@ from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.cli.support.time_args import parse_time
 from wakeboard.errors import InvalidValue
 from wakeboard.process.output import write_line
+from wakeboard.text.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,7 +155,8 @@ def _plan(
     if len(states) != (1 if before else 2):
         wanted = "only AFTER" if before else "BEFORE and AFTER, for example main:schedules/ schedules/"
         what = " with --source or --cluster" if before else ""
-        raise InvalidValue(f"{len(states)} states are given; write {wanted}{what}.")
+        given = f"{counted(len(states), 'state')} {'is' if len(states) == 1 else 'are'} given"
+        raise InvalidValue(f"{given}; write {wanted}{what}.")
     parsed: Parsed = {}
     gc.disable()  # a sixth of the time of 10,000 schedules: they are kept to the end, and are no reference cycles
     try:
@@ -163,6 +165,11 @@ def _plan(
             old, after = _with_cluster(before, after)
         elif before:
             old = with_database(lambda session: _stored(session, before))
+            if old.is_empty and not allow_empty:
+                raise InvalidValue(
+                    f"the database has no schedules of the source {before}: `wakeboard schedules --json` names the"
+                    " sources; add --allow-empty for a new one."
+                )
         else:
             old = read_state(states[0], parsed, may_be_empty=allow_empty)
         if old.is_empty and after.is_empty:
