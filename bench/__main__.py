@@ -24,6 +24,7 @@ from bench.due_ticks import measure_ticking
 from bench.enqueue import measure_enqueues
 from bench.handler_costs import measure_handling
 from bench.in_cluster import measure_pods
+from bench.kubectl_plugin import measure_kubectl_plugin
 from bench.lateness import measure_lateness
 from bench.machine import conditions, description
 from bench.many_schedules import measure_many_schedules
@@ -32,6 +33,7 @@ from bench.ordinary import measure_ordinary
 from bench.page import write_section
 from bench.pinned_snapshot import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
+from bench.plans import measure_plans
 from bench.rate_limits import measure_rate_limits
 from bench.run_logs import measure_run_logs
 from bench.servers import measure_servers
@@ -72,6 +74,8 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "board": measure_board,
     "board_viewers": measure_viewers,
     "many_schedules": measure_many_schedules,
+    "plans": measure_plans,
+    "kubectl": measure_kubectl_plugin,
 }
 
 

@@ -44,6 +44,7 @@ class Plan:
     graph: int = 10_000  # schedules that run after others
     throttled: int = 100_000  # runs behind one rate limit
     backfill: int = 10_000  # ticks
+    planned: int = 10_000  # schedules of a folder that `wakeboard plan` compares
 
 
 QUICK: Final = Plan(
@@ -68,6 +69,7 @@ QUICK: Final = Plan(
     graph=1_000,
     throttled=20_000,
     backfill=2_000,
+    planned=1_000,
 )
 LARGE: Final = replace(
     Plan(),

@@ -5,55 +5,36 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
 import tomllib
-from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
-from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
-from testbed.board_server import serving
 from testbed.cluster.binaries import find_program
+from testbed.cluster.board import SERVICE, board_of, kubeconfig_of_user, lead_to, own_address
 from tests.cli.conftest import Result
 from tests.cli.sample_store import SampleStore
 from tests.cluster.test_board_access import account, grant
-from wakeboard.board import BoardOptions
-from wakeboard.board.access import KubernetesAccess
-from wakeboard.board.access.reviews import Reviews
 from wakeboard.cli import main as wakeboard
 from wakeboard.cli.kubectl import COMMANDS
 from wakeboard.cli.kubectl import main as plugin
-from wakeboard.kube.api_server import ApiServer
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     from testbed.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.usefixtures("crds")
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVICE = "wakeboard-board"
-LABELS = {"app.kubernetes.io/name": "wakeboard", "app.kubernetes.io/component": "board"}
 ALL_ACTIONS = [("create", action) for action in ("retry", "cancel", "replay", "discard", "release", "run")]
-
-
-def own_address() -> str:
-    """An address of this machine that is not loopback: an API server passes nothing on to loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # sends nothing
-        except OSError:
-            pytest.skip("this machine has no address besides loopback")
-        return probe.getsockname()[0]
 
 
 def rules_of_the_guide() -> list[Any]:
@@ -101,17 +82,8 @@ class Installation:
         )
 
     def kubeconfig(self, name: str, user: dict[str, Any]) -> str:
-        cluster = {"server": self.cluster.url, "certificate-authority": str(self.cluster.folder / "pki" / "ca.crt")}
-        text = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "clusters": [{"name": "test", "cluster": cluster}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": name, "namespace": self.namespace}}],
-            "users": [{"name": name, "user": user}],
-        }
         path = self.folder / f"{name}.kubeconfig"
-        path.write_text(json.dumps(text))
+        path.write_text(json.dumps(kubeconfig_of_user(self.cluster, self.namespace, user)))
         return str(path)
 
     def kubectl(self, kubeconfig: str, *arguments: str) -> Result:
@@ -128,47 +100,6 @@ class Installation:
         return Result(code, printed.out, printed.err)
 
 
-@contextmanager
-def board_of(cluster: Cluster, namespace: str, database: str) -> Generator[None]:
-    """A board, and a Service that leads to it."""
-    reviews = Reviews(ApiServer(cluster.url, cluster.folder / "pki" / "ca.crt"))
-    options = BoardOptions(dsn=database, access=KubernetesAccess(reviews), listen=False)
-    with serving(options, own_address()) as address:
-        at = urlsplit(address)
-        about = {"name": SERVICE, "namespace": namespace, "labels": LABELS}
-        cluster.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "board"}})
-        spec = {"serviceAccountName": "board", "containers": [{"name": "board", "image": "board"}]}
-        pods = f"/api/v1/namespaces/{namespace}/pods"
-        cluster.call("POST", pods, {"metadata": about, "spec": spec})
-        status = {"phase": "Running", "podIP": at.hostname, "podIPs": [{"ip": at.hostname}]}
-        merge = "application/merge-patch+json"
-        cluster.call("PATCH", f"{pods}/{SERVICE}/status", {"status": status}, merge)
-        cluster.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": about,
-                "spec": {"ports": [{"name": "http", "port": 80}]},
-            },
-        )
-        lead_to(cluster, namespace, at.hostname, at.port)
-        yield
-
-
-def lead_to(cluster: Cluster, namespace: str, host: str | None, port: int | None) -> None:
-    """Makes the Service of the board lead to this server."""
-    pod = {"kind": "Pod", "name": SERVICE, "namespace": namespace}  # the API server passes requests on to pods only
-    addresses = [{"ip": host, "targetRef": pod}]
-    cluster.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Endpoints",
-            "metadata": {"name": SERVICE, "namespace": namespace},
-            "subsets": [{"addresses": addresses, "ports": [{"name": "http", "port": port}]}],
-        }
-    )
-
-
 @pytest.fixture
 def installation(
     control_plane: Cluster,
@@ -180,6 +111,10 @@ def installation(
 ) -> Iterator[Installation]:
     monkeypatch.setenv("PATH", f"{find_program('kubectl').parent}:{programs(tmp_path / 'bin')}:{os.environ['PATH']}")
     monkeypatch.setenv("COLUMNS", "100")
+    try:
+        own_address()
+    except OSError:
+        pytest.skip("this machine has no address besides loopback")
     with board_of(control_plane, namespace, database):
         yield Installation(control_plane, namespace, tmp_path, database, capsys)
 
