@@ -168,6 +168,19 @@ def test_outages_that_a_worker_survived_are_no_crashes(admin: SqlClient, worker:
     assert other.complete(other.claims(run)) == []
 
 
+def test_a_crash_leaves_no_part_of_an_older_error(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
+    worker.register(lease_s=LEASE_S)
+    worker.fail(worker.claims(run), delay_s=0)
+    lease = worker.claims(run)
+    worker.renew(lease, age_s=1.0)
+    time_passes(admin, LEASE_S + 1)
+    admin.reap()
+    assert (admin.run(run).error_type, admin.run(run).last_stack) == ("WorkerCrashed", None)
+    worker.release(lease, reason="disconnected")  # it was no crash
+    assert (admin.run(run).error_type, admin.run(run).last_error) == (None, None)
+
+
 def test_a_run_that_died_in_an_outage_is_queued_again(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     admin.sql("update job_runs set crash_count = 2")

@@ -77,7 +77,9 @@ begin
            failed_at = case locked.decision when 'dead' then statement_timestamp() else run.failed_at end,
            dead_at = case locked.decision when 'dead' then statement_timestamp() end,
            error_type = case locked.decision when 'dead' then 'ReleasedTooOften' else run.error_type end,
-           last_error = case locked.decision when 'dead' then 'its workers stopped too often before it could finish' else run.last_error end
+           last_error = case locked.decision when 'dead' then 'its workers stopped too often before it could finish'
+                                             else run.last_error end,
+           last_stack = case locked.decision when 'dead' then null else run.last_stack end
       from locked
      where run.id = locked.id and locked.decision <> 'cancelled'
   )

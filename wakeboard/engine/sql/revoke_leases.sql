@@ -62,7 +62,8 @@ begin
            last_error = case when how = 'timed_out' then format('it ran longer than its timeout of %s s', run.timeout_s)
                              when how = 'crashed' then format('%s (crash %s of %s)', crash, run.crash_count + 1, crashes_until_dead)
                              when decision = 'released dead' then 'its workers stopped too often before it could finish'
-                             else run.last_error end
+                             else run.last_error end,
+           last_stack = case when how in ('timed_out', 'crashed') or decision = 'released dead' then null else run.last_stack end
       from revoked
      where run.id = revoked.id and decision <> 'cancelled'
   )

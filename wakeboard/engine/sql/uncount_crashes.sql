@@ -31,7 +31,9 @@ begin
     update job_runs as run
        set crash_count = greatest(0, crash_count - 1), release_count = release_count + survived.counted::integer,
            status = case when run.status = 'dead' and run.lease_epoch = survived.epoch + 1 then 'queued' else run.status end,
-           dead_at = case when run.lease_epoch = survived.epoch + 1 then null else run.dead_at end
+           dead_at = case when run.lease_epoch = survived.epoch + 1 then null else run.dead_at end,
+           error_type = case when run.error_type = 'WorkerCrashed' then null else run.error_type end,
+           last_error = case when run.error_type = 'WorkerCrashed' then null else run.last_error end
       from survived
      where run.id = survived.id
   )
