@@ -107,7 +107,7 @@ class SampleStore:
         uuid = self.value("select uuid from wakeboard.all_runs where id = %s", run)
         lines = [Line(number, 1e9 + number, level, text, text) for number, text in enumerate(texts, 1)]
         with connect_blocking(self.dsn) as conn:
-            batch = Batch(uuid, epoch, 1, 1, 1, len(lines), level, lines[0].at, packed(lines))
+            batch = Batch(str(uuid), epoch, 1, 1, 1, len(lines), level, lines[0].at, packed(lines))
             store_batches(conn, [(batch, 0, 0)])
 
     def succeed(self, run: int, result: Any = None) -> None:

@@ -227,6 +227,60 @@ def test_rbac_decides_what_a_user_sees_and_does(installation: Installation, samp
     } == {f"system:serviceaccount:{name}:editor"}
 
 
+def test_view_of_one_namespace_shows_no_other(installation: Installation, sample: SampleStore, other_namespace: str):
+    name = installation.namespace
+    sample.register_worker("report")
+    mine = sample.run_now(sample.add_schedule(f"{name}/daily"))
+    theirs = sample.add_schedule(f"{other_namespace}/secret-audit", payload={"to": "hidden"}, labels={"team": "hidden"})
+    dead, running, waits = (sample.run_now(theirs) for _ in range(3))
+    nameless = sample.enqueue("report", {"to": "hidden"})
+    epoch = sample.claim(dead)
+    sample.log(dead, "hidden", epoch=epoch)
+    sample.sql("select wakeboard.revoke(array[%s]::bigint[])", dead)
+    sample.fail(dead, "hidden", outcome="discarded")
+    sample.claim(running)
+    sample.sql("select wakeboard.pause('all', 'maintenance')")
+    january = ("--from", "2026-01-01", "--to", "2026-02-01")
+    installation.wakeboard("backfill", f"{other_namespace}/secret-audit", *january)
+    uuid = str(sample.value("select uuid from wakeboard.all_runs where id = %s", dead))
+    user = installation.user("viewer", ("get", "runs"), *ALL_ACTIONS)
+    state = sample.sql("select id, status::text, lease_epoch from wakeboard.all_runs order by id")
+
+    for words in (
+        *(("runs", *more) for more in ((), ("-A",), ("-n", other_namespace), ("-A", "-o", "wide"))),
+        *(("runs", "-A", search) for search in ("secret-audit", "error:hidden", "payload.to:hidden", "type:report")),
+        *(("runs", "-A", search) for search in (f"id:{dead}", f"uuid:{uuid}", f"NOT schedule:{name}/*", "status:dead")),
+        ("runs", "-A", "--schedule", "secret-audit"),
+        *(("schedules", *more) for more in ((), ("-A",), ("-n", other_namespace), ("--namespace", other_namespace))),
+        *((verb, f"{other_namespace}/secret-audit") for verb in ("schedule", "explain", "next", "run-now")),
+        *((verb, "-n", other_namespace, "secret-audit") for verb in ("schedule", "explain", "next", "run-now")),
+        ("logs", "--schedule", f"{other_namespace}/secret-audit"),
+        *((verb, str(run)) for verb in ("run", "explain", "logs") for run in (dead, running, waits, nameless)),
+        *((verb, uuid[:8]) for verb in ("run", "explain", "logs")),
+        *((verb, str(dead)) for verb in ("retry", "discard", "replay")),
+        ("cancel", str(waits)),
+        ("release", str(running)),
+        *((verb, "--all-dead", "--yes") for verb in ("retry", "discard", "replay")),
+        ("cancel", "--all-queued", "--type", "nothing", "--yes"),
+        *(("backfill", *more) for more in (("-A",), ("1",), ("1", "--cancel"), ("-n", other_namespace))),
+        ("backfill", f"{other_namespace}/secret-audit", *january),
+        ("check",),
+    ):
+        answer = installation.kubectl(user, *words)
+        said = answer.out + answer.err
+        asked = {other_namespace, "secret-audit"} & {part for word in words for part in word.split("/")}
+        assert "Traceback" not in said, words
+        assert "hidden" not in said.replace("payload.to:hidden", "").replace("error:hidden", ""), words
+        if not asked:
+            assert other_namespace not in said, words
+            assert "secret-audit" not in said, words
+        elif answer.code == 0:
+            assert not re.search("secret-audit", answer.out), words
+
+    assert sample.sql("select id, status::text, lease_epoch from wakeboard.all_runs order by id") == state
+    assert [row["id"] for row in installation.kubectl(user, "runs", "-A", "-o", "json").json] == [mine]
+
+
 def test_a_backfill_is_what_it_is_on_the_command_line(installation: Installation, sample: SampleStore):
     name = installation.namespace
     sample.add_schedule(f"{name}/daily", "0 2 * * *")
