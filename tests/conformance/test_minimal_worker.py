@@ -18,7 +18,16 @@ WORKER = ROOT / "examples" / "minimal_worker" / "conformance.py"
 # Each of its mechanisms once: the others wait for leases to expire, or repeat what these do.
 NAMES = [
     *("retry", "delays", "steps", "effects", "once", "effects-forever", "schedule", "tick", "timeout", "cancel"),
-    *("foreign-types", "limits", "poison", "stalled-claim", "lost-reply", "forgetful-server", "sigterm"),
+    *(
+        "foreign-types",
+        "limits",
+        "poison",
+        "stalled-claim",
+        "lost-reply",
+        "forgetful-server",
+        "restored-server",
+        "sigterm",
+    ),
 ]
 
 

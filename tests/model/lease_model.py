@@ -374,9 +374,8 @@ def _expired(setup: Setup, row: Run) -> bool:
 def _reap(setup: Setup, state: State, run: int) -> Step:
     row = state.runs[run]
     if row.void and setup.has("a void lease counts no crash"):
-        back = {"status": "queued", "by": 0, "left": 0, "epoch": row.epoch + 1, "ended": "voided"}
-        then = state.with_run(run, **back, void=False, voided=row.voided + 1, forgot=False)
-        return f"reap gives run {run} back", then
+        voided = row._replace(status="queued", by=0, left=0, epoch=row.epoch + 1, ended="voided", voided=row.voided + 1)
+        return f"reap gives run {run} back", state.with_run(run, **voided._replace(void=False, forgot=False)._asdict())
     then = _crash(state, run, epoch=setup.has("reap's epoch"), mortal=setup.has("the last crash makes a run dead"))
     wrong = "a valid lease was reaped" if row.left else ""
     wrong = "a crash was counted for a lease from before a restore" if row.void else wrong
@@ -523,5 +522,5 @@ def _restore(setup: Setup, state: State) -> Iterator[Step]:
         if row.status == "running" and row.effects:
             yield "the server forgets an effect", then.with_run(number, effects=0, forgot=True, void=void)
         if row.status == "succeeded":
-            back = {"status": "running", "left": setup.lease, "accepted": frozenset()}
-            yield "the server forgets a completion", then.with_run(number, **back, void=void)
+            then = then.with_run(number, status="running", left=setup.lease, accepted=frozenset[int](), void=void)
+            yield "the server forgets a completion", then

@@ -7,7 +7,7 @@ of real failovers, crashes and dumps are in test_server_changes.py.
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pytest
@@ -46,7 +46,7 @@ def worker(database: str) -> Iterator[SqlClient]:
         yield client
 
 
-def claim_and_go_back(worker: SqlClient, **job: object) -> Lease:
+def claim_and_go_back(worker: SqlClient, **job: Any) -> Lease:
     worker.enqueue(**job)
     (lease,) = worker.fetch()
     worker.sql(GO_BACK)

@@ -1,4 +1,4 @@
-"""A server that has lost its last commits, as after a failover: it gives the ids of lost runs again."""
+"""A server that has lost its last commits, as after a failover: it gives ids of lost runs again, or keeps leases."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from wakeboard.conformance.harness import Harness
 
+# The database takes itself for that of another server, as one does into which a dump was loaded.
+RESTORE: Final = (
+    b"update wakeboard.installation set server_system = server_system - 1, server_started_at = statement_timestamp()"
+)
 FAILOVER: Final[list[Scenario]] = []
 scenario = registration(FAILOVER)
 
@@ -60,6 +64,23 @@ def forgotten_completion(harness: Harness) -> None:
     lost = _forget(harness, {run: ("wait", {"seconds": LEASE_S / 2 + 2})})
     harness.succeeded(run)
     _expect_own_attempt(harness, run, lost[run])
+
+
+@scenario(
+    "after a restore, no outcome of a lease from before it is reported, and the run is executed again",
+    "what a handler committed before the restore is lost, and its run counts as succeeded, or its worker as crashed",
+)
+def restored_server(harness: Harness) -> None:
+    harness.start_and_wait()
+    ends, goes_on = harness.one("wait", {"seconds": 1}), harness.one("wait", {"seconds": LEASE_S + 2})
+    for run in (ends, goes_on):
+        harness.noted(run, "started")
+    lost = {run: harness.leases(run) for run in (ends, goes_on)}
+    harness.do(RESTORE)
+    harness.noted(goes_on, "stopped", epoch=lost[goes_on][0], within_s=LEASE_S / 4 + SLACK_S)
+    harness.succeeded(ends, goes_on)
+    for run in (ends, goes_on):
+        _expect_own_attempt(harness, run, lost[run])
 
 
 def _forget(harness: Harness, given: Mapping[int, tuple[str, Mapping[str, Any]]]) -> dict[int, list[int]]:
