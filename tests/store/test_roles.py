@@ -308,6 +308,32 @@ def test_the_payload_of_another_roles_run_is_not_replaced(
         assert conn.execute("select payload from wakeboard.job_runs").fetchall() == [({"by": 1},)]
 
 
+ONE: Final = "enqueue('pong', after => array[%%s::bigint]%s)"
+MANY: Final = "enqueue_many('{pong}', '{\"{}\"}', after => jsonb_build_array(jsonb_build_array(%s)))"
+
+
+@pytest.mark.parametrize(
+    ("by_id", "by_uuid"),
+    [
+        (ONE % "", ONE % ", after_uuids => array[%s::uuid]"),
+        (
+            MANY.replace("%s", "%s::bigint"),
+            MANY.replace("%s", "jsonb_build_object('id', %s::bigint, 'uuid', %s::uuid)"),
+        ),
+    ],
+    ids=["enqueue", "enqueue_many"],
+)
+def test_a_client_waits_for_runs_whose_uuid_it_knows(role_database: RoleDatabase, by_id: str, by_uuid: str) -> None:
+    """A role that may read all runs may name them by their ids."""
+    with closing(SqlClient(role_database.dsn("client"))) as client:
+        ((run, uuid),) = client.sql("select id, uuid from enqueue('ping')")
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"after holds run {run} without its uuid"):
+            client.sql(f"select from {by_id}", run)
+        assert client.value(f"select created from {by_uuid}", run, uuid)
+    with closing(SqlClient(role_database.superuser)) as owner:
+        assert owner.value(f"select created from {by_id}", run)
+
+
 def test_only_the_owner_shortens_the_life_of_audit_rows(role_database: RoleDatabase) -> None:
     def kept_days(role: str, days: int) -> float:
         with psycopg.connect(role_database.dsn(role) if role else role_database.superuser) as conn:

@@ -1,7 +1,7 @@
 -- internal (called by enqueue and enqueue_many)
 -- Lets a run that the caller has just created wait until the runs `parents` have succeeded. `parents` null: it does nothing. Returns true.
--- `uuids`: theirs, null where the caller knows only the id. The live ones stay locked until the caller's transaction ends, so that none of
--- them can end before this run is visible.
+-- `uuids`: theirs, null where the caller knows only the id, which suffices for roles that may read all runs. The live ones stay locked
+-- until the caller's transaction ends, so that none of them can end before this run is visible.
 
 create or replace function wakeboard.wait_for_runs(run_id bigint, parents bigint[], uuids uuid[])
 returns boolean language plpgsql security definer
@@ -20,6 +20,11 @@ begin
   end if;
   if cardinality(uuids) <> cardinality(parents) or array_ndims(uuids) > 1 then
     perform refuse_argument('after_uuids', left(uuids::text, 60), 'for each run of after its uuid or null');
+  end if;
+  if array_position(coalesce(uuids, '{null}'), null) is not null and parents <> '{}' and not may_use_run_of(null) then
+    raise exception using errcode = '22023', message = format(
+      'after holds run %s without its uuid; write what enqueue returned, with its uuid',
+      parents[coalesce(array_position(uuids, null), 1)]);
   end if;
   live := array(select id from job_runs where id = any (parents) and id <> wait_for_runs.run_id order by id for no key update);
   update job_runs set has_dependents = true where id = any (live) and has_dependents is not true;

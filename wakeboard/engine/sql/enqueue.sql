@@ -14,8 +14,8 @@
 -- run waits until all of them have succeeded: its run_at is the end of the year 2999 until then, and at least the given one afterwards. A
 -- dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was cancelled, skipped or discarded, or has
 -- another uuid than `after_uuids` says (as long as `after`, with nulls where only the id is known): a database that has lost its last
--- commits gives ids again. A run that exists already (created = false) is left as it is. Until the caller's transaction ends, those runs
--- cannot be claimed or completed.
+-- commits gives ids again. Only roles that may read all runs may leave a uuid out. A run that exists already (created = false) is left as
+-- it is. Until the caller's transaction ends, those runs cannot be claimed or completed.
 -- Example:
 --   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
 --   select * from wakeboard.enqueue('sync', '{"customer": 7}', unique_for => 3600, unique_by => '{customer}');
