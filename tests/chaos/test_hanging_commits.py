@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -30,6 +31,7 @@ SESSIONS = """
 select application_name, count(*) from pg_stat_activity
  where starts_with(application_name, 'wakeboard ') group by 1 order by 2 desc limit 1
 """
+HANGING = "from pg_stat_activity where wait_event = 'SyncRep'"
 RUNNING = "select count(*) = 10 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
 
 
@@ -62,6 +64,26 @@ def test_a_role_that_may_send_no_messages_sees_no_hanging_commits(postgres_folde
             conn.execute(f"revoke execute on function {function} from public".encode())
         conn.execute("create role silent login; alter role silent set synchronous_commit = on")
         assert asyncio.run(probe_commits(make_conninfo(server.dsn, user="silent"))) == CommitFacts()
+
+
+@pytest.mark.parametrize("identity", ["idempotency_key => 'order-7'", "unique_for => 3600"])
+def test_a_repeated_enqueue_is_confirmed_no_sooner_than_the_first(standby: tuple[str, Standby], identity: str) -> None:
+    dsn, server = standby
+    enqueue = f"select id, created from wakeboard.enqueue('quick', '{{}}', {identity})".encode()
+    server.freeze()
+    with Watcher(dsn + UNCONFIRMED) as watcher, ThreadPoolExecutor() as pool:
+
+        def call() -> tuple[int, bool]:
+            with psycopg.connect(dsn, autocommit=True) as conn:
+                return conn.execute(enqueue).fetchone() or (0, False)
+
+        first = pool.submit(call)
+        watcher.wait(f"select count(pg_terminate_backend(pid)) = 1 {HANGING}")  # its run is visible now
+        assert isinstance(first.exception(), psycopg.OperationalError)
+        repeated = pool.submit(call)
+        watcher.wait(f"select count(*) = 1 {HANGING}")
+        server.thaw()
+        assert repeated.result() == (watcher.ask("select id from wakeboard.job_runs"), False)
 
 
 def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(

@@ -106,6 +106,7 @@ begin
               enqueue.idempotency_key, enqueue.job_type, known.run_id);
           end if;
           usable := may_use_run_of(known.created_by);
+          perform wait_for_standby();
           return query select known.run_id, case when usable then known.run_uuid end, false,
                               (select status::text from job_runs where usable and id = known.run_id);
           return;

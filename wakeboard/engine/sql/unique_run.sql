@@ -60,6 +60,7 @@ begin
         perform pg_notify('wakeboard', '');
       end if;
     end if;
+    perform wait_for_standby();
     return query select known.run_id, case when usable then known.run_uuid end,
                         (select status::text from job_runs where usable and id = known.run_id);
     return;
