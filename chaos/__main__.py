@@ -51,9 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
     result.seconds = time.monotonic() - started
     if options.parts:
         result = _with_earlier_parts(result, options.parts)
-    command = f"make chaos CHAOS_FAULTS={result.faults} CHAOS_SEED={min(result.seeds)}"
-    arguments = ["--failover"] * options.failover + [f"--only '{name}'" for name in options.only]
-    command += f' CHAOS_ARGS="{" ".join(arguments)}"' if options.only else " CHAOS_ARGS=--failover" * options.failover
+    command = _command(options, result)
     print(RESULT.dump_json(result, indent=1).decode() if options.json else summary(result, command), flush=True)
     if options.write:
         before = PAGE.read_text(encoding="utf-8")
@@ -78,6 +76,15 @@ def _with_earlier_parts(result: Result, parts: Path) -> Result:
         result.seconds = seconds
     parts.write_bytes(RESULT.dump_json(result, indent=1))
     return result
+
+
+def _command(options: argparse.Namespace, result: Result) -> str:
+    """What runs the same campaigns again. Of several parts, what runs the first one: the others have other seeds."""
+    faults = result.faults // len(result.seeds) if options.parts else result.faults
+    arguments = ["--failover"] * options.failover + [f"--only '{name}'" for name in options.only]
+    arguments += ["--parts FILE"] * bool(options.parts)
+    words = f' CHAOS_ARGS="{" ".join(arguments)}"' if arguments else ""
+    return f"make chaos CHAOS_FAULTS={faults} CHAOS_SEED={min(result.seeds)}{words}"
 
 
 def _upgrade(folder: Path, open_s: float, *, as_json: bool) -> int:

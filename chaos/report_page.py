@@ -113,8 +113,11 @@ several replays.
 _LIMITS: Final = """\
 ## What this does not show
 
-- One machine: no lost disk, and no network between the servers of a cluster. The guarantees hold on one timeline of
-  commits, which a failover to a synchronous standby continues.
+- One machine, and no lost disk. The guarantees hold on one timeline of commits, which a failover to a synchronous
+  standby continues. A database that goes back in time says so ([production.md](production.md#backup-and-restore));
+  `tests/restores` and `tests/chaos` show that with real servers.
+- A former primary that was frozen and goes on is ended after a second, as by Patroni's watchdog. Without one, Patroni
+  3.0 can take the lease away from the new primary ([production.md](production.md#set-ups)).
 - A patched clock source in the workers changes the wall clock by up to twelve hours. The kernel's clock stays right,
   and so does that of the database: no fault makes it jump (the tests of `tests/store` move leases and ticks instead).
 - `disk full` needs root (a tmpfs of bounded size), and PgBouncer must be installed. Faults that the machine cannot
@@ -129,15 +132,17 @@ _FAILOVERS: Final = """\
 ## Failovers
 
 The same campaign with three PostgreSQL servers that Patroni keeps (a synchronous standby, a lease of {ttl} s in etcd),
-in place of one server on a small disk. Processes have connection strings of all three servers; PgBouncer has a load
-balancer in front of it, which follows the primary. Handlers also note each effect whose commit was acknowledged in a
-file, with fsync, and the checker compares it with the tables. This command wrote the section:
+in place of one server. Each has a small disk and a network namespace, which a bridge links to the others, to etcd and
+to the other processes. These have connection strings of all three servers; PgBouncer has a load balancer in front of
+it, which follows the primary. Handlers also note each effect whose commit was acknowledged in a file, with fsync, and
+the checker compares it with the tables. This command ran a campaign, once for each of its seeds, and `--parts` added
+them up:
 
 ```sh
-{command} CHAOS_ARGS='--failover --write'
+{command}
 ```
 
-{hit}; {failovers} promotions of a standby; {effort}; {about}.
+{campaigns} campaigns, {hit}; {failovers} promotions of a standby; {effort}; {about}.
 
 {findings}
 
@@ -151,7 +156,8 @@ def page_with_failovers(result: Result, command: str, before: str) -> str:
     kinds = [fault for fault in faults_of(failover=True) if fault.needs in OF_A_CLUSTER]
     section = _FAILOVERS.format(
         ttl=TTL_S,
-        command=command.removesuffix(" CHAOS_ARGS=--failover"),
+        command=command,
+        campaigns=len(result.seeds),
         hit=_hit(result),
         failovers=result.counts["failovers"],
         effort=_effort(result),

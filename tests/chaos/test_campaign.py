@@ -6,26 +6,52 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
+import pytest
+
+from chaos.disk import can_mount
 from chaos.faults.catalogue import faults_of
 from chaos.plan import make_plan
 from chaos.report_page import page, summary
 from chaos.results import RESULT, Recovery, Result, Violation
+from testbed.patroni import find_patroni
 from testbed.processes import OUR_PACKAGES, ROOT
+from testbed.server_network import can_make_network
 
 COUNT, SEED = 24, 7
+OF_SERVERS = ("primary cut off", "disk of a server full", "standby behind")
+ONE_OF_EACH = 2088  # a seed, and soon over
 
 
-def test_nothing_is_lost_or_doubled_in_a_short_campaign_of_random_faults() -> None:
-    command = [sys.executable, "-m", "chaos", "--faults", str(COUNT), "--seed", str(SEED), "--json"]
+def run_campaign(*words: str) -> dict[str, Any]:
+    """Its result, without a violation."""
+    command = [sys.executable, "-m", "chaos", "--json", *words]
     environment = {**os.environ, "PYTHONPATH": OUR_PACKAGES}
     campaign = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert campaign.returncode == 0, campaign.stdout[-5000:] + campaign.stderr[-2000:]
-    result = json.loads(campaign.stdout)
+    return json.loads(campaign.stdout)
+
+
+def test_nothing_is_lost_or_doubled_in_a_short_campaign_of_random_faults() -> None:
+    result = run_campaign("--faults", str(COUNT), "--seed", str(SEED))
     assert sum(result["injected"].values()) > COUNT / 2
     assert result["counts"]["succeeded"] > 60
     assert result["counts"]["ticks of schedules from code"] > 6
     assert result["counts"]["effects once for ever"] > 6
+    assert result["violations"] == []
+
+
+@pytest.mark.xdist_group("patroni")
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_where_servers_are_cut_off_full_or_behind() -> None:
+    if find_patroni() is None or not (can_mount() and can_make_network()):
+        pytest.skip("it needs Patroni, root and namespaces of mounts and the network")
+    kinds = [f"--only={name}" for name in OF_SERVERS]
+    result = run_campaign("--failover", f"--faults={len(OF_SERVERS)}", f"--seed={ONE_OF_EACH}", *kinds)
+    assert result["injected"] == dict.fromkeys(OF_SERVERS, 1)
+    assert result["counts"]["failovers"] >= 2
+    assert result["counts"]["succeeded"] > 60
     assert result["violations"] == []
 
 
@@ -39,7 +65,7 @@ def test_a_long_plan_has_every_kind_of_fault_once_in_isolation() -> None:
     assert len(plan) == 500
     isolated = {planned.fault for planned in plan if planned.at_s is None}
     assert isolated == {fault.name for fault in faults_of(failover=False)}
-    assert {planned.fault for planned in make_plan(SEED, 500, failover=True)} >= {"switchover", "primary frozen"}
+    assert {planned.fault for planned in make_plan(SEED, 500, failover=True)} >= {"switchover", *OF_SERVERS}
 
 
 def test_results_add_up_and_the_report_shows_the_violations() -> None:
