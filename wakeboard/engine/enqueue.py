@@ -10,6 +10,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from operator import attrgetter, index
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, overload
 from uuid import UUID
@@ -52,15 +53,11 @@ select id, uuid::pg_catalog.text, created, status
          %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
          %b::pg_catalog.text[], %s, %s"""
 _UNIQUE: LiteralString = ", %s, %s::pg_catalog.text[], %s"
-_TRACE: LiteralString = ", %s, %s"
-_ENQUEUE = checked_call(_CALL + ")")
-_ENQUEUE_UNIQUE = checked_call(_CALL + _UNIQUE + ")")
-_ENQUEUE_TRACED = checked_call(_CALL + _UNIQUE + _TRACE + ")")
-_ENQUEUE_AFTER = checked_call(_CALL + _UNIQUE + _TRACE + ", %s::bigint[], %s::pg_catalog.text[]::pg_catalog.uuid[])")
-_ENQUEUE_MANY = checked_call(_CALL_MANY + ")")
-_ENQUEUE_MANY_UNIQUE = checked_call(_CALL_MANY + _UNIQUE + ")")
-_ENQUEUE_MANY_TRACED = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ")")
-_ENQUEUE_MANY_AFTER = checked_call(_CALL_MANY + _UNIQUE + _TRACE + ", %s::pg_catalog.jsonb)")
+_TRACED: LiteralString = _UNIQUE + ", %s, %s"
+_AFTER: LiteralString = _TRACED + ", %s::bigint[], %s::pg_catalog.text[]::pg_catalog.uuid[]"
+_MANY_AFTER: LiteralString = _TRACED + ", %s::pg_catalog.jsonb"
+_ENQUEUE: Final = [checked_call(_CALL + later + ")") for later in ("", _UNIQUE, _TRACED, _AFTER)]
+_ENQUEUE_MANY: Final = [checked_call(_CALL_MANY + later + ")") for later in ("", _UNIQUE, _TRACED, _MANY_AFTER)]
 _STATUS = checked_call("select status, run_at from wakeboard.get_run(%s, %s::pg_catalog.uuid)")
 _SECONDS = (1, 2_678_400, "a number of seconds from 1 to 2678400 (31 days)")
 _BOUNDS: Final[dict[str, tuple[int, int, str]]] = {
@@ -226,9 +223,9 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
     )
     unique = _unique_values(unique_for, unique_by, if_exists)
-    parents = None if after is None else _parents(after)
+    parents = () if after is None else _parents(after)
     span = start_enqueue_span(job_type, queue)
-    statement = _enqueue_statement(values, unique, span, parents)
+    statement = _statement(_ENQUEUE, values, unique, span, parents)
     return over.call(*statement, lambda rows: _enqueued(rows, span), span or nullcontext())
 
 
@@ -278,7 +275,7 @@ def enqueue_many(
     values = (*columns, max_attempts, timeout_s)
     unique = _unique_values(unique_for, unique_by, if_exists)
     span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
-    statement = _enqueue_many_statement(values, unique, span, parents)
+    statement = _statement(_ENQUEUE_MANY, values, unique, span, () if parents is None else (parents,))
     naming = naming_job(jobs, parents, unique=unique is not None)
     return over.call(*statement, lambda rows: list(map(EnqueuedJob._make, rows)), naming, span or nullcontext())
 
@@ -292,29 +289,18 @@ async def was_replaced(conn: AwaitableConnection, run: Enqueued) -> bool:
     return any(status in {"queued", "failed"} and run_at < WAITS_FOR_RUNS_UNTIL for status, run_at in rows)
 
 
-def _enqueue_statement(
-    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: _Parents | None
+def _statement(
+    statements: list[bytes],
+    values: tuple[Any, ...],
+    unique: _UniqueValues | None,
+    span: EnqueueSpan | None,
+    parents: tuple[Any, ...],
 ) -> tuple[bytes, tuple[Any, ...]]:
-    if parents is not None:
-        return _ENQUEUE_AFTER, (*values, *_later_values(unique, span), *parents)
-    if span is not None:
-        return _ENQUEUE_TRACED, (*values, *_later_values(unique, span))
-    return (_ENQUEUE_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE, values)
-
-
-def _enqueue_many_statement(
-    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: str | None
-) -> tuple[bytes, tuple[Any, ...]]:
-    if parents is not None:
-        return _ENQUEUE_MANY_AFTER, (*values, *_later_values(unique, span), parents)
-    if span is not None:
-        return _ENQUEUE_MANY_TRACED, (*values, *_later_values(unique, span))
-    return (_ENQUEUE_MANY_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE_MANY, values)
-
-
-def _later_values(unique: _UniqueValues | None, span: EnqueueSpan | None) -> tuple[Any, ...]:
-    """The arguments of a unique window and of a trace context."""
-    return (*(unique or _NOT_UNIQUE), *((span.traceparent, span.tracestate) if span is not None else (None, None)))
+    """The first of the statements that has what is given as parameters, and their values."""
+    trace = (span.traceparent, span.tracestate) if span is not None else (None, None)
+    later = [unique or _NOT_UNIQUE, trace, parents]
+    needed = 3 if parents else 2 if span is not None else 1 if unique else 0
+    return statements[needed], (*values, *chain(*later[:needed]))
 
 
 def _uuid(text: str | None) -> UUID | None:
@@ -333,10 +319,9 @@ def _unique_values(
     unique_for: int | None, unique_by: Sequence[str] | None, if_exists: IfExists
 ) -> _UniqueValues | None:
     """The arguments of a unique window. None if nothing of it is given."""
-    if unique_for is None and unique_by is None and if_exists == "keep":
+    if unique_for is None and unique_by is None and if_exists in ("keep", None):
         return None
-    if unique_for is not None:
-        _check_numbers(unique_for=[unique_for])
+    _check_numbers(unique_for=[unique_for])
     if unique_by is not None and (isinstance(unique_by, str | bytes) or not is_iterable(unique_by)):
         raise InvalidValue(
             f"unique_by is {shown(unique_by)}; write a list of keys of the payload, such as ['customer']"
@@ -344,8 +329,6 @@ def _unique_values(
     names = None if unique_by is None else list(unique_by)
     _check_column("unique_by", names or ())
     check_texts(if_exists=if_exists)
-    if unique_for is None and (names is not None or if_exists):
-        raise InvalidValue(f"unique_for is None; write {_BOUNDS['unique_for'][2]}")
     return unique_for, names, if_exists
 
 
