@@ -85,7 +85,8 @@ def misfits(value: Any, schema: Any, components: Any, place: str = "answer") -> 
 
 def path_of(endpoint: Endpoint, parts: Mapping[str, int]) -> str:
     kind = endpoint.path.split("/")[1]
-    return re.sub(r"\{id:int\}", str(parts.get(kind, 1)), endpoint.path)
+    path = re.sub(r"\{id:int\}", str(parts.get(kind, 1)), endpoint.path)
+    return path.replace("{namespace:str}/{name:str}", "shop/daily")
 
 
 @pytest.fixture
@@ -118,6 +119,9 @@ async def test_every_read_answers_what_the_document_says(client: Client, parts: 
         schema = described_answer["application/json"]["schema"]
         assert not list(misfits(json.loads(answer.text), schema, described["components"]["schemas"])), endpoint.path
 
+    by_name, by_id = [await client.get(f"{API}/schedules/{path}") for path in ("shop/daily", parts["schedules"])]
+    assert by_name.text == by_id.text
+    assert "There is no schedule shop/nightly" in (await client.get(f"{API}/schedules/shop/nightly")).text
     run = json.loads((await client.get(f"{API}/runs/{parts['runs']}")).text)
     assert run["payload"] == {"a": 1.5, "password": "***"}
     assert json.loads((await client.get(f"{API}/openapi.json")).text) == json.loads(json.dumps(described))

@@ -38,6 +38,7 @@ from wakeboard.views.queries.run_page import read_run_history, read_shown_run
 from wakeboard.views.queries.run_situation import read_run_situation
 from wakeboard.views.queries.schedule_details import read_next_ticks, read_schedule_details
 from wakeboard.views.queries.schedule_list import HEALTHS, STATES, list_schedules, rows_of_schedules
+from wakeboard.views.queries.schedule_page import schedules_named
 from wakeboard.views.rules.audit_rows import AuditRow
 from wakeboard.views.rules.json_types import row_as
 from wakeboard.views.rules.run_detail_rows import AttemptRow, EffectRow, RunDetails, StepRow, with_values
@@ -170,7 +171,23 @@ async def _schedules(request: BoardRequest, given: Given) -> Items:
 
 
 async def _schedule(request: BoardRequest, _: Given) -> ScheduleDetails:
-    definition_id, namespaces = request.parts["id"], request.viewer.namespaces
+    return await _details(request, request.parts["id"])
+
+
+async def _schedule_by_name(request: BoardRequest, _: Given) -> ScheduleDetails:
+    """The schedule of this namespace and name; of several sources the first one, as on its page."""
+    namespace, name, namespaces = request.parts["namespace"], request.parts["name"], request.viewer.namespaces
+    rows = await request.read(
+        ("schedules named", namespace, name, namespaces),
+        lambda conn: schedules_named(conn, namespace, name, namespaces),
+    )
+    if not rows:
+        raise NotFound(f"there is no schedule {one_line(f'{namespace}/{name}')}")
+    return await _details(request, rows[0]["id"])
+
+
+async def _details(request: BoardRequest, definition_id: int) -> ScheduleDetails:
+    namespaces = request.viewer.namespaces
     found = None
     if is_id(definition_id):
         found = await request.read(
@@ -458,3 +475,10 @@ READ_ENDPOINTS: Final = [
         parameters=(Parameter("key", "How the keys begin."), LIMIT, AFTER),
     ),
 ]
+# The last route: {id:int} precedes it, so a namespace of digits alone has no path for names such as `ticks`.
+SCHEDULE_BY_NAME: Final = Endpoint(
+    path="/schedules/{namespace:str}/{name:str}",
+    summary="One schedule by its name; of several sources the first one.",
+    kind=ScheduleDetails,
+    answer=_schedule_by_name,
+)

@@ -14,7 +14,7 @@ from wakeboard.board.api.endpoints import json_answer
 from wakeboard.board.api.events import EVENT_ENDPOINTS
 from wakeboard.board.api.logs import LOG_ENDPOINTS
 from wakeboard.board.api.openapi import document
-from wakeboard.board.api.reads import READ_ENDPOINTS
+from wakeboard.board.api.reads import READ_ENDPOINTS, SCHEDULE_BY_NAME
 from wakeboard.board.api.watch import WATCH_ENDPOINT
 from wakeboard.board.problem_details import API, as_problem
 from wakeboard.board.routing import BoardRequest, Page, page, read_request
@@ -31,6 +31,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *EVENT_ENDPOINTS,
     WATCH_ENDPOINT,
     *ACTION_ENDPOINTS,
+    SCHEDULE_BY_NAME,
 )
 
 
