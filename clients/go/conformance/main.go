@@ -187,6 +187,12 @@ func effect(ctx context.Context, run *worker.Run) (any, error) {
 	if err == nil && run.Attempt == 2 {
 		err = errors.New("after the effect")
 	}
+	if err == nil {
+		again := happen(ctx, cmp.Or(payload.Key, "mail"), func(context.Context, worker.Effect) error { return nil })
+		if _, repeated := again.(worker.EffectRepeated); !repeated {
+			err = fmt.Errorf("a second effect of this key: %v", again)
+		}
+	}
 	return map[string]bool{"done": done}, err
 }
 

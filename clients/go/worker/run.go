@@ -40,6 +40,7 @@ type Run struct {
 	reported atomic.Pointer[progress]
 	log      *attemptLog // nil: it has logged nothing
 	steps    sync.Map    // the names of those that have begun and have not failed
+	effects  sync.Map    // their keys, likewise
 }
 
 // Decode reads the payload into a value.
@@ -111,7 +112,8 @@ type Effect struct {
 const onceForRun = "select wakeboard.effect($1::bigint, $2::bigint, $3::bigint, $4::text, $5::boolean), $6::text, 0"
 const onceForever = "select state, coalesce(first_run_uuid::text, $6::text), coalesce(held_by, 0) from wakeboard.effect_forever($1::bigint, $2::bigint, $3::bigint, $4::text, $5::boolean)"
 
-// Effect records an effect as begun before work, and as done after it. Work looks at the state.
+// Effect records an effect as begun before work, and as done after it. Work looks at the state. The error is an EffectRepeated
+// if this attempt has had an effect of this key already. A key whose work failed may be used again.
 func (r *Run) Effect(ctx context.Context, key string, work func(context.Context, Effect) error) error {
 	return r.effect(ctx, onceForRun, key, work)
 }
@@ -123,7 +125,15 @@ func (r *Run) EffectForever(ctx context.Context, key string, work func(context.C
 	return r.effect(ctx, onceForever, key, work)
 }
 
-func (r *Run) effect(ctx context.Context, sql, key string, work func(context.Context, Effect) error) error {
+func (r *Run) effect(ctx context.Context, sql, key string, work func(context.Context, Effect) error) (err error) {
+	if _, begun := r.effects.LoadOrStore(key, true); begun {
+		return EffectRepeated{key}
+	}
+	defer func() {
+		if err != nil {
+			r.effects.Delete(key) // it may be repeated
+		}
+	}()
 	state, namespace, heldBy := "", "", int64(0)
 	if err := r.underLease(sql, []any{key, false, r.UUID}, &state, &namespace, &heldBy); err != nil {
 		return err
@@ -146,6 +156,14 @@ type EffectHeld struct {
 
 func (e EffectHeld) Error() string {
 	return fmt.Sprintf("run %d is executing the effect %q", e.RunID, e.Key)
+}
+
+// EffectRepeated says that a handler gave two effects of one attempt the same key.
+type EffectRepeated struct{ Key string }
+
+func (e EffectRepeated) Error() string {
+	return fmt.Sprintf("this attempt already had the effect %q. An effect happens once for each key, so each effect of a run"+
+		" needs its own key (in a loop, put the item into it)", e.Key)
 }
 
 // Once guards an effect in the transaction tx. True: tx has to perform it. False: an earlier attempt committed it. An

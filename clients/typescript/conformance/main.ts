@@ -1,10 +1,11 @@
 /** The worker that `wakeboard conformance` tests, with the handlers that docs/workers-in-any-language.md describes. */
 
+import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
 
-import { Discard, InvalidValue, type Once, type Query, RetryAfter, type Run, runWorker, schedule as createSchedule, Snooze } from "../src/index.js";
+import { Discard, EffectRepeated, InvalidValue, type Once, type Query, RetryAfter, type Run, runWorker, schedule as createSchedule, Snooze } from "../src/index.js";
 
 const notes = new pg.Pool({ connectionString: process.env.CONFORMANCE_DSN!, max: 5 });
 const NOTE = "select conformance.note($1, $2, $3)";
@@ -63,6 +64,8 @@ async function effect(run: Run) {
     return done;
   });
   if (run.attempt === 2) throw new Error("after the effect");
+  const repeated = run.effect(run.payload.key ?? "mail", howOften(run), async () => "a second effect of this key");
+  await assert.rejects(repeated, EffectRepeated);
   return { done };
 }
 

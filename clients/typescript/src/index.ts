@@ -1,6 +1,6 @@
 export { DatabaseUnavailable, InvalidOption, LeaseLost, Locked } from "./connection.js";
 export { enqueue, type Enqueued, type EnqueueOptions } from "./client/enqueue.js";
-export { Discard, EffectHeld, RetryAfter, Snooze } from "./outcome.js";
+export { Discard, EffectHeld, EffectRepeated, RetryAfter, Snooze } from "./outcome.js";
 export { runToken } from "./client/run_token.js";
 export { InvalidValue, type Json, type Query } from "./client/query.js";
 export { type Level, type LogOptions } from "./run_logs.js";

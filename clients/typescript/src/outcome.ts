@@ -33,6 +33,14 @@ export class EffectHeld extends Snooze {
   }
 }
 
+/** A handler gave two effects of one attempt the same key. */
+export class EffectRepeated extends Error {
+  constructor(key: string) {
+    super(`this attempt already had the effect '${key}'. An effect happens once for each key, so each effect of a run needs its`
+      + " own key (in a loop, put the item into it).");
+  }
+}
+
 const [MIN_SNOOZE, MAX_DELAY] = [0.1, 31_536_000]; // seconds; a year
 const MAX_RESULT = 16_384; // characters of JSON
 const [MAX_ERROR, MAX_STACK] = [2_000, 16_000]; // characters

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 
 import { type Connection, toDate } from "./connection.js";
-import { EffectHeld, failure, readable } from "./outcome.js";
+import { EffectHeld, EffectRepeated, failure, readable } from "./outcome.js";
 import type { Level } from "./run_logs.js";
 import { InvalidValue, type Json, type Query, rowsOf } from "./client/query.js";
 
@@ -44,6 +44,7 @@ export class Run<Payload = any> {
   reported: { fraction: number; message: string } | null = null;
   private abortController: AbortController | null = null; // made when it is first used: it costs as much as the rest of a run
   private readonly steps = new Set<string>();
+  private readonly effects = new Set<string>();
   private readonly lease: [worker: string, run: string, epoch: string];
 
   /** `call` executes a statement under the lease of the run, and repeats it while the database is unavailable. */
@@ -103,7 +104,8 @@ export class Run<Payload = any> {
   }
 
   /** Record an effect outside the database: as begun before `work`, as done after it. `work` looks at the state.
-   * With `{ once: "forever" }` it throws EffectHeld, a Snooze, while an attempt of another run is executing the effect. */
+   * With `{ once: "forever" }` it throws EffectHeld, a Snooze, while an attempt of another run is executing the effect. It throws
+   * EffectRepeated if this attempt has had an effect of this key already. A key whose `work` threw may be used again. */
   async effect<Result>(key: string, work: (effect: Effect) => Promise<Result>): Promise<Result>;
   async effect<Result>(key: string, options: Once, work: (effect: Effect) => Promise<Result>): Promise<Result>;
   async effect<Result>(key: string, ...given: [work: Work<Result>] | [options: Once, work: Work<Result>]): Promise<Result> {
@@ -113,12 +115,19 @@ export class Run<Payload = any> {
       : ["effect as state, null as namespace, null as holder", "effect"];
     const sql = `select ${columns} from wakeboard.${call}($1, $2, $3, $4, $5)`;
     type Known = { state: string; namespace: string | null; holder: string | null };
-    const [known] = await this.call<Known>(sql, [...this.lease, key, false]);
-    if (known!.holder !== null) throw new EffectHeld(key, known!.holder);
-    const [done, inDoubt] = [known!.state === "done", known!.state === "in doubt"];
-    const result = await work({ done, inDoubt, providerKey: uuid5(known!.namespace ?? this.uuid, key) });
-    if (!done) await this.call(sql, [...this.lease, key, true]);
-    return result;
+    if (this.effects.has(key)) throw new EffectRepeated(key);
+    this.effects.add(key);
+    try {
+      const [known] = await this.call<Known>(sql, [...this.lease, key, false]);
+      if (known!.holder !== null) throw new EffectHeld(key, known!.holder);
+      const [done, inDoubt] = [known!.state === "done", known!.state === "in doubt"];
+      const result = await work({ done, inDoubt, providerKey: uuid5(known!.namespace ?? this.uuid, key) });
+      if (!done) await this.call(sql, [...this.lease, key, true]);
+      return result;
+    } catch (error) {
+      this.effects.delete(key); // it may be repeated
+      throw error;
+    }
   }
 
   /** Guard an effect in the transaction of `query`. True: perform it there. False: an earlier attempt committed it, of this
