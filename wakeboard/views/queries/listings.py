@@ -71,8 +71,8 @@ select namespace
                 where def.namespace collate "C" = namespaces.namespace and removed_at is null)
 """
 # The schedules whose names begin with a text, with or without their namespace. A range, because a pattern that a join
-# gives has none. `last` '' finds whole names only. `within`: only those of these namespaces. Each of the three parts
-# may find a schedule.
+# gives has none. `last` '' finds whole names only. `within`: only those of these namespaces. No two of the parts
+# find the same schedule, so that the first `most` are enough.
 BEGINNING: LiteralString = f"""
 {NAMESPACES}, searched (namespace) as (
   select namespace from namespaces where %(within)s::text[] is null
@@ -104,7 +104,8 @@ BEGINNING: LiteralString = f"""
      select id from wakeboard.job_definitions as def
       where def.namespace collate "C" = searched.namespace
         and def.name collate "C" between %(text)s and %(text)s || %(last)s limit %(most)s) as def
-), beginning as (select distinct id from (select id from placed limit 3 * %(most)s) as placed limit %(most)s)
+   where %(last)s = '' or searched.namespace collate "C" not between %(text)s and %(text)s || %(last)s
+), beginning as (select distinct id from (select id from placed limit %(most)s) as placed)
 """
 _SCHEDULE_NAMES: LiteralString = f"""
 {BEGINNING}
