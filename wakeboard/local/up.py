@@ -11,10 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shlex
-import shutil
 import signal
-import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +24,7 @@ from wakeboard.local.messages import UP, Printer, UpLine
 from wakeboard.local.postgres import EmbeddedPostgres, FolderLock
 from wakeboard.local.supervisor import Supervisor, run_until_stopped
 from wakeboard.local.worker_settings import WorkerSettings
+from wakeboard.process.program_name import program_name
 from wakeboard.process.running_up import UP_FILE, running_up
 from wakeboard.store.connection import describe_dsn
 from wakeboard.store.migrate import migrate
@@ -199,12 +197,3 @@ def _write_privately(path: Path, text: str) -> None:
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     draft.replace(path)
-
-
-def program_name() -> str:
-    """The command to type for wakeboard: `wakeboard` if the shell finds it, else its path."""
-    path = Path(sys.argv[0]).absolute()
-    found = shutil.which("wakeboard")
-    if path.name != "wakeboard" or (found and Path(found).resolve() == path.resolve()):
-        return "wakeboard"
-    return shlex.quote(min(os.path.relpath(path), str(path), key=len))

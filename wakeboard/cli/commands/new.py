@@ -12,6 +12,7 @@ import typer
 from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.errors import Refused
+from wakeboard.process.program_name import program_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,4 +62,4 @@ def command(
         return
     for path in texts:
         print_message(f"created: {folder / path}")
-    print_message(f"To run it: wakeboard up {shlex.quote(str(folder))}")
+    print_message(f"To run it: {program_name()} up {shlex.quote(str(folder))}")
