@@ -243,7 +243,7 @@ async def test_a_process_that_was_suspended_during_an_evaluation_records_nothing
     )
     async with connected(database) as other:
         await evaluate(other, rule)
-    assert await calls.fire_alert(store, "rule", claimed.claimed_at, "1 run is dead", 1, []) is None
+    assert await calls.record_alert(store, "rule", claimed.claimed_at, ("1 run is dead", 1, [])) is None
     assert await alerts(store) == []
 
 

@@ -11,7 +11,8 @@ from tests.alerts.test_alert_rules import rule_of
 from tests.alerts.test_alerts import evaluate
 from tests.schedules.schedules import MISFIRE_GRACE, connected, rows
 from wakeboard.alerts import calls
-from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, enqueue_heartbeats, require_measured, run_alerts
+from wakeboard.alerts.calls import enqueue_heartbeats
+from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, require_measured, run_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
 from wakeboard.alerts.rules.receivers import HeartbeatSpec
 from wakeboard.engine.retention import Retention

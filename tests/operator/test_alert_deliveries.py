@@ -12,7 +12,8 @@ import yaml
 
 from tests.schedules.schedules import connected, rows, until
 from tests.worker.http_receiver import receiving
-from wakeboard.alerts.evaluate import enqueue_heartbeats, evaluate_alerts
+from wakeboard.alerts.calls import enqueue_heartbeats
+from wakeboard.alerts.evaluate import evaluate_alerts
 from wakeboard.alerts.file import load_alert_file
 from wakeboard.errors import Discard, LeadershipLost, RetryAfter, Snooze
 from wakeboard.schedules.leader_api import ClaimedDelivery, LeaderStore, OperatorStore

@@ -217,14 +217,11 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "continue_backfills": store.continue_backfills,
         "roll_up": lambda: store.roll_up(0 * DAY),
         "claim_alert_rules": lambda: alert_calls.claim_alert_rules(store, [RULE]),
-        "enqueue_heartbeats": lambda: alert_calls.enqueue_heartbeats(
-            store, [{"name": "watchdog", "every_s": 60}], "default"
-        ),
+        "enqueue_heartbeats": lambda: alert_calls.enqueue_heartbeats(store, []),
         "unmeasured_rules": lambda: alert_calls.unmeasured_rules(store, {"dead": 90}),
         "record_measured_rules": lambda: alert_calls.record_measured_rules(store, ["dead"], NOW),
         "measure_alert": lambda: _measure_each_condition(store),
-        "fire_alert": lambda: alert_calls.fire_alert(store, "dead", NOW, "1 run is dead", 1.0, ["ping"], NOTIFICATION),
-        "resolve_alert": lambda: alert_calls.resolve_alert(store, "dead", NOW, NOTIFICATION),
+        "record_alert": lambda: alert_calls.record_alert(store, "dead", NOW, ("1 is dead", 1.0, ["a"]), NOTIFICATION),
         "drop_partitions": lambda: store.drop_partitions(90 * DAY),
         "delete_expired": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
     }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from wakeboard.alerts.rules.receivers import HeartbeatSpec
     from wakeboard.engine.maintenance_api import MaintenanceStore
 
 
@@ -64,30 +65,22 @@ async def measure_alert(
     return value, examples
 
 
-async def fire_alert(
+async def record_alert(
     store: MaintenanceStore,
     rule: str,
     claimed_at: datetime,
-    summary: str,
-    value: float,
-    examples: Sequence[str],
+    firing: tuple[str, float, Sequence[str]] | None,
     notification: Notification | None = None,
 ) -> int | None:
-    """Opens the alert of a rule, or renews the open one, and returns its id. None: the claim is not the newest."""
-    query = "select wakeboard.record_alert(%s, %s, true, %s, %s, %s::pg_catalog.text[], %s, %s::pg_catalog.text[], %s)"
-    arguments = _notification_args(notification)
-    return await store.value(query, rule, claimed_at, summary, value, list(examples), *arguments)
+    """Opens the alert of a rule, or renews the open one, and returns its id. `firing`: summary, value and examples.
 
-
-async def resolve_alert(
-    store: MaintenanceStore, rule: str, claimed_at: datetime, notification: Notification | None = None
-) -> int | None:
-    """Resolves the open alert of a rule and returns its id. None: there is none, or the claim is not the newest."""
-    query = (
-        "select wakeboard.record_alert(%s, %s, false, notification => %s, receivers => %s::pg_catalog.text[],"
-        " queue => %s)"
-    )
-    return await store.value(query, rule, claimed_at, *_notification_args(notification))
+    Without `firing` it resolves the open one. None: there is none to resolve, or the claim is not the newest.
+    """
+    query = "select wakeboard.record_alert(%s, %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s::pg_catalog.text[], %s)"
+    summary, value, examples = firing or ("", 0.0, ())
+    kind, receivers, queue = notification or (None, (), "default")
+    found = summary, value, list(examples), kind, list(receivers), queue
+    return await store.value(query, rule, claimed_at, firing is not None, *found)
 
 
 async def record_measured_rules(store: MaintenanceStore, rules: Sequence[str], claimed_at: datetime) -> int:
@@ -102,16 +95,13 @@ async def unmeasured_rules(store: MaintenanceStore, rules: Mapping[str, float]) 
     return dict(await store.rows(query, json.dumps(rules)))
 
 
-async def enqueue_heartbeats(store: MaintenanceStore, heartbeats: Sequence[Mapping[str, Any]], queue: str) -> int:
-    """Enqueues runs that call the urls of heartbeats (name, every_s), if no alert is open. Returns how many."""
+async def enqueue_heartbeats(
+    store: MaintenanceStore, heartbeats: Sequence[HeartbeatSpec], queue: str = "default"
+) -> int:
+    """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many."""
     query = "select wakeboard.enqueue_heartbeats(%s::pg_catalog.jsonb, %s)"
-    return await store.value(query, json.dumps(heartbeats), queue)
-
-
-def _notification_args(notification: Notification | None) -> tuple[str | None, list[str], str]:
-    if notification is None:
-        return None, [], "default"
-    return notification.kind, list(notification.receivers), notification.queue
+    beats = [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats]
+    return await store.value(query, json.dumps(beats), queue)
 
 
 def _claimed_rule(

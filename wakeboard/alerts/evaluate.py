@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from wakeboard.alerts.calls import ClaimedRule
     from wakeboard.alerts.rules.alert_rules import AlertRule, AlertSpec
-    from wakeboard.alerts.rules.receivers import HeartbeatSpec
     from wakeboard.engine.maintenance_api import MaintenanceStore
 
 CLAIMED_AT_ONCE: Final = 10  # rules: another process may claim one again after its interval, and that result counts
@@ -61,7 +60,7 @@ async def run_alerts(store: MaintenanceStore, alerts: AlertSpec) -> None:
     try:
         await require_measured(store, rules)
         if alerts.heartbeats:
-            await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
+            await calls.enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
     except Exception as error:
         if failure is None or store.conn.closed or isinstance(error, LeadershipLost):
             raise
@@ -119,15 +118,6 @@ async def require_measured(store: MaintenanceStore, rules: Sequence[AlertRule]) 
         )
 
 
-async def enqueue_heartbeats(
-    store: MaintenanceStore, heartbeats: Sequence[HeartbeatSpec], queue: str = "default"
-) -> int:
-    """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many."""
-    return await calls.enqueue_heartbeats(
-        store, [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue
-    )
-
-
 def _row(rule: AlertRule) -> dict[str, object]:
     definition = definition_of(rule)
     return {
@@ -144,13 +134,10 @@ async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRu
     step = step_of(rule, measured, claimed.seen_at, claimed.claimed_at)
     kind = notification_of(rule, step, claimed.notified_at, claimed.claimed_at)
     notification = Notification(kind, tuple(dict.fromkeys(rule.receivers)), queue) if kind else None
-    if step == "fire":
-        summary = summary_of(rule, measured)
-        found = summary, measured.value, measured.examples
-        return await calls.fire_alert(store, rule.name, claimed.claimed_at, *found, notification) is not None
-    if step == "resolve":
-        return await calls.resolve_alert(store, rule.name, claimed.claimed_at, notification) is not None
-    return True
+    if step not in {"fire", "resolve"}:
+        return True
+    firing = (summary_of(rule, measured), measured.value, measured.examples) if step == "fire" else None
+    return await calls.record_alert(store, rule.name, claimed.claimed_at, firing, notification) is not None
 
 
 async def measure(store: MaintenanceStore, rule: AlertRule) -> Measurement:
