@@ -137,6 +137,7 @@ _TEXTS: Final = (
 )
 _TIMES: Final = {"every", "at", "starts_at", "ends_at"}
 _EXAMPLE: Final = "datetime(2031, 1, 1, 8, tzinfo=UTC)"
+_INTEGERS: Final = 2**31
 _read_fields: Final = attrgetter(*_FIELDS)
 
 
@@ -311,12 +312,15 @@ def _check(one: Schedule) -> None:
         value = getattr(one, name)
         if name in _TIMES and value is not None:
             _check_time(name, value)
-        elif (
-            name not in _TEXTS and value is not None and type(value) is not type(default if default is not None else 0)
-        ):
+        elif name not in _TEXTS and value is not None and not _is_like(value, default):
             raise InvalidValue(
                 f"{name} is {shown(value)}; write {'True or False' if name == 'suspended' else 'a whole number'}"
             )
+
+
+def _is_like(value: Any, default: Any) -> bool:
+    """Whether a value has the type of an option's default, or is a whole number that Postgres can store."""
+    return type(value) is type(0 if default is None else default) and abs(value) < _INTEGERS
 
 
 def _check_time(name: str, value: object) -> None:

@@ -67,7 +67,7 @@ begin
              coalesce(backoff_base_s, 10), coalesce(backoff_cap_s, 3600), starts_at, ends_at, expect_success_within_s, alert_after_missed
              -- end
         from (select distinct on (in_namespace, short) * from wanted order by in_namespace, short, place) as firsts
-       where jsonb_array_length(schedules) > 1
+       where jsonb_array_length(schedules) > 1 and short <> ''         -- `schedule` refuses that
          and not exists (select from job_definitions as def
                           where def.source = 'app' and def.namespace = in_namespace and def.name = short)
        order by place
