@@ -187,7 +187,7 @@ PYTHON_FAULTS = (
         "credentials in a short log are stored",
         "logs",
         "the lines are stored as",
-        {"lines if clean and not mask.secrets else mask.lines(lines)": "lines"},
+        {"lines if is_masked else": "lines if True else"},
         file="run_logs",
     ),
     Fault(

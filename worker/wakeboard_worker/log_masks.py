@@ -28,11 +28,11 @@ _is_secret_key = lru_cache(maxsize=1_000)(is_secret_key)  # the payloads of a jo
 class LineMask:
     """The mask of one attempt. It sees all lines in their order, because a private key has several."""
 
-    __slots__ = ("_in_key", "secrets")
+    __slots__ = ("_in_key", "_secrets")
 
     def __init__(self, attempt: Attempt, folder: str) -> None:
         self._in_key = False
-        self.secrets = _secrets_of(attempt, folder)
+        self._secrets = _secrets_of(attempt, folder)
 
     def lines(self, lines: Iterable[Line]) -> list[Line]:
         """The lines without secrets."""
@@ -46,35 +46,34 @@ class LineMask:
             self._in_key = _KEY_END not in text
             return MASK
         self._in_key = _KEY_BEGIN in text and "PRIVATE KEY" in text and _KEY_END not in text
-        return redact(self.secrets.redact(text) if self.secrets else text, MAX_LINE, "start")
+        return redact(self._secrets.redact(text) if self._secrets else text, MAX_LINE, "start")
 
 
-def _secrets_of(attempt: Attempt, folder: str) -> Secrets:
-    """The secrets that the payload names, and its values under keys such as `password`."""
-    secrets = Secrets(folder)
-    try:  # not `suppress`: this is called for each run
+def may_have_secrets(attempt: Attempt) -> bool:
+    """False if a look at the first level of the payload shows that it has none. A third of the time of a whole mask."""
+    try:
         payload = attempt.stored_payload()
-        if not _may_have_secrets(payload):
-            return secrets
-        for name, value in _secret_values(payload, ""):
-            if name == KEY:
-                with suppress(WakeboardError):
-                    secrets.resolve({KEY: value})
-            elif len(value) >= SHORTEST_SECRET:
-                secrets.hide(value, name)
-    except Exception:  # noqa: BLE001, S110 - such as a payload type of the handler that cannot be written as JSON
-        pass
-    return secrets
-
-
-def _may_have_secrets(payload: Any) -> bool:
-    """False if a look at its first level shows that it has none. A tenth of the time of a whole search."""
+    except Exception:  # noqa: BLE001 - such as a payload type of the handler that cannot be written as JSON
+        return False
     if not isinstance(payload, dict):
         return True
     for name, item in cast("dict[str, Any]", payload).items():  # `any` would take twice as long
         if item.__class__ in _NESTED or name == KEY or _is_secret_key(name):
             return True
     return False
+
+
+def _secrets_of(attempt: Attempt, folder: str) -> Secrets:
+    """The secrets that the payload names, and its values under keys such as `password`."""
+    secrets = Secrets(folder)
+    with suppress(Exception):  # as above
+        for name, value in _secret_values(attempt.stored_payload(), ""):
+            if name == KEY:
+                with suppress(WakeboardError):
+                    secrets.resolve({KEY: value})
+            elif len(value) >= SHORTEST_SECRET:
+                secrets.hide(value, name)
+    return secrets
 
 
 def _secret_values(value: Any, key: str) -> Iterator[tuple[str, str]]:

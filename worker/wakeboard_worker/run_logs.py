@@ -26,7 +26,7 @@ from wakeboard.store.connection import abort, connect_blocking, is_broken
 from wakeboard.store.reply_limit import ReplyLimit
 from wakeboard.text.humanize import counted
 from wakeboard.text.redact import MARGIN, looks_clean
-from wakeboard_worker.log_masks import LONGEST_SOURCE, LineMask
+from wakeboard_worker.log_masks import LONGEST_SOURCE, LineMask, may_have_secrets
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ SLICE_LINES: Final = 16  # after which it looks whether its slice is over
 REPLY_S: Final = 5.0
 RETRY_S: Final = 2.0
 STOP_S: Final = 2.0  # how long the end of the worker waits for the last flush
+PRINTED: Final = 2  # parts that a call of `print` writes
 STREAM_PART: Final = 0  # in place of the level of a line
 
 Written: TypeAlias = tuple[float, int, str, str]
@@ -292,9 +293,8 @@ class RunLogs:
             packed_logs += len(taken)
             clean = looks_clean("\n".join([line.text for _, lines in taken for line in lines]))
             for attempt, lines in taken:
-                mask = LineMask(attempt, self._secrets_dir)
-                masked = lines if clean and not mask.secrets else mask.lines(lines)
-                self._append(attempt, 1, masked)
+                is_masked = clean and not may_have_secrets(attempt)
+                self._append(attempt, 1, lines if is_masked else LineMask(attempt, self._secrets_dir).lines(lines))
             self._give_way()
             if len(self._unsent) >= MAX_SENT:
                 self._send()
@@ -417,6 +417,10 @@ def _cost_of_short(written: list[Written]) -> int:
 
 def _lines_of(written: list[Written]) -> list[Line]:
     """The lines of an attempt that has ended."""
+    at, level, source, text = written[0]
+    is_print = len(written) == PRINTED and level == STREAM_PART and written[1][1:] == (STREAM_PART, source, "\n")
+    if is_print and "\n" not in text:
+        return [Line(1, at, logging.INFO, source, text.rstrip("\r"))]  # in a third of the time
     lines: list[Line] = []
     begun: dict[str, str] = {}
     for at, level, source, text in written:
