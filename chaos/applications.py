@@ -10,6 +10,7 @@ import itertools
 import random
 import threading
 import time
+import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,6 +129,8 @@ class Applications:
                 self.record.wrong.add(f"{name}: {error}")
             except (psycopg.Error, wakeboard.WakeboardError):
                 pass  # a fault: the next request may succeed
+            except Exception:  # noqa: BLE001 - whatever it is, this load must not end without a word
+                self.record.wrong.add(f"{name}: {traceback.format_exc()}")
 
     # -- applications --------------------------------------------------------------------------------------------------
 

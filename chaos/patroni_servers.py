@@ -5,7 +5,8 @@ In namespaces of the campaign's own, each server has a small disk and a network 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
@@ -18,6 +19,11 @@ from wakeboard.local.postgres_data import DATABASE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from testbed.patroni import PatroniNode
+
+PROMOTED_WITHIN_S: Final = 30.0
+DISK_MB: Final = 1000  # for the data, the WAL that is kept for standbys, and what a rewind copies
+
 
 class PatroniServers:
     """Three servers with a synchronous standby, in `folder`. Their logs are there; `log` gets the ends of them.
@@ -27,7 +33,7 @@ class PatroniServers:
 
     def __init__(self, folder: Path, log: Path, *, in_own_namespaces: bool) -> None:
         folder.mkdir()
-        self.disks = {name: SmallDisk(folder / name) for name in NAMES} if in_own_namespaces else {}
+        self.disks = {name: SmallDisk(folder / name, DISK_MB) for name in NAMES} if in_own_namespaces else {}
         network = ServerNetwork(NAMES) if in_own_namespaces else None
         if network is not None:
             network.start()
@@ -56,6 +62,11 @@ class PatroniServers:
         """The primary's, or None while there is none."""
         primary = self.cluster.primary()
         return primary.postmaster if primary is not None else None
+
+    def wait_for_promotion(self, former: PatroniNode) -> None:
+        """Waits for another primary. While no standby has all commits, Patroni waits for the former one."""
+        with suppress(AssertionError):
+            self.cluster.wait_for_primary(other_than=former, within_s=PROMOTED_WITHIN_S)
 
     @property
     def targets(self) -> list[tuple[str, int]]:

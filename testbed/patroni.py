@@ -25,7 +25,7 @@ from urllib.request import Request, urlopen
 
 from testbed.cluster import component_flags
 from testbed.cluster.processes import ManagedProcess, free_port
-from testbed.processes import ROOT, descendants, wait_for
+from testbed.processes import ROOT, TIMEOUT_S, descendants, wait_for
 from testbed.server_network import ADDRESS
 from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.local.postgres import find_binaries
@@ -320,13 +320,13 @@ class PatroniCluster:
         """The primary, or None while there is none."""
         return next((node for node in self.nodes if node.is_primary()), None)
 
-    def wait_for_primary(self, *, other_than: PatroniNode | None = None) -> PatroniNode:
+    def wait_for_primary(self, *, other_than: PatroniNode | None = None, within_s: float = TIMEOUT_S) -> PatroniNode:
         """The primary, as soon as it is one."""
 
         def found() -> PatroniNode | None:
             return next((node for node in self.nodes if node is not other_than and node.is_primary()), None)
 
-        return wait_for(found, why=self.logs)
+        return wait_for(found, within_s=within_s, why=self.logs)
 
     def settle(self) -> PatroniNode:
         """Starts, thaws and links what is away, and waits until all three work. Returns the primary."""

@@ -66,7 +66,7 @@ class PrimaryKilled(_Failover):
             if draw.more < 0.3:  # before the standby is promoted: it may remain the primary
                 environment.own(primary.start)
                 return f"{primary.name}, back at once"
-            servers.cluster.wait_for_primary(other_than=primary)
+            servers.wait_for_promotion(primary)
             time.sleep(draw.between(0.0, 3.0))
         return primary.name
 
@@ -80,7 +80,7 @@ class PrimaryFrozen(_Failover):
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
             primary.freeze()
-            servers.cluster.wait_for_primary(other_than=primary)
+            servers.wait_for_promotion(primary)
             time.sleep(draw.between(0.0, 3.0))
         return primary.name
 
@@ -98,7 +98,7 @@ class PrimaryCutOff(_Failover):
         keeps_clients = draw.how < 0.5
         with _cluster(environment) as (servers, primary):
             primary.cut(keeping_clients=keeps_clients)
-            servers.cluster.wait_for_primary(other_than=primary)
+            servers.wait_for_promotion(primary)
             time.sleep(draw.between(0.0, 3.0))
         return f"{primary.name}, clients reach it" if keeps_clients else primary.name
 
@@ -150,7 +150,7 @@ class StandbyBehind(_Failover):
             servers.cluster.asynchronous_standby().stop_receiving()
             time.sleep(draw.between(0.5, 3.0))
             primary.kill()
-            servers.cluster.wait_for_primary(other_than=primary)
+            servers.wait_for_promotion(primary)
         return primary.name
 
 

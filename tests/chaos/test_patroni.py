@@ -47,6 +47,9 @@ ENDED: Final = """
 select queue, extract(epoch from min(finished_at))::float8 from wakeboard.job_run_history
  where job_type = 'conformance.echo' and status = 'succeeded' and created_at >= to_timestamp(%s) group by 1
 """
+UNACKNOWLEDGED: Final = (
+    "select kind, lost from wakeboard.server_changes where (at_risk or lost) and acknowledged_at is null"
+)
 LOST: Final = 20  # commits that no standby gets, at least
 MAINTAINS: Final = "select from pg_stat_activity where application_name = 'wakeboard operator maintenance'"
 MIGRATES: Final = (
@@ -295,7 +298,9 @@ def test_a_migration_that_a_failover_interrupts_is_repeated(cluster: PatroniClus
         assert conn.execute("select count(*) from wakeboard.all_runs").fetchone() == (0,)
 
 
-def test_an_asynchronous_failover_makes_no_foreign_outcome(cluster: PatroniCluster, installation: Installation) -> None:
+def test_an_asynchronous_failover_is_reported_and_makes_no_foreign_outcome(
+    cluster: PatroniCluster, installation: Installation
+) -> None:
     primary = cluster.settle()
     cluster.set_synchronous(on=False)
     try:
@@ -306,8 +311,13 @@ def test_an_asynchronous_failover_makes_no_foreign_outcome(cluster: PatroniClust
         cluster.wait_for_primary(other_than=primary)
         lost, doubled = installation.lost_and_doubled()
         sys.stdout.write(f"asynchronous failover: {len(lost)} acknowledged runs lost, {len(doubled)} effects twice\n")
+        check = ["check", "--after-restore", "--dsn", cluster.dsn()]
         with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
             assert conn.execute(FOREIGN).fetchall() == []
+            assert conn.execute(UNACKNOWLEDGED).fetchall() == [("promoted", True)]
+            assert main(check) == 1
+            assert main([*check, "--yes", "--reason", "tried"]) == 0
+            assert main(check) == 0
     finally:
         installation.forget()
         cluster.settle()
