@@ -86,6 +86,18 @@ def test_a_repeated_enqueue_is_confirmed_no_sooner_than_the_first(standby: tuple
         assert repeated.result() == (watcher.ask("select id from wakeboard.job_runs"), False)
 
 
+def test_a_command_says_that_its_commit_hangs(standby: tuple[str, Standby]) -> None:
+    dsn, server = standby
+    server.freeze()
+    words = "from wakeboard.cli import main; main()", "enqueue", "ping", "--dsn", dsn
+    with subprocess.Popen([sys.executable, "-c", *words], stderr=subprocess.PIPE, text=True) as command:
+        assert command.stderr
+        assert "`wakeboard check` says whether commits hang" in command.stderr.readline()
+        server.thaw()
+        command.communicate(timeout=60)
+    assert command.returncode == 0
+
+
 def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(
     standby: tuple[str, Standby], tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.store.several_hosts import ASK_AFTER_S
@@ -93,10 +94,14 @@ class _MovedError(Exception):
 
 
 class LimitedConnection(psycopg.AsyncConnection[Any]):
-    """A connection whose statements are bounded by a `reply_limit`; None: they wait without a limit."""
+    """A connection whose statements are bounded by a `reply_limit`; None: they wait without a limit.
+
+    `sent_at`: when the last statement was sent, by time.monotonic.
+    """
 
     reply_limit: ReplyLimit | None = None
     other_hosts: OtherHosts | None = None
+    sent_at = 0.0
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -105,6 +110,7 @@ class LimitedConnection(psycopg.AsyncConnection[Any]):
 
     async def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
         """Waits for a reply. All statements of psycopg wait here."""
+        self.sent_at = time.monotonic()
         self.unconfirmed.clear()  # of a wait that raised
         if (limit := self.reply_limit) is None:
             return _confirmed(self.unconfirmed, await super().wait(gen, *args, **options))
@@ -217,6 +223,13 @@ class LimitedBlockingConnection(psycopg.Connection[Any]):
             pass
         finally:
             self.close()
+
+
+def unanswered_s(conn: psycopg.AsyncConnection[Any]) -> float:
+    """How long a statement of a connection of this store has waited for its reply; 0: none waits."""
+    if isinstance(conn, LimitedConnection) and conn.info.transaction_status is TransactionStatus.ACTIVE:
+        return time.monotonic() - conn.sent_at
+    return 0.0
 
 
 def _bounded(gen: PQGen[_Reply], seconds: float) -> Generator[Any, Any, _Reply]:

@@ -41,6 +41,11 @@ STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard
 DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
 
 WORTH_A_NOTE: Final = timedelta(seconds=1)  # that a standby is behind
+PATIENCE_S: Final = 5.0  # without a reply, until the user reads that the database does not answer
+UNANSWERED: Final = (
+    f"note: the database has not answered for {PATIENCE_S:.0f} s. `wakeboard check` says whether commits hang; what was"
+    " sent may be done already."
+)
 
 _Result = TypeVar("_Result")
 _Session = TypeVar("_Session", bound="CommandSession")
@@ -153,7 +158,20 @@ async def _database_session(*, reads: bool = False) -> AsyncGenerator[DatabaseSe
             raise SchemaMismatch(f"{exc} {STOPPED_HINT}") if not dsn and UP_LOG.exists() else exc from exc
         listings = DatabaseReads(conn)
         store = AdminStore(conn, actor=system_user(), source="cli")
-        yield DatabaseSession(store, listings, in_zone(await listings.now()), conn)
+        said = asyncio.create_task(_say_that_it_waits(conn))
+        try:
+            yield DatabaseSession(store, listings, in_zone(await listings.now()), conn)
+        finally:
+            said.cancel()
+
+
+async def _say_that_it_waits(conn: AsyncConnection) -> None:
+    """Prints a note once a statement has waited for its reply for long: commits hang, or the server does."""
+    from wakeboard.store.reply_limit import unanswered_s
+
+    while (left := PATIENCE_S - unanswered_s(conn)) > 0:  # noqa: ASYNC110 - a statement sets no event
+        await asyncio.sleep(min(left, 1.0))
+    print_error(UNANSWERED)
 
 
 async def _connection(dsn: str, *, reads: bool) -> AsyncConnection:
