@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
 from wakeboard.store import reply_limit
-from wakeboard.store.connection import cancel_and_abort, connect, connect_blocking, describe_dsn
+from wakeboard.store.connection import cancel_and_abort, connect, connect_blocking, describe_dsn, require_schema
 from wakeboard.store.migrate import migrate
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.reply_limit import ReplyLimit
@@ -322,3 +322,10 @@ async def _until(conn: psycopg.AsyncConnection[Any], query: str, pid: int, count
         if await (await conn.execute(query.encode(), (pid,))).fetchone() == (count,):
             return
         await asyncio.sleep(0.01)
+
+
+async def test_a_connection_that_is_lost_at_the_first_look_is_an_outage(database: str) -> None:
+    async with await connect(database) as conn:
+        await conn.close()
+        with pytest.raises(DatabaseUnavailable):
+            await require_schema(conn)

@@ -26,7 +26,7 @@ from wakeboard.store.database_errors import translated, without_quotes
 from wakeboard.store.infinite_times import bound_times
 from wakeboard.store.reply_limit import CANCEL_S, LimitedBlockingConnection, LimitedConnection
 from wakeboard.store.several_hosts import note_reached, ordered
-from wakeboard.store.statements import execute
+from wakeboard.store.statements import execute, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -248,7 +248,7 @@ async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     except psycopg.errors.UndefinedColumn as exc:
         raise foreign_schema(conn) from exc
     except psycopg.Error as exc:
-        raise translated(exc, conn.info.user) from exc
+        raise translated(exc, role_of(conn)) from exc
     version, names, min_code = rows[0]
     ours = _migration_names()
     if any(theirs != own for theirs, own in zip(names, ours, strict=False)):

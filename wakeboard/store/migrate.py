@@ -41,7 +41,7 @@ from wakeboard.store.schema_files import (
     migrations,
     sql_functions,
 )
-from wakeboard.store.statements import pinned_transaction, translating
+from wakeboard.store.statements import pinned_transaction, role_of, translating
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ async def migrate(  # one keyword for each decision of the caller
             except psycopg.errors.LockNotAvailable:
                 await waiting.pause(TablesInUse())  # such as VACUUM, while `create_partitions` adds a table
             except psycopg.Error as exc:
-                raise translated(exc, conn.info.user) from exc
+                raise translated(exc, role_of(conn)) from exc
 
 
 async def plan_migration(dsn: str) -> MigrationPlan:
