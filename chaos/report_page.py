@@ -224,6 +224,8 @@ def _effort(result: Result) -> str:
 
 def _seeds(result: Result) -> str:
     first, last = min(result.seeds), max(result.seeds)
+    if last - first >= len(result.seeds):
+        return f"seeds {', '.join(map(str, sorted(result.seeds)))}"
     return f"seed {first}" if first == last else f"seeds {first} to {last}"
 
 
