@@ -93,11 +93,12 @@ class SampleStore:
             rows = self.sql(query, WORKER, [queue], [job_type], [limit_key])
         else:
             query = (
-                "select id, lease_epoch from wakeboard.lock_due_runs(%s, %s::smallint[],"
-                " array(select run_at - interval '1 us' from wakeboard.job_runs where id = %s), '{0}', %s, 1) as due"
+                "select id, lease_epoch from wakeboard.lock_due_runs(%s, array[%s],"
+                " (select array_fill(run_at - interval '1 us', '{5}') from wakeboard.job_runs where id = %s),"
+                " '{0,0,0,0,0}', %s, 1) as due"
                 " cross join lateral wakeboard.lease_runs(%s, 60, due.ids, due.definitions)"
             )
-            rows = self.sql(query, [queue], [priority], run, [job_type], WORKER)
+            rows = self.sql(query, [queue], 6 - priority, run, [job_type], WORKER)
         epochs = dict(rows)
         assert run in epochs, f"run {run} cannot be claimed"
         return epochs[run]

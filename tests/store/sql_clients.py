@@ -94,13 +94,13 @@ class SqlClient:
         max_timeout_s: int = 2_678_400,
     ) -> list[Lease]:
         """Leases due runs, most urgent first."""
-        pairs = [(queue, priority) for priority in PRIORITIES for queue in queues]
+        places = 5 * len(queues)
         return self._leases(
             "select id, lease_epoch"
-            "  from lock_due_runs(%s, %s::smallint[], %s::timestamptz[], %s::bigint[], %s, %s, %s, %s) as due"
+            "  from lock_due_runs(%s, %s, %s::timestamptz[], %s::bigint[], %s, %s, %s, %s) as due"
             " cross join lateral lease_runs(%s, %s, due.ids, due.definitions)",
-            *([queue for queue, _ in pairs], [priority for _, priority in pairs]),
-            *([behind[0]] * len(pairs), [behind[1]] * len(pairs), list(types), count, scan_limit, max_timeout_s),
+            *(list(queues), list(range(1, places + 1)), [behind[0]] * places, [behind[1]] * places),
+            *(list(types), count, scan_limit, max_timeout_s),
             *(self.worker_id, lease_s),
         )
 

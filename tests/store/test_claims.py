@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import Lease, SqlClient
 
-LOOK_AHEAD = "from advance_scan('{default}', '{3}', array[%s]::timestamptz[], array[%s], '{ping}', 10)"
+POSITIONS = "array_fill(%s::timestamptz, '{5}'), array_fill(%s::bigint, '{5}')"
+LOOK_AHEAD = f"from advance_scan('{{default}}', '{{3}}', {POSITIONS}, '{{ping}}', 10)"
 CLAIMS: dict[str, Callable[[SqlClient, int], list[Lease]]] = {
     "claim": lambda client, count: client.claim(count),
     "claim_oldest": lambda client, count: client.claim_oldest(count),

@@ -136,10 +136,10 @@ def test_hot_functions_scan_indexes(admin: SqlClient, worker: SqlClient, explain
     keys, plans["due_limit_keys"] = explained.of(lambda: worker.column("select due_limit_keys(%s)", queues))
     assert len(leases) > 40
     assert len(keys) > 3
-    pairs = "'{default, mail}', '{3, 3}', '{-infinity, -infinity}', '{0, 0}'"
+    places = "'{default, mail}', '{5, 6}', array_fill('-infinity'::timestamptz, '{10}'), array_fill(0::bigint, '{10}')"
     explain = {
         "claim_oldest": lambda: worker.claim_oldest(9),
-        "advance_scan": lambda: worker.sql(f"select advance_scan({pairs}, '{{ping}}', 10)"),
+        "advance_scan": lambda: worker.sql(f"select advance_scan({places}, '{{ping}}', 10)"),
         "claim_limited": lambda: worker.claim_limited(*keys, count=9, queues=queues),
         "claim_quarantined": worker.claim_quarantined,
         "quarantined_since": lambda: worker.sql("select quarantined_since(%s, '{ping}')", queues),

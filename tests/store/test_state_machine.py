@@ -49,7 +49,7 @@ RUNS: Final = ("enqueue", "enqueue_after", "claim", "complete", "pass_on")
 # The function, a condition, its replacement, and the operations that can show the difference (none: all).
 WRONG: Final = (
     ("lease_runs", "lease_epoch = greatest(lease_epoch, (select lease_base())) + (select lease_step()),", "", ()),
-    ("lock_due_runs", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
+    ("lock_due_runs", "where scope in ('all', 'queue:' || queues[(p - 1) % n + 1])", "where scope = 'all'", PAUSES),
     ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
     ("complete", "= any (free) and locked_by = worker\n", "= any (free)\n", ()),

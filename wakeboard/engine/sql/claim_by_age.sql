@@ -52,13 +52,10 @@ begin
       s.oldest_id[(5 - run.priority) * n + q] := run.id;
     end loop;
     if cardinality(runs) = 0 then
-      for run in select * from advance_scan(
-                   array_fill(s.queues[q], '{5}'), '{1,2,3,4,5}',
-                   array(select s.oldest_run_at[(5 - priority) * n + q] from generate_series(1, 5) as priority),
-                   array(select s.oldest_id[(5 - priority) * n + q] from generate_series(1, 5) as priority),
-                   job_types, 2000, max_timeout_s) loop
-        s.oldest_run_at[(5 - run.priority) * n + q] := run.run_at;
-        s.oldest_id[(5 - run.priority) * n + q] := run.id;
+      for run in select * from advance_scan(s.queues, array(select generate_series(q, 5 * n, n)), s.oldest_run_at, s.oldest_id,
+                                            job_types, 2000, max_timeout_s) loop
+        s.oldest_run_at[run.place] := run.run_at;
+        s.oldest_id[run.place] := run.id;
         further := true;
       end loop;
     end if;

@@ -21,12 +21,10 @@ declare
   due record;                          -- of lock_due_runs
   by_age integer := 0;                 -- runs
   claimed integer;                     -- by priority
-  places integer[];                    -- the places in the order in which they are served
-  queues text[];                       -- of these
-  priorities smallint[];
+  places integer[];                    -- in the order in which they are served
   reads integer := 2000;               -- due rows of a place that a claim reads
   full_batch boolean;
-  reached integer := 0;                -- the last of the places in `places` that has a locked run
+  reached integer;                     -- position in `places` of the last one that has a locked run
   last integer;                        -- of the locked runs of a place
   unfinished integer[];                -- those before it
   took_s double precision;
@@ -35,7 +33,7 @@ declare
 begin
   again := false;
   runs := '{}';
-  if began >= s.oldest_at and s.owed + count * 0.05 >= 1 then
+  if s.owed + count * 0.05 >= 1 and began >= s.oldest_at then
     select * into run
       from claim_by_age(worker, lease_s, job_types, least(count, floor(s.owed + count * 0.05)::integer), max_timeout_s, s);
     s := run.s;
@@ -55,30 +53,33 @@ begin
   if s.unlimited then
     reads := null;
   end if;
-  select array_agg((5 - priority) * n + q order by priority desc, turn), array_agg(s.queues[q] order by priority desc, turn),
-         array_agg(priority::smallint order by priority desc, turn)
-    into places, queues, priorities
-    from generate_series(1, 5) as priority
-   cross join (select q, (q + s.turn) % n as turn from generate_series(1, n) as q) as queue;
+  places := array(select (5 - priority) * n + q
+                    from generate_series(1, 5) as priority
+                   cross join (select q, (q + s.turn) % n as turn from generate_series(1, n) as q) as queue
+                   order by priority desc, turn);
 
   loop
     select * into due
-      from lock_due_runs(queues, priorities, array(select s.after_run_at[p] from unnest(places) as p),
-                         array(select s.after_id[p] from unnest(places) as p), job_types, count, reads, max_timeout_s);
+      from lock_due_runs(s.queues, places, s.after_run_at, s.after_id, job_types, count, reads, max_timeout_s);
     ids := coalesce(due.ids, '{}');
     claimed := cardinality(ids);
     full_batch := claimed >= count;
-    exit when full_batch or reads is null;
+    again := false;
+    exit when full_batch or reads is null or not exists (                -- usually, no place has more rows than were read
+      select from unnest(places) as p
+       cross join lateral (
+         select from job_runs
+          where queue = s.queues[(p - 1) % n + 1] and priority = 5 - (p - 1) / n
+            and limit_key is null and crash_count < 2 and dead_at is null
+            and run_at <= statement_timestamp() and (run_at, id) > (s.after_run_at[p], s.after_id[p])
+         offset reads limit 1) as further);
     if claimed > 0 then                -- at once: `advance_scan` stops at a run that is not leased
       runs := runs || array(select leased from lease_runs(worker, lease_s, ids, due.definitions) as leased);
       ids := '{}';
     end if;
-    again := false;
-    for run in select * from advance_scan(queues, priorities, array(select s.after_run_at[p] from unnest(places) as p),
-                                          array(select s.after_id[p] from unnest(places) as p), job_types, 2000, max_timeout_s) loop
-      place := (5 - run.priority) * n + array_position(s.queues, run.queue);
-      s.after_run_at[place] := run.run_at;
-      s.after_id[place] := run.id;
+    for run in select * from advance_scan(s.queues, places, s.after_run_at, s.after_id, job_types, 2000, max_timeout_s) loop
+      s.after_run_at[run.place] := run.run_at;
+      s.after_id[run.place] := run.id;
       again := true;
     end loop;
     exit when not again or claimed > 0 or clock_timestamp() - began > interval '5 ms';
@@ -89,29 +90,25 @@ begin
   s.unlimited := false;
   if full_batch and count > 0 then
     last := claimed;
-    reached := due.places[last];
+    reached := array_position(places, due.places[last]);
     while last > 0 loop                -- they are in the order of the places
-      place := places[due.places[last]];
+      place := due.places[last];
       s.after_run_at[place] := due.run_ats[last];
       s.after_id[place] := ids[last];
       last := array_position(due.places, due.places[last]) - 1;
     end loop;
-    unfinished := array(select at from generate_series(1, reached - 1) as at where not s.finished[places[at]] order by at);
+    unfinished := array(select p from unnest(places[:reached - 1]) as p where not s.finished[p]);
     if unfinished <> '{}' then
       foreach place in array unfinished loop
-        s.finished[places[place]] := true;
+        s.finished[place] := true;
       end loop;
-      for run in select * from advance_scan(
-                   array(select queues[at] from unnest(unfinished) as at), array(select priorities[at] from unnest(unfinished) as at),
-                   array(select s.after_run_at[places[at]] from unnest(unfinished) as at),
-                   array(select s.after_id[places[at]] from unnest(unfinished) as at), job_types, 2000, max_timeout_s) loop
-        place := (5 - run.priority) * n + array_position(s.queues, run.queue);
-        s.after_run_at[place] := run.run_at;
-        s.after_id[place] := run.id;
-        s.finished[place] := false;
+      for run in select * from advance_scan(s.queues, unfinished, s.after_run_at, s.after_id, job_types, 2000, max_timeout_s) loop
+        s.after_run_at[run.place] := run.run_at;
+        s.after_id[run.place] := run.id;
+        s.finished[run.place] := false;
       end loop;
     end if;
-    s.unlimited := (select coalesce(bool_and(s.finished[places[at]]), true) from generate_series(1, reached - 1) as at);
+    s.unlimited := (select coalesce(bool_and(s.finished[p]), true) from unnest(places[:reached - 1]) as p);
   end if;
 
   took_s := extract(epoch from clock_timestamp() - began);
@@ -129,8 +126,7 @@ begin
   end if;
   s.turn := (s.turn + 1) % n;
   definitions := due.definitions;
-  if by_age + claimed >= wanted then   -- there was a backlog
-    s.owed := least(s.owed + wanted * 0.05 - by_age, greatest(1, wanted));
-  end if;
+  -- Null while no batch is full: there is no backlog.
+  s.owed := case when by_age + claimed >= wanted then least(coalesce(s.owed, 0) + wanted * 0.05 - by_age, greatest(1, wanted)) end;
 end
 $$;

@@ -116,7 +116,7 @@ begin
         end if;
         again := again or cardinality(more) > 0;
         if not again then
-          s.limited_wait := s.limited_wait or exists (
+          s.limited_wait := s.limited_wait or keys <> '{}' and exists (
             select from unnest(keys) as waiting (key) cross join unnest(queues) as served (queue)
              cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
              cross join lateral (

@@ -1,4 +1,4 @@
--- internal (called by acquire_leadership, claim_alert_delivery, claim_limited, claim_oldest, claim_quarantined and lease_runs)
+-- internal (called by acquire_leadership, claim_alert_delivery and lease_runs)
 -- By how much a new lease advances the epoch of its run, and a new leadership the term of its source: 1 to 2^31, at random. Were they
 -- counted by one, a database that has lost its last commits (the failover to an asynchronous standby, a restore) would give numbers that
 -- it has given before, and an outcome, step or effect of a lost lease would be accepted for another run of the same id. Random numbers

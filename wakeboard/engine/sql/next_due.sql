@@ -6,8 +6,7 @@
 -- takes to set up the nodes of the plans: so what only limit keys need is a statement of its own.
 
 create or replace function wakeboard.next_due(
-  queues wakeboard.queue_array, job_types wakeboard.job_type_array, within_s wakeboard.horizon_s,
-  max_timeout_s wakeboard.longest_timeout_s default 2678400, keys text[] default null)
+  queues text[], job_types text[], within_s double precision, max_timeout_s integer default 2678400, keys text[] default null)
 returns double precision language plpgsql stable security definer
 set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -17,10 +16,13 @@ declare
   scan_limit constant integer := 100;
   horizon timestamptz := statement_timestamp() + make_interval(secs => within_s);
   soonest double precision;
-  -- A maintenance pass may create or free runs. An older row waits for the end of a transaction that has locked a schedule or a run.
-  ended constant timestamptz := (
-    select max(ended_at) from ended_runs where ended_at between statement_timestamp() - interval '1 minute' and statement_timestamp());
+  ended timestamptz;                   -- a maintenance pass may create or free runs: when the newest run that others wait for ended
+  backfilling boolean;
 begin
+  select (select max(ended_at) from ended_runs           -- an older row waits for a transaction that has locked a schedule or a run
+           where ended_at between statement_timestamp() - interval '1 minute' and statement_timestamp()),
+         exists (select from backfills where finished_at is null)
+    into ended, backfilling;
   if ended >= statement_timestamp() - interval '1 second' then
     return 0;
   end if;
@@ -99,7 +101,7 @@ begin
   if within_s >= 1 and coalesce(soonest, 1e9) > 1 and ended is not null then
     soonest := 1;
   end if;
-  if within_s >= 1 and coalesce(soonest, 1e9) > 1 and exists (select from backfills where finished_at is null) then
+  if within_s >= 1 and coalesce(soonest, 1e9) > 1 and backfilling then
     if exists (                                          -- `continue_backfills` will create runs, of the ones or the others of a schedule
          select from (
              select def.id, count(*) as backfills

@@ -3,7 +3,7 @@
 -- older than a minute stops claiming until it can run that one alone.
 
 create or replace function wakeboard.quarantined_since(
-  queues wakeboard.queue_array, job_types wakeboard.job_type_array, max_timeout_s wakeboard.longest_timeout_s default 2678400)
+  queues text[], job_types text[], max_timeout_s integer default 2678400)
 returns timestamptz language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '1s'
 as $$

@@ -8,8 +8,7 @@
 -- worker has locked; later statements count the leases and claim. A single statement would count in a snapshot from before the lock.
 
 create or replace function wakeboard.claim_limited(
-  worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queues wakeboard.queue_array, job_types wakeboard.job_type_array,
-  keys wakeboard.limit_key_array, count wakeboard.row_count, max_timeout_s wakeboard.longest_timeout_s default 2678400)
+  worker bigint, lease_s integer, queues text[], job_types text[], keys text[], count integer, max_timeout_s integer default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set lock_timeout = '1s'
@@ -20,7 +19,7 @@ declare
   locked_keys text[];
   turn record;
   turn_count integer;
-  claimed_count integer;
+  locked record;                       -- runs
   shared_first boolean := random() < 0.5;
   rated boolean;                       -- whether one of the keys may have a rate limit
 begin
@@ -46,61 +45,49 @@ begin
                           (select free_units(bound) from job_limits as bound where bound.key = turn.shared_key));
     end if;
     continue when turn_count <= 0 or turn.keys is null;
-    return query
-    with claimed as (
-      update job_runs as run
-         set status = 'running', locked_by = worker, attempts = attempts + 1,
-             lease_epoch = greatest(lease_epoch, (select lease_base())) + (select lease_step()),
-         holds_slot = true,
-             started_at = statement_timestamp(),
-             locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
-       where run.id = any (array(
-         select due.id
-           from (select key, max_running, random() < 0.05 as oldest_first,
-                        case when rate_count is null and paused_until = 'epoch' then 1000000 else free_units(limits) end as units
-                   from job_limits as limits where key = any (turn.keys) order by random()) as bound
-          cross join lateral (
-            select free.id
-              from (select served.queue, wanted.priority
-                      from unnest(array[5, 4, 3, 2, 1]::smallint[]) with ordinality as wanted (priority, place)
-                     cross join unnest(queues) with ordinality as served (queue, place)
-                     order by case when bound.oldest_first then (
-                                select run_at from job_runs
-                                 where job_runs.queue = served.queue and limit_key = bound.key and job_runs.priority = wanted.priority
-                                   and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
-                                   and run_at <= statement_timestamp()
-                                   and job_type = any (job_types) and timeout_s <= max_timeout_s
-                                 order by run_at, id
-                                 limit 1) end, wanted.place, served.place) as pair
-             cross join lateral (
-               select job_runs.id
-                 from job_runs
-                where job_runs.queue = pair.queue and limit_key = bound.key and job_runs.priority = pair.priority
-                  and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
-                  and run_at <= statement_timestamp() and shared_limit_key is not distinct from turn.shared_key
-                  and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
-                  and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
-                order by run_at, id
-                limit bound.max_running
-                  for update skip locked) as free
-             where not exists (select from pauses where scope in ('all', 'queue:' || pair.queue))
-             limit greatest(0, least(bound.units, bound.max_running
-               - (select count(*) from job_runs as held where held.limit_key = bound.key and held.holds_slot)
-               - (select count(*) from job_runs as held where held.shared_limit_key = bound.key and held.holds_slot)))) as due
-          limit turn_count))
-      returning run.*
-    ), noted as (
-      insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
-    ), taken as (
+    select array_agg(id) as ids, array_agg(definition_id) as definitions, array_agg(key) as keys into locked
+      from (
+        select due.id, due.definition_id, due.key
+          from (select key, max_running, random() < 0.05 as oldest_first,
+                       case when rate_count is null and paused_until = 'epoch' then 1000000 else free_units(limits) end as units
+                  from job_limits as limits where key = any (turn.keys) order by random()) as bound
+         cross join lateral (
+           select free.id, free.definition_id, bound.key
+             from (select served.queue, wanted.priority
+                     from unnest(array[5, 4, 3, 2, 1]::smallint[]) with ordinality as wanted (priority, place)
+                    cross join unnest(queues) with ordinality as served (queue, place)
+                    order by case when bound.oldest_first then (
+                               select run_at from job_runs
+                                where job_runs.queue = served.queue and limit_key = bound.key and job_runs.priority = wanted.priority
+                                  and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                                  and run_at <= statement_timestamp()
+                                  and job_type = any (job_types) and timeout_s <= max_timeout_s
+                                order by run_at, id
+                                limit 1) end, wanted.place, served.place) as pair
+            cross join lateral (
+              select job_runs.id, job_runs.definition_id
+                from job_runs
+               where job_runs.queue = pair.queue and limit_key = bound.key and job_runs.priority = pair.priority
+                 and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                 and run_at <= statement_timestamp() and shared_limit_key is not distinct from turn.shared_key
+                 and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
+                 and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
+               order by run_at, id
+               limit bound.max_running
+                 for update skip locked) as free
+            where not exists (select from pauses where scope in ('all', 'queue:' || pair.queue))
+            limit greatest(0, least(bound.units, bound.max_running
+              - (select count(*) from job_runs as held where held.limit_key = bound.key and held.holds_slot)
+              - (select count(*) from job_runs as held where held.shared_limit_key = bound.key and held.holds_slot)))) as due
+         limit turn_count) as claimable;
+    continue when locked.ids is null;
+    if rated then
       update job_limits as bound set next_unit_at = advance_rate(bound, started.units)
-        from (select coalesce(turn.shared_key, limit_key) as key, count(*) as units from claimed where rated group by 1) as started
-       where bound.key = started.key and bound.rate_count is not null
-    )
-    select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for,
-           run_at, queue::text, priority::smallint, crash_count, uuid, definition_id, schedule
-      from claimed;
-    get diagnostics claimed_count = row_count;
-    count := count - claimed_count;
+        from (select coalesce(turn.shared_key, key) as key, count(*) as units from unnest(locked.keys) as key group by 1) as started
+       where bound.key = started.key and bound.rate_count is not null;
+    end if;
+    return query select * from lease_runs(worker, lease_s, locked.ids, locked.definitions);
+    count := count - cardinality(locked.ids);
   end loop;
 end
 $$;
