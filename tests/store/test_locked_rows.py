@@ -65,26 +65,6 @@ def enqueue_due_ticks(client: SqlClient, *definitions: int) -> list[int]:
     return client.column("select definition_id from job_runs where id <> all (%s) order by 1", before)
 
 
-# -- outcomes ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("call", ["complete", "fail", "release"])
-def test_an_outcome_of_a_locked_run_is_busy_and_others_are_accepted(
-    admin: SqlClient, worker: SqlClient, holder: SqlClient, call: str
-) -> None:
-    for _ in range(3):
-        admin.enqueue()
-    leases = worker.claim()
-    held = leases[1]
-    holder.sql("select from job_runs where id = %s for key share", held.id)
-    assert getattr(worker, call)(*leases) == [held.id]
-    assert worker.column("select still_leased(71, %s, %s)", *map(list, zip(*leases, strict=True))) == [held.id]
-    assert worker.renew(held) == {}  # an open effect does not stop its heartbeat
-    holder.sql("commit")
-    assert getattr(worker, call)(held) == []
-    assert worker.column("select still_leased(71, %s, %s)", [held.id], [held.epoch]) == []
-
-
 # -- what administrators ask for ---------------------------------------------------------------------------------------
 
 

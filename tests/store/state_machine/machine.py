@@ -207,16 +207,27 @@ class StoreMachine(RuleBasedStateMachine):
         worker, leases = self._batch(pick, by_other=by_other, all_of_it=all_of_it)
         refused = self.harness.workers[worker].complete(*leases)
         assert set(refused) == self.model.complete(worker, leases)
+        self._check_leases(worker, leases, refused)
 
     def fail(self, pick: int, outcome: str, delay_s: float | None, *, by_other: bool, all_of_it: bool) -> None:
         worker, leases = self._batch(pick, by_other=by_other, all_of_it=all_of_it)
         refused = self.harness.workers[worker].fail(*leases, outcome=outcome, delay_s=delay_s)
         assert set(refused) == self.model.fail(worker, leases, outcome, at_once=delay_s == 0.0)
+        self._check_leases(worker, leases, refused)
 
     def release(self, pick: int, *, by_other: bool, all_of_it: bool, delayed: bool, reason: str) -> None:
         worker, leases = self._batch(pick, by_other=by_other, all_of_it=all_of_it)
         refused = self.harness.workers[worker].release(*leases, delay_s=ALL_DAY * delayed, reason=reason)
         assert set(refused) == self.model.release(worker, leases, delayed=delayed, reason=reason)
+        self._check_leases(worker, leases, refused)
+
+    def _check_leases(self, worker: int, leases: Sequence[Lease], refused: Sequence[int]) -> None:
+        """Of the runs that were not accepted, those that another transaction has locked are still leased."""
+        asked = [lease for lease in leases if lease.id in refused]
+        held = {lease.id for lease in asked if self.model.lease(worker, lease)}
+        ids, epochs = [lease.id for lease in asked], [lease.epoch for lease in asked]
+        client = self.harness.workers[worker]
+        assert set(client.column("select still_leased(%s, %s, %s)", worker, ids, epochs)) == held
 
     def register(self, worker: int) -> None:
         self.harness.register(worker)

@@ -276,6 +276,7 @@ class StoreModel:
         self.attempts[lease.id, lease.epoch] = "released", worker
         run.crashes = max(0, run.crashes - 1)
         run.releases += reason == "disconnected"
+        run.error_type = None if run.error_type == "WorkerCrashed" else run.error_type
         if run.status == "dead" and run.epoch == lease.epoch + 1:
             run.status = "queued"
         return True
