@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 CUSTOMERS: Final = 8
 EVERY_S: Final = (1, 3, 10)
+HELD_S: Final = 3.0  # at most, a transaction stays open: the second of two callers of one name waits 2 s
 _WRITE: Final = (
     "insert into chaos.customers values (%s, %s) on conflict (name) do update set version = excluded.version"
 )
@@ -40,7 +41,11 @@ class Customers:
         self._random = random.Random()
 
     def change_one(self, conn: psycopg.Connection[Any]) -> None:
-        """Creates, edits or removes the schedule of a customer, with the customer's row; sometimes rolls back."""
+        """Creates, edits or removes the schedule of a customer, with the customer's row.
+
+        Sometimes it rolls back, and sometimes it keeps the transaction open and the schedule locked.
+        """
+        held_s = self._random.uniform(0, HELD_S) if self._random.random() < 0.15 else 0.0
         if self._random.random() < 0.5:  # just after a second, when ticks are due that the scheduler has not seen
             time.sleep(1 - time.time() % 1 + self._random.uniform(0, 0.05))
         name = f"customers/{self._random.randint(1, CUSTOMERS)}-sync"
@@ -48,11 +53,13 @@ class Customers:
             if self._random.random() < 0.25:
                 wakeboard.unschedule(conn, name)
                 conn.execute("delete from chaos.customers where name = %s", (name,))
+                time.sleep(held_s)
                 return
             version, every = self._random.random(), timedelta(seconds=self._random.choice(EVERY_S))
             options: dict[str, Any] = {"catch_up": "All", "max_attempts": 100, "timeout_s": 15, "backoff_base_s": 1}
             wakeboard.schedule(conn, name, "ticks", {"version": version}, every=every, backoff="fixed", **options)
             conn.execute(_WRITE, (name, version))
+            time.sleep(held_s)
 
 
 def end_customers(environment: Environment) -> list[Violation]:
