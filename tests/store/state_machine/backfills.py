@@ -28,6 +28,7 @@ class ModelBackfill:
     paused: bool = False
     cancelled: bool = False
     finished: bool = False
+    cancelled_at: int = 0  # the number of events until then
 
     @property
     def key(self) -> str:
@@ -52,6 +53,13 @@ class BackfillModel:
         return [
             (tick, run) for tick, run in job.ticks.items() if run is None or self.store.runs[run].status != "cancelled"
         ]
+
+    def created(self, job: ModelBackfill) -> int:
+        """Its ticks that became runs. Those that are cancelled after it was count as not run."""
+        if not job.cancelled:
+            return job.created
+        runs = (self.store.runs[run] for run in job.ticks.values() if run is not None)
+        return job.created - sum(run.status == "cancelled" and run.ended > job.cancelled_at for run in runs)
 
     def has(self, definition: ModelDefinition, tick: int) -> bool:
         """Whether a backfill has this tick."""
@@ -159,7 +167,7 @@ class BackfillModel:
         return True, len(gone), len(answers) - len(gone)
 
     def _end(self, job: ModelBackfill) -> None:
-        job.cancelled, job.finished, job.paused = True, True, False
+        job.cancelled, job.finished, job.paused, job.cancelled_at = True, True, False, self.store.events
         job.ticks = {tick: run for tick, run in job.ticks.items() if run is not None}
         if job.key in self.store.limits:
             self.store.limits[job.key] = job.at_once

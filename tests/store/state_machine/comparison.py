@@ -61,7 +61,9 @@ def _expected_of_dependencies(graph: DependencyModel) -> dict[str, Counter[Any]]
 def _expected_of_backfills(model: BackfillModel) -> dict[str, Counter[Any]]:
     jobs = model.by_id.values()
     return {
-        "backfills": Counter((job.id, job.total, job.created, job.paused, job.cancelled, job.finished) for job in jobs),
+        "backfills": Counter(
+            (job.id, job.total, model.created(job), job.paused, job.cancelled, job.finished) for job in jobs
+        ),
         "backfill_ticks": Counter((job.id, tick, run) for job in jobs for tick, run in model.known_ticks(job)),
     }
 
