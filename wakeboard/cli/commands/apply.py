@@ -16,7 +16,6 @@ from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.tables import print_lines
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.limits.calls import declare_limits
-from wakeboard.schedules.calls import list_definitions
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import DatabaseSession
@@ -155,6 +154,7 @@ async def _apply(session: DatabaseSession, source: str, manifests: Manifests, pr
 async def _preview(session: DatabaseSession, source: str, manifests: Manifests, prune: bool) -> Applied:
     from wakeboard.limits.queries import declared_limit_rows
     from wakeboard.manifests import declared_limits
+    from wakeboard.schedules.calls import list_definitions
     from wakeboard.schedules.desired_schedule import desired_from_files
 
     desired = desired_from_files(manifests.schedules)
