@@ -67,7 +67,8 @@ def guide(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def settings(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The settings of the guide."""
     for word in shlex.split("\n".join(blocks("sh"))):
-        monkeypatch.setenv(*word.split("=", 1))
+        if word.startswith("WAKEBOARD_"):
+            monkeypatch.setenv(*word.split("=", 1))
     return read_settings()
 
 
