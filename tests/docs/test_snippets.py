@@ -44,7 +44,8 @@ RUN_AS_THEY_ARE: Final = {"docs/install.md", "docs/tutorials/other-languages.md"
 # A database has these where the snippets are used: Supabase's functions and roles.
 SUPABASE: Final = """
 create schema auth; create function auth.uid() returns uuid language sql as 'select null::uuid';
-create role anon; create role authenticated;
+do $$ begin create role anon; exception when duplicate_object or unique_violation then null; end $$;
+do $$ begin create role authenticated; exception when duplicate_object or unique_violation then null; end $$;
 """
 SYNTAX: Final = """
 const [, , packages, ...files] = process.argv
