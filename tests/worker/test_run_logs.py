@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import gc
+from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID
 
 import pytest
 
+from wakeboard.engine.run import ClaimedRow
 from wakeboard.logs.queries import attempt_logs, lines_after
 from wakeboard.logs.rules import Gap, Line, with_gaps
+from wakeboard.settings import Settings
 from wakeboard.store.connection import connect
+from wakeboard_worker.attempt import Attempt
+from wakeboard_worker.run_logs import RunLogs
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -111,3 +118,40 @@ async def test_a_database_that_takes_no_logs_costs_lines_only(store: Store) -> N
     worker = store.wake(handlers=HANDLERS)
     assert store.run(run_id)["status"] == "succeeded"
     assert "1 line of the logs of runs could not be stored" in worker.log
+
+
+async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(store: Store) -> None:
+    """Before the thread starts, nothing is stored. Then the lines that were not kept are a gap."""
+    logs = RunLogs(Settings.model_validate({"dsn": store.dsn}), "worker", {})
+    (run_id,) = store.enqueue("ping")
+    watched = attempt_of(run_id, store.watcher.rows("select uuid from wakeboard.job_runs")[0][0])
+    logs.add(watched, 20, "shop", "before")
+    for number in range(6_000):
+        attempt = attempt_of(number, UUID(int=number))
+        attempt.has_outcome = True
+        for part in ("printed", "\n"):
+            logs.write(attempt, "stdout", part) if number % 2 else logs.add(attempt, 20, "shop", part)
+        if number % 3 == 0:
+            logs.add(attempt, 20, "shop", "x" * 2_000)  # no short line
+    assert sum(isinstance(each, Attempt) for each in gc.get_objects()) < 3_000
+    for _ in range(20):
+        logs.add(watched, 20, "shop", "meanwhile")
+    written = 21
+    logs.start()
+    while not store.watcher.rows("select from wakeboard.job_run_logs where run_uuid = %s", watched.uuid):
+        for _ in range(20):
+            logs.add(watched, 20, "shop", "meanwhile")
+            written += 1
+        await asyncio.sleep(0.01)
+    logs.add(watched, 20, "shop", "after")
+    logs.stop()
+    (lines,) = await logs_of(store, run_id)
+    gaps = [each.lines for each in with_gaps(lines) if isinstance(each, Gap)]
+    assert sum(gaps) > 0
+    assert sum(gaps) + len(lines) == written + 1
+
+
+def attempt_of(run_id: int, uuid: UUID) -> Attempt:
+    """An attempt whose handler runs."""
+    row = ClaimedRow(run_id, 1, "ping", b"\1{}", 1, 1, 60, 0, 0, "default", 3, 0, uuid.bytes, None, None)
+    return Attempt(row, cast("Any", None))

@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
@@ -98,7 +99,7 @@ class RunLogs:
         self._lock = threading.RLock()  # a destructor that logs may run within it
         # The logs that have lines. No log refers to its attempt: both would stay in memory until a garbage collection.
         self._gathered: dict[AttemptLogBuffer, Attempt] = {}
-        self._short: deque[Attempt] = deque()  # that have written a few lines, and have no buffer
+        self._short: dict[Attempt, None] = {}  # whose lines are in a list, oldest first
         self._size = 0  # of all lines that are not stored yet
         self._was_half_full = False
         self._slice_began = 0.0  # time.thread_time()
@@ -133,18 +134,14 @@ class RunLogs:
             return
         with self._lock:
             kept: list[Written] | int | AttemptLogBuffer | None = attempt.kept_log
-            if kept is None:
+            is_short = len(text) <= SHORT_TEXT and self._size < MAX_GATHERED // 2
+            if kept is None and is_short:
                 attempt.kept_log = kept = []
-                self._short.append(attempt)
+                self._short[attempt] = None
                 self._size += SHORT_COST
                 if len(self._short) == 1:
                     self._woken.set()
-            if (
-                isinstance(kept, list)
-                and len(kept) < SHORT_PARTS
-                and len(text) <= SHORT_TEXT
-                and self._size < MAX_GATHERED // 2
-            ):
+            if is_short and isinstance(kept, list) and len(kept) < SHORT_PARTS:
                 kept.append((time.time(), level, source, text))
                 self._size += len(text) + LINE_COST
             else:
@@ -153,14 +150,15 @@ class RunLogs:
 
     def _grow(self, attempt: Attempt) -> AttemptLogBuffer:
         """Give an attempt a buffer, with what it has written since it was flushed, if it was."""
-        written: list[Written] | int = attempt.kept_log
+        written: list[Written] | int | None = attempt.kept_log
         attempt.kept_log = kept = AttemptLogBuffer(self._max // 4, only_failed=self._keeps_only_failed(attempt))
         if isinstance(written, int):
             kept.count, kept.sequence, kept.room = written, 1, 0
-            return kept
-        self._size -= _cost_of_short(written)
-        for part in written:
-            self._keep_in(kept, attempt, *part)
+        elif written is not None:
+            self._short.pop(attempt, None)
+            self._size -= _cost_of_short(written)
+            for part in written:
+                self._keep_in(kept, attempt, *part)
         return kept
 
     def _keep_in(  # one parameter for each part of a line
@@ -221,7 +219,8 @@ class RunLogs:
             rest = begun
         if rest:
             kept.partial[source] = rest
-            self._note(kept, attempt)
+            if kept in self._gathered or self._size + ATTEMPT_COST <= MAX_GATHERED:
+                self._note(kept, attempt)
 
     # -- in the thread -------------------------------------------------------------------------------------------------
 
@@ -305,17 +304,17 @@ class RunLogs:
         taken: list[tuple[Attempt, list[Line]]] = []
         with self._lock:
             stopped = self._stopped.is_set()
-            for attempt in [self._short.popleft() for _ in range(count)]:
-                written: list[Written] | int | AttemptLogBuffer = attempt.kept_log
-                if not isinstance(written, list):
-                    continue
+            for attempt in list(islice(self._short, count)):
                 only_failed = self._keeps_only_failed(attempt)
-                if not attempt.has_outcome and not stopped:
-                    if only_failed:
-                        self._short.append(attempt)
-                    else:
-                        self._grow(attempt)
+                ended = attempt.has_outcome or stopped
+                if not ended and not only_failed:
+                    self._grow(attempt)
                     continue
+                del self._short[attempt]
+                if not ended:
+                    self._short[attempt] = None  # as the newest one
+                    continue
+                written: list[Written] = attempt.kept_log
                 self._size -= _cost_of_short(written)
                 lines = _lines_of(written)
                 attempt.kept_log = len(lines)
