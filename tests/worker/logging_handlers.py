@@ -50,6 +50,13 @@ async def logs_hostile_lines(run: wakeboard.Run) -> None:
     shop.error("after them")
 
 
+@wakeboard.handler("logs-a-line-in-parts")
+def logs_a_line_in_parts(run: wakeboard.Run) -> None:
+    """Writes the parts of a line that it does not end."""
+    for _ in range(run.payload["parts"]):
+        sys.stdout.write("x" * 1_000)
+
+
 @wakeboard.handler("logs-a-million")
 async def logs_a_million(run: wakeboard.Run) -> None:
     """Prints a million lines as fast as it can."""

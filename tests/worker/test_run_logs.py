@@ -84,6 +84,12 @@ async def test_hostile_lines_are_kept_whole_short_and_masked(store: Store) -> No
     assert 55_000 <= sum(len(line.text) + 1 for line in lines) <= 70_000
 
 
+async def test_a_line_written_in_any_number_of_parts_is_cut(store: Store) -> None:
+    runs = [store.enqueue("logs-a-line-in-parts", f'{{"parts": {parts}}}')[0] for parts in (7, 9, 16, 40)]
+    store.wake(handlers=HANDLERS)
+    assert [[len(text) for text in await texts_of(store, run_id)] for run_id in runs] == [[7_000], *[[8_000]] * 3]
+
+
 async def test_with_failed_only_logs_of_failed_attempts_are_kept(store: Store) -> None:
     (fails,) = store.enqueue("logs-and-fails", '{"fails": true}', max_attempts=1)
     (silent,) = store.enqueue("logs-and-fails", '{"fails": true, "silent": true}', max_attempts=1)

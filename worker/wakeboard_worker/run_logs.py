@@ -290,7 +290,8 @@ class RunLogs:
             taken = self._take_short(min(TOGETHER, left))
             left -= TOGETHER
             packed_logs += len(taken)
-            clean = looks_clean("\n".join([line.text for _, lines in taken for line in lines]))
+            texts = [line.text for _, lines in taken for line in lines]
+            clean = max(map(len, texts), default=0) <= MAX_LINE and looks_clean("\n".join(texts))
             for attempt, lines in taken:
                 is_masked = clean and not may_have_secrets(attempt)
                 self._append(attempt, 1, lines if is_masked else LineMask(attempt, self._secrets_dir).lines(lines))
