@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.dependencies.rules.graph import missing_parent
 from wakeboard.health.findings import Finding
-from wakeboard.plan.rules.changes import YEAR
-from wakeboard.plan.rules.state import parents_of
+from wakeboard.plan.rules.state import clock_changes, parents_of
 from wakeboard.text.clear_secrets import clear_secrets
 from wakeboard.text.humanize import counted
-from wakeboard.ticks.clock_change_notes import clock_change_effects
 from wakeboard.ticks.tick_load import count_planes, counts_of, highest_count, minutes_above, pile_ups
 from wakeboard.ticks.ticks import moment_of
 
@@ -142,7 +140,7 @@ def _secrets(compared: Comparison) -> Iterator[Finding]:
 def _clocks(compared: Comparison) -> Iterator[Finding]:
     for key, rule in sorted(compared.new.rules.items()):
         if compared.old.rules.get(key) != rule:
-            for is_surprise, sentence in clock_change_effects(rule.ticks(), compared.begin, compared.begin + YEAR):
+            for is_surprise, sentence in clock_changes(rule, compared.begin):
                 if is_surprise:
                     message = f"{'/'.join(key)} in {rule.time_zone}: {sentence}."
                     hint = "spec.dst decides: gap RunAfter and overlap First run it once."

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from wakeboard.plan.rules.state import NEVER
-from wakeboard.ticks.clock_change_notes import clock_change_effects
+from wakeboard.plan.rules.state import NEVER, clock_changes
 from wakeboard.ticks.ticks import moment_of
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from wakeboard.plan.rules.state import Key, ScheduleTicks, StateTicks
     from wakeboard.schedules.rules.job_schedule import JobSchedule, JobScheduleSpec
 
-YEAR: Final = 366 * 86_400  # seconds
 _TIMING: Final = frozenset(
     {"schedule", "every", "at", "startsAt", "endsAt", "timeZone", "suspend", "dst.gap", "dst.overlap"}
 )
@@ -106,7 +104,8 @@ def field_changes(was: JobScheduleSpec, now: JobScheduleSpec) -> dict[str, list[
 
     A field that is not written has the value null.
     """
-    old, new = (dict(_flat(spec.model_dump(by_alias=True, exclude_none=True))) for spec in (was, now))
+    fields = {name for name in type(was).model_fields if getattr(was, name) != getattr(now, name)}
+    old, new = (dict(_flat(spec.model_dump(by_alias=True, exclude_none=True, include=fields))) for spec in (was, now))
     differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return {name: [None, None] if name.startswith("payload.") else [old.get(name), new.get(name)] for name in differing}
 
@@ -144,5 +143,4 @@ def _clock_changes(change: ScheduleChange, new: StateTicks, key: Key | None, beg
     rule = new.rules.get(key) if key else None
     if rule is None or (change.change == "changed" and not _TIMING & change.fields.keys()):
         return ()
-    effects = clock_change_effects(rule.ticks(), begin, begin + YEAR)
-    return tuple(sentence for is_surprise, sentence in effects if not is_surprise)
+    return tuple(sentence for is_surprise, sentence in clock_changes(rule, begin) if not is_surprise)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from wakeboard.dependencies.rules.graph import edges_in_cycles
+from wakeboard.ticks.clock_change_notes import clock_change_effects
 from wakeboard.ticks.tick_load import TickRule
 from wakeboard.ticks.ticks import seconds_of
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from wakeboard.schedules.rules.job_schedule import JobSchedule
 
+_YEAR: Final = 366 * 86_400  # seconds
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
 
 SECOND: Final = 1
@@ -169,11 +171,18 @@ def _own_rule(schedule: JobSchedule) -> TickRule | None:
     return None if compiled is None else TickRule(compiled, spec.time_zone, spec.dst.gap, spec.dst.overlap)
 
 
+@lru_cache(maxsize=2048)  # 6 KB each for 30 days: many schedules of an application have the same rule
 def _own_ticks(rule: TickRule, begin: int, end: int) -> ScheduleTicks:
     ticks = rule.ticks()
     if ticks.has_seconds:
         return ScheduleTicks(SECOND, ticks.seconds(begin, end), can_run=True)
     return ScheduleTicks(MINUTE, ticks.minutes(begin, end), can_run=True)
+
+
+@lru_cache(maxsize=16_384)
+def clock_changes(rule: TickRule, begin: int) -> tuple[tuple[bool, str], ...]:
+    """The clock changes of the year from `begin` on that affect its ticks: `clock_change_effects`."""
+    return tuple(clock_change_effects(rule.ticks(), begin, begin + _YEAR))
 
 
 @lru_cache(maxsize=16_384)
