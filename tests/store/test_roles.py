@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import anyio
 import psycopg
@@ -332,6 +334,29 @@ def test_a_client_waits_for_runs_whose_uuid_it_knows(role_database: RoleDatabase
         assert client.value(f"select created from {by_uuid}", run, uuid)
     with closing(SqlClient(role_database.superuser)) as owner:
         assert owner.value(f"select created from {by_id}", run)
+
+
+def test_a_client_locks_no_run_by_naming_its_id(role_database: RoleDatabase) -> None:
+    """Also with a key that exists, whose call creates no run that could wait."""
+    again = "enqueue_many('{pong}', '{\"{}\"}', idempotency_keys => '{mine}', after => jsonb_build_array(%s::jsonb))"
+    with (
+        closing(SqlClient(role_database.dsn("client"))) as client,
+        closing(SqlClient(role_database.superuser)) as owner,
+    ):
+        run, uuid = owner.sql("select id, uuid from enqueue('ping')")[0]
+        client.sql("select from enqueue('pong', idempotency_key => 'mine')")
+        refused = {
+            f"[{run}]": "without its uuid",
+            json.dumps([run] * 1001): "up to 1000 runs",
+        }
+        for after, message in refused.items():
+            with pytest.raises(psycopg.errors.InvalidParameterValue, match=message):
+                client.sql(f"select from {again}", after)
+        with client.conn.transaction():
+            client.sql(f"select from {again}", json.dumps([{"id": run, "uuid": str(uuid4())}]))
+            assert owner.column("select id from job_runs where id = %s for update skip locked", run) == [run]
+            client.sql(f"select from {again}", json.dumps([{"id": run, "uuid": str(uuid)}]))
+            assert owner.column("select id from job_runs where id = %s for update skip locked", run) == []
 
 
 def test_only_the_owner_shortens_the_life_of_audit_rows(role_database: RoleDatabase) -> None:

@@ -1,4 +1,4 @@
--- internal (called by enqueue, unique_run and wait_for_runs)
+-- internal (called by enqueue, lock_parents, unique_run and wait_for_runs)
 -- Whether the caller may see, cancel and replace a run that this role enqueued with a key: as this role, or as a member of it.
 -- Null: whether it may name any run by its id alone, because it may read them all.
 
