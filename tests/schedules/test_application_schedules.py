@@ -387,6 +387,23 @@ async def test_the_database_refuses_a_declared_schedule_beyond_its_bounds(store:
                 await writing
 
 
+@pytest.mark.parametrize("removed", [False, True])
+async def test_a_circuit_is_no_edit_even_of_what_is_refused_today(store: MaintenanceStore, removed: bool):
+    """A zone that is known no more must not stop the ticks of other schedules, nor a last probe bring one back."""
+    await add(store, suspend_after_dead=1)
+    async with store.conn.transaction():
+        await rows(store, "set local session_replication_role = replica")
+        gone = ", removed_at = now()" if removed else ""
+        await rows(store, f"update job_definitions set time_zone = 'Gone/Zone'{gone}")
+    kept = "select generation, removed_at, next_run_at, updated_at from job_definitions"
+    before = await rows(store, kept)
+    opened = "update job_definitions set circuit_opened_at = now(), circuit_probe_at = now(), circuit_probes = 0"
+    await rows(store, opened)
+    assert await rows(store, kept) == before
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="Gone/Zone"):
+        await rows(store, "update job_definitions set priority = 5")
+
+
 async def test_the_operator_reads_no_change_of_a_schedule_of_an_application(store: MaintenanceStore):
     await add(store)
     await rows(store, "insert into definition_changes (definition_id) select id from job_definitions")

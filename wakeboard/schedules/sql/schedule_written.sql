@@ -27,11 +27,41 @@ begin
   if tg_op = 'INSERT' and new.name = '' then
     new.name := 'schedule-' || new.id;
   end if;
+  if char_length(new.origin) > 300 or jsonb_typeof(new.labels) <> 'object' or pg_column_size(new.labels) > 8192 then
+    raise exception using errcode = '22023', message = 'origin has at most 300 characters, and labels are an object of at most 8 KiB';
+  end if;
+  if num_nonnulls(new.circuit_opened_at, new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes) > 0 then
+    if new.source = 'app' and new.suspend_after_dead is null then
+      new.circuit_opened_at := null;
+      new.circuit_probe_at := null;
+      new.circuit_probe_id := null;
+      new.circuit_probes := null;
+    elsif new.circuit_opened_at is null or num_nonnulls(new.suspend_after_dead, new.circuit_probe_at, new.circuit_probes) < 3 then
+      raise exception using errcode = '23514', constraint = 'only_an_open_circuit_has_probes', message = 'only an open circuit has probes';
+    end if;
+  end if;
+  if tg_op = 'UPDATE' and (old.removed_at is null or old.removed_at is not distinct from new.removed_at)
+     and (old.job_type, old.payload, old.schedule,
+          -- columns: old.{column}
+          old.time_zone, old.queue, old.priority, old.limit_key, old.concurrency_policy, old.catch_up, old.catch_up_limit,
+          old.starting_deadline_s, old.jitter_s, old.dst_gap, old.dst_overlap, old.suspended, old.suspend_after_dead, old.max_attempts,
+          old.timeout_s, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.starts_at, old.ends_at,
+          old.expect_success_within_s, old.alert_after_missed
+          -- end
+         ) is not distinct from (
+          new.job_type, new.payload, new.schedule,
+          -- columns: new.{column}
+          new.time_zone, new.queue, new.priority, new.limit_key, new.concurrency_policy, new.catch_up, new.catch_up_limit,
+          new.starting_deadline_s, new.jitter_s, new.dst_gap, new.dst_overlap, new.suspended, new.suspend_after_dead, new.max_attempts,
+          new.timeout_s, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.starts_at, new.ends_at,
+          new.expect_success_within_s, new.alert_after_missed
+          -- end
+         ) then
+    return new;                        -- nothing that is an edit: a circuit that opens, or closes, needs no valid schedule
+  end if;
   problem := schedule_problem(new);    -- PL/pgSQL evaluates it without the executor, as it does each expression that reads no table
   if problem is not null then
     raise exception using errcode = '22023', message = problem;
-  elsif char_length(new.origin) > 300 or jsonb_typeof(new.labels) <> 'object' or pg_column_size(new.labels) > 8192 then
-    raise exception using errcode = '22023', message = 'origin has at most 300 characters, and labels are an object of at most 8 KiB';
   end if;
   if new.backoff_cap_s < new.backoff_base_s or new.limit_key like '%:%' then
     perform check_backoff(new.backoff_base_s, new.backoff_cap_s);
@@ -44,16 +74,6 @@ begin
     end if;
     new.success_due_at := case when new.expect_success_within_s is not null then present + case tg_op when 'INSERT'
       then greatest(new.next_run_at - present, '0') + make_interval(secs => new.expect_success_within_s) else '0' end end;
-  end if;
-  if num_nonnulls(new.circuit_opened_at, new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes) > 0 then
-    if new.source = 'app' and new.suspend_after_dead is null then
-      new.circuit_opened_at := null;
-      new.circuit_probe_at := null;
-      new.circuit_probe_id := null;
-      new.circuit_probes := null;
-    elsif new.circuit_opened_at is null or num_nonnulls(new.suspend_after_dead, new.circuit_probe_at, new.circuit_probes) < 3 then
-      raise exception using errcode = '23514', constraint = 'only_an_open_circuit_has_probes', message = 'only an open circuit has probes';
-    end if;
   end if;
   if new.source <> 'app' then
     if (new.schedule is null) <> (new.cron_fields is null) then
@@ -98,25 +118,6 @@ begin
       end if;
     end if;
     new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
-    return new;
-  end if;
-  if old.removed_at is null
-     and (old.job_type, old.payload, old.schedule,
-          -- columns: old.{column}
-          old.time_zone, old.queue, old.priority, old.limit_key, old.concurrency_policy, old.catch_up, old.catch_up_limit,
-          old.starting_deadline_s, old.jitter_s, old.dst_gap, old.dst_overlap, old.suspended, old.suspend_after_dead, old.max_attempts,
-          old.timeout_s, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.starts_at, old.ends_at,
-          old.expect_success_within_s, old.alert_after_missed
-          -- end
-         ) is not distinct from (
-          new.job_type, new.payload, new.schedule,
-          -- columns: new.{column}
-          new.time_zone, new.queue, new.priority, new.limit_key, new.concurrency_policy, new.catch_up, new.catch_up_limit,
-          new.starting_deadline_s, new.jitter_s, new.dst_gap, new.dst_overlap, new.suspended, new.suspend_after_dead, new.max_attempts,
-          new.timeout_s, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.starts_at, new.ends_at,
-          new.expect_success_within_s, new.alert_after_missed
-          -- end
-         ) then
     return new;
   end if;
   is_due := old.removed_at is null and not old.suspended and old.schedule_error is null and old.next_run_at <= present
