@@ -126,7 +126,7 @@ begin
   end if;
   s.turn := (s.turn + 1) % n;
   definitions := due.definitions;
-  -- Null while no batch is full: there is no backlog.
-  s.owed := case when by_age + claimed >= wanted then least(coalesce(s.owed, 0) + wanted * 0.05 - by_age, greatest(1, wanted)) end;
+  s.owed := case when by_age + claimed >= wanted then least(coalesce(s.owed, 0) + wanted * 0.05 - by_age, greatest(1, wanted))
+                 when again then coalesce(s.owed, 0) end;    -- null: all places were read to their ends, so there is no backlog
 end
 $$;
