@@ -6,12 +6,14 @@ of real failovers, crashes and dumps are in test_server_changes.py.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pytest
 
+from testbed.processes import wait_for
 from tests.store.sql_clients import Lease, SqlClient
 
 if TYPE_CHECKING:
@@ -112,3 +114,14 @@ def test_no_outcome_is_accepted_while_a_new_server_is_not_recorded(worker: SqlCl
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 worker.complete(lease)
     assert worker.complete(lease) == [lease.id]
+
+
+def test_once_waits_after_a_restart_until_a_call_records_the_server(worker: SqlClient, database: str) -> None:
+    worker.enqueue()
+    (lease,) = worker.fetch()
+    worker.sql("update installation set server_started_at = server_started_at - interval '1 hour'")
+    with closing(SqlClient(database, 71)) as handler, ThreadPoolExecutor(1) as thread:
+        mine = thread.submit(handler.once, lease, "charge")
+        wait_for(lambda: worker.value("select count(*) from pg_stat_activity where wait_event = 'PgSleep'") == 1)
+        worker.renew(lease)
+        assert mine.result(30)

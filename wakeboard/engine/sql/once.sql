@@ -3,21 +3,27 @@
 -- effect. False: an earlier attempt has committed it; commit nothing new. It checks the lease and locks the run's row in share mode until
 -- the transaction ends, so that the run cannot be given to another worker meanwhile. Waits for a transaction that has locked the run.
 -- Raises WB001 if this database does not know the lease: it is lost, or the connection leads to another server, such as a former primary.
--- Roll back. With the nil UUID as `run_uuid`, the effect happens once for ever: false if any run has committed it.
+-- Roll back. After a restart it waits, at most 5 seconds, until another call of a worker or of maintenance has recorded the server; then it
+-- raises WB001. With the nil UUID as `run_uuid`, the effect happens once for ever: false if any run has committed it.
 
 create or replace function wakeboard.once(worker bigint, run_id bigint, run_uuid uuid, epoch bigint, key text)
 returns boolean language plpgsql security definer
 as $$
 declare
   is_forever constant boolean := once.run_uuid = '00000000-0000-0000-0000-000000000000';
-  base constant bigint := (                             -- null: this server has answered no worker yet
-    select lease_base from installation
-     where server_started_at = pg_postmaster_start_time() and server_table = 'installation'::regclass::oid);
+  base bigint;                         -- null: this server is not recorded yet
   uuid_of_run uuid;
 begin
   if key is null then
     perform refuse_argument('effect key', null, '1 to 256 characters, no control characters');
   end if;
+  -- Recording the server here would lock the installation until the handler's transaction ends. A former primary is recorded by no call.
+  for tenth_of_a_second in 0 .. 50 loop
+    base := (select lease_base from installation
+              where server_started_at = pg_postmaster_start_time() and server_table = 'installation'::regclass::oid);
+    exit when base is not null or tenth_of_a_second = 50 or exists (select from server_change() where at_risk);
+    perform pg_sleep(0.1);
+  end loop;
   select run.uuid into uuid_of_run from job_runs as run
    where run.id = once.run_id and (run.uuid = once.run_uuid or is_forever)
      and run.locked_by = once.worker and once.worker <> 0 and run.lease_epoch = once.epoch     -- 0: it is not leased
