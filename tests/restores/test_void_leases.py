@@ -125,3 +125,18 @@ def test_once_waits_after_a_restart_until_a_call_records_the_server(worker: SqlC
         wait_for(lambda: worker.value("select count(*) from pg_stat_activity where wait_event = 'PgSleep'") == 1)
         worker.renew(lease)
         assert mine.result(30)
+
+
+def test_json_knows_epochs_exactly_after_five_hundred_restores(worker: SqlClient) -> None:
+    worker.sql("select void_leases() from generate_series(1, 500)")
+    worker.enqueue()
+    (lease,) = worker.fetch()
+    assert worker.value("select lease_base from installation") < lease.epoch < 2**53
+
+
+def test_a_restore_voids_the_lease_of_a_run_that_had_thousands(worker: SqlClient) -> None:
+    worker.enqueue()
+    worker.sql("update job_runs set lease_epoch = 10000 * (1::bigint << 30)")  # a lease adds half of 2^31 on average
+    (lease,) = worker.fetch()
+    worker.sql(GO_BACK)
+    assert worker.complete(lease) == [lease.id]
