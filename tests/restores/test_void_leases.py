@@ -140,3 +140,15 @@ def test_a_restore_voids_the_lease_of_a_run_that_had_thousands(worker: SqlClient
     (lease,) = worker.fetch()
     worker.sql(GO_BACK)
     assert worker.complete(lease) == [lease.id]
+
+
+def test_leases_that_become_void_during_a_scan_need_no_minute(worker: SqlClient) -> None:
+    run = worker.enqueue()
+    worker.enqueue()
+    worker.fetch()
+    assert worker.value("select next_id from reap(slice => 1, always => true)") == run
+    worker.sql("select void_leases()")
+    worker.sql("select reap(%s)", worker.value("select next_id from reap(%s, 1)", run))
+    worker.sql("update installation set reap_started_at = reap_started_at - interval '5 seconds'")
+    worker.sql("select reap()")
+    assert worker.column("select status from job_runs") == ["queued", "queued"]
