@@ -181,6 +181,22 @@ def test_a_crash_leaves_no_part_of_an_older_error(admin: SqlClient, worker: SqlC
     assert (admin.run(run).error_type, admin.run(run).last_error) == (None, None)
 
 
+def test_a_survived_outage_keeps_the_error_of_a_later_crash(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
+    run = admin.enqueue()
+    worker.register(lease_s=LEASE_S)
+    survived = worker.claims(run)
+    worker.renew(survived, age_s=1.0)
+    time_passes(admin, LEASE_S + 1)
+    admin.reap()
+    other.claims(run)
+    time_passes(admin, LEASE_S + 61)
+    admin.reap()
+    worker.release(survived, reason="disconnected")
+    assert (admin.run(run).crash_count, admin.run(run).error_type) == (1, "WorkerCrashed")
+
+
 def test_a_run_that_died_in_an_outage_is_queued_again(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue()
     admin.sql("update job_runs set crash_count = 2")
