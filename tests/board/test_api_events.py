@@ -12,7 +12,7 @@ import pytest
 
 from testbed.board_server import serving
 from tests.board.asgi import VIEW, GrantedViewer
-from tests.board.past_runs import worker_of
+from tests.board.past_runs import dead_run, worker_of
 from tests.board.test_run_log import log
 from wakeboard.board import BoardOptions, change_feed
 from wakeboard.board.api import logs
@@ -139,6 +139,17 @@ async def test_the_stream_of_a_log_sends_each_line_once_and_ends(
                 assert [row["number"] for row in (await Reader(again).next())[1]] == [2_501]
             async with session.get(path, headers={"Last-Event-ID": "the last"}) as wrong:
                 assert wrong.status == 400
+
+
+async def test_the_stream_of_the_log_of_a_dead_run_ends(
+    database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logs, "SETTLED", timedelta())
+    run_id = dead_run(worker)
+    log(worker, run_id, [Line(1, 1.8e9, 20, "shop", "an item")])
+    with serving(BoardOptions(dsn=database)) as board:
+        async with aiohttp.ClientSession(board) as session, session.get(f"{API}/runs/{run_id}/log/events") as stream:
+            assert await Reader(stream).after("lines") == "end"
 
 
 async def test_one_viewer_holds_a_bounded_number_of_streams(

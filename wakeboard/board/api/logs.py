@@ -120,8 +120,8 @@ async def new_lines(request: BoardRequest, sent: Mapping[int, int], *, since_epo
             if epoch >= since_epoch and each.last_line > last and len(rows) < MOST_SENT:
                 lines = await lines_after(conn, run.uuid, epoch, last, MOST_SENT - len(rows))
                 rows += [log_row(run_id, each.attempt, epoch, line) for line in lines]
-        ended = run.finished_at is not None and await Listings(conn).now() - run.finished_at > SETTLED
-        return rows, ended
+        ended_at = run.finished_at or run.dead_at
+        return rows, ended_at is not None and await Listings(conn).now() - ended_at > SETTLED
 
     key = ("log events", run_id, namespaces, since_epoch, *sent.items())
     found = await request.read(key, read) if is_id(run_id) else None
