@@ -152,6 +152,26 @@ async def test_the_stream_of_the_log_of_a_dead_run_ends(
             assert await Reader(stream).after("lines") == "end"
 
 
+async def test_a_long_log_comes_in_bounded_events_without_a_change(
+    database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(change_feed, "POLL_S", 600.0)
+    run_id = worker.enqueue()
+    lines = [Line(number, 1.8e9, 20, "shop", "\u00e9" * 4_000 * (number > 4_000)) for number in range(1, 4_171)]
+    log(worker, run_id, lines)
+    with serving(BoardOptions(dsn=database)) as board:
+        async with (
+            aiohttp.ClientSession(board, read_bufsize=16 << 20) as session,
+            session.get(f"{API}/runs/{run_id}/log/events") as stream,
+        ):
+            reader, numbers = Reader(stream), list[int]()
+            while len(numbers) < len(lines):
+                _, rows = await reader.next()
+                assert len(json.dumps(rows, ensure_ascii=False).encode()) <= 1 << 20
+                numbers += [row["number"] for row in rows]
+            assert numbers == list(range(1, 4_171))
+
+
 async def test_one_viewer_holds_a_bounded_number_of_streams(
     database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch
 ):

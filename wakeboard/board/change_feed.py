@@ -45,10 +45,14 @@ class Subscriber(NamedTuple):
 
 
 class News(NamedTuple):
-    """What a stream sends now: messages, or "" if nothing has changed. `last`: it ends with them."""
+    """What a stream sends now: messages, or "" if nothing has changed.
+
+    `last`: it ends with them. `more`: others follow without a change.
+    """
 
     text: str = ""
     last: bool = False
+    more: bool = False
 
 
 def message(event: str, data: str = "") -> str:
@@ -139,6 +143,8 @@ class ChangeFeed:
                     await asyncio.sleep(DEBOUNCE_S * bool(said.text))
                 if said.last:
                     return
+                if said.more:
+                    changed.set()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(0.0, min(heard + HEARTBEAT_S, end) - time.monotonic())):
                         await changed.wait()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from wakeboard.board.api.endpoints import EVENTS, LIMIT, Endpoint
-from wakeboard.board.api.logs import new_lines, place_in_log, place_text
+from wakeboard.board.api.logs import MOST_SENT, MOST_SENT_BYTES, new_lines, place_in_log, place_text
 from wakeboard.board.api.reads import SEARCH, found_runs, shown_run
 from wakeboard.board.change_feed import LIFETIME_S, News, Subscriber, message
 from wakeboard.board.pages.errors import NotFound
@@ -96,9 +96,20 @@ async def _log_events(request: BoardRequest, _: Mapping[str, Any]) -> Response:
         rows, ended = await new_lines(request, sent, since_epoch=epoch)
         if not rows:
             return END if ended else News()
+        texts: list[str] = []
+        size = 0
+        for row in rows:
+            text = json_text(to_json_types(row))
+            size += len(text.encode()) + len(", ")
+            if texts and size > MOST_SENT_BYTES:
+                break
+            texts.append(text)
+        more = len(texts) < len(rows) or len(rows) >= MOST_SENT
+        rows = rows[: len(texts)]
         sent.update({row.lease_epoch: row.number for row in rows})
         place = place_text(rows[-1].lease_epoch, rows[-1].number)
-        return News(f"id: {place}\n{message('lines', json_text(to_json_types(rows)))}")
+        said = message("lines", f"[{', '.join(texts)}]")
+        return News(f"id: {place}\n{said}", more=more)
 
     return await _of_viewer(request, said)
 

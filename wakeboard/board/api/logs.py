@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MOST_LINES: Final = 1000
 MOST_SENT: Final = 2000  # lines of one event
+MOST_SENT_BYTES: Final = 1 << 20  # of JSON in one event, unless a line is longer
 
 Given: TypeAlias = "Mapping[str, Any]"
 
