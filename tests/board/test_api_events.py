@@ -48,13 +48,16 @@ class Reader:
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.answer = answer
+        self.id = ""  # of the last event
 
     async def next(self) -> tuple[str, Any]:
         async with asyncio.timeout(30):
             kind = ""
             async for line in self.answer.content:
                 name, _, value = line.decode().strip().partition(": ")
-                if name == "event":
+                if name == "id":
+                    self.id = value
+                elif name == "event":
                     kind = value
                 elif name.startswith("data") and kind != "alive":
                     return kind, json.loads(value) if value else None
@@ -170,6 +173,26 @@ async def test_a_long_log_comes_in_bounded_events_without_a_change(
                 assert len(json.dumps(rows, ensure_ascii=False).encode()) <= 1 << 20
                 numbers += [row["number"] for row in rows]
             assert numbers == list(range(1, 4_171))
+
+
+async def test_a_log_stream_opened_again_sends_late_lines_of_each_attempt(
+    database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(logs, "MOST_PLACES", 3)
+    run_id = worker.enqueue()
+    for epoch in (4, 5, 6, 7):
+        log(worker, run_id, [Line(1, 1.8e9, 20, "shop", "first")], epoch)
+    path = f"{API}/runs/{run_id}/log/events"
+    with serving(BoardOptions(dsn=database)) as board:
+        async with aiohttp.ClientSession(board) as session:
+            async with session.get(path) as stream:
+                reader = Reader(stream)
+                assert len((await reader.next())[1]) == 4
+            for epoch in (4, 5, 7):
+                log(worker, run_id, [Line(2, 1.8e9, 20, "shop", "late")], epoch)
+            async with session.get(path, headers={"Last-Event-ID": reader.id}) as again:
+                rows = (await Reader(again).next())[1]
+                assert [(row["lease_epoch"], row["text"]) for row in rows] == [(5, "late"), (7, "late")]
 
 
 async def test_one_viewer_holds_a_bounded_number_of_streams(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 
 from wakeboard.board.api.endpoints import EVENTS, LIMIT, Endpoint
-from wakeboard.board.api.logs import MOST_SENT, MOST_SENT_BYTES, new_lines, place_in_log, place_text
+from wakeboard.board.api.logs import MOST_SENT, MOST_SENT_BYTES, LogPlaces, new_lines
 from wakeboard.board.api.reads import SEARCH, found_runs, shown_run
 from wakeboard.board.change_feed import LIFETIME_S, News, Subscriber, message
 from wakeboard.board.pages.errors import NotFound
@@ -89,11 +89,10 @@ async def _run_events(request: BoardRequest, given: Mapping[str, Any]) -> Respon
 
 async def _log_events(request: BoardRequest, _: Mapping[str, Any]) -> Response:
     given = request.connection.headers.get("last-event-id", "")
-    epoch, number = place_in_log(given) if given not in {"", END_ID} else (0, 0)
-    sent = {epoch: number}
+    sent = LogPlaces("" if given == END_ID else given)
 
     async def said(request: BoardRequest) -> News:
-        rows, ended = await new_lines(request, sent, since_epoch=epoch)
+        rows, ended = await new_lines(request, sent)
         if not rows:
             return END if ended else News()
         texts: list[str] = []
@@ -104,12 +103,10 @@ async def _log_events(request: BoardRequest, _: Mapping[str, Any]) -> Response:
             if texts and size > MOST_SENT_BYTES:
                 break
             texts.append(text)
+        sent.add(rows[: len(texts)])
         more = len(texts) < len(rows) or len(rows) >= MOST_SENT
-        rows = rows[: len(texts)]
-        sent.update({row.lease_epoch: row.number for row in rows})
-        place = place_text(rows[-1].lease_epoch, rows[-1].number)
-        said = message("lines", f"[{', '.join(texts)}]")
-        return News(f"id: {place}\n{said}", more=more)
+        event = message("lines", f"[{', '.join(texts)}]")
+        return News(f"id: {sent.text()}\n{event}", more=more)
 
     return await _of_viewer(request, said)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.board.api.endpoints import AFTER, DEFAULT_LIMIT, Endpoint, Items, Parameter
@@ -26,12 +27,13 @@ from wakeboard.views.queries.schedule_page import schedule_row
 from wakeboard.views.rules.run_rows import RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from wakeboard.board.routing import BoardRequest
     from wakeboard.store.connection import AsyncConnection
 
 MOST_LINES: Final = 1000
+MOST_PLACES: Final = 100  # attempts in the id of an event
 MOST_SENT: Final = 2000  # lines of one event
 MOST_SENT_BYTES: Final = 1 << 20  # of JSON in one event, unless a line is longer
 
@@ -107,8 +109,8 @@ async def _started_run(request: BoardRequest, given: Given) -> Items:
     return found
 
 
-async def new_lines(request: BoardRequest, sent: Mapping[int, int], *, since_epoch: int) -> tuple[list[LogRow], bool]:
-    """The next lines behind those that were sent, by lease epoch, and whether the log has ended. Raises NotFound."""
+async def new_lines(request: BoardRequest, sent: LogPlaces) -> tuple[list[LogRow], bool]:
+    """At most MOST_SENT lines behind those that were sent, and whether the run's log has ended. Raises NotFound."""
     run_id, namespaces = request.parts["id"], request.viewer.namespaces
 
     async def read(conn: AsyncConnection) -> tuple[list[LogRow], bool] | None:
@@ -117,18 +119,44 @@ async def new_lines(request: BoardRequest, sent: Mapping[int, int], *, since_epo
             return None
         rows: list[LogRow] = []
         for each in await attempt_logs(conn, run.id, run.uuid):
-            epoch, last = each.lease_epoch, sent.get(each.lease_epoch, 0)
-            if epoch >= since_epoch and each.last_line > last and len(rows) < MOST_SENT:
+            epoch, last = each.lease_epoch, sent.last_line(each.lease_epoch)
+            if each.last_line > last and len(rows) < MOST_SENT:
                 lines = await lines_after(conn, run.uuid, epoch, last, MOST_SENT - len(rows))
                 rows += [log_row(run_id, each.attempt, epoch, line) for line in lines]
         ended_at = run.finished_at or run.dead_at
         return rows, ended_at is not None and await Listings(conn).now() - ended_at > SETTLED
 
-    key = ("log events", run_id, namespaces, since_epoch, *sent.items())
+    key = ("log events", run_id, namespaces, sent.text())
     found = await request.read(key, read) if is_id(run_id) else None
     if found is None:
         raise no_run(run_id)
     return found
+
+
+class LogPlaces:
+    """The last line that a stream has sent of each attempt, by lease epoch. As a text, it is the id of an event.
+
+    It has the newest MOST_PLACES attempts: of those before, no line that is stored later is sent.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        """Raises InvalidValue."""
+        self._lines = dict(map(place_in_log, text.split(",", MOST_PLACES))) if text else {}
+
+    def last_line(self, epoch: int) -> int:
+        """The number of the last line that was sent of an attempt; 0: none."""
+        if len(self._lines) >= MOST_PLACES and epoch < min(self._lines):
+            return NO_LINE
+        return self._lines.get(epoch, 0)
+
+    def add(self, rows: Iterable[LogRow]) -> None:
+        """Notes lines that were sent."""
+        self._lines.update((row.lease_epoch, row.number) for row in rows)
+        self._lines = dict(sorted(self._lines.items())[-MOST_PLACES:])
+
+    def text(self) -> str:
+        """The places as a text."""
+        return ",".join(starmap(place_text, self._lines.items()))
 
 
 def place_text(epoch: int, number: int) -> str:
