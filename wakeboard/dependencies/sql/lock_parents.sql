@@ -21,9 +21,8 @@ begin
      ) is not true then
     perform refuse_argument('after', left(after::text, 60), 'for each run null or the ids of runs, such as [[12, 13], null]');
   end if;
-  if exists (select from jsonb_path_query(after, 'strict $[*] ? (@.type() == "array")') as parents where jsonb_array_length(parents) > 1000)
-  then
-    perform refuse_argument('after', left(after::text, 60), 'the ids of up to 1000 runs, such as {12,13}');
+  if exists (select from jsonb_path_query(after, 'strict $[*] ? (@.type() == "array" && @.size() > 1000)')) then
+    perform refuse_argument('after', left(after::text, 60), 'for each run null or the ids of up to 1000 runs, such as [[12, 13], null]');
   end if;
   unnamed := jsonb_path_query_first(after, 'strict $[*] ? (@.type() == "array")[*] ? (@.type() == "number")')::bigint;
   if unnamed is not null and not may_use_run_of(null) then         -- as in wait_for_runs, but before anything is locked
