@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 import aiohttp
 import pytest
@@ -14,13 +15,16 @@ from testbed.board_server import serving
 from tests.board.asgi import VIEW, GrantedViewer
 from tests.board.past_runs import dead_run, worker_of
 from tests.board.test_run_log import log
+from wakeboard import run_token
 from wakeboard.board import BoardOptions, change_feed
+from wakeboard.board.access.run_tokens import RunTokenAccess
 from wakeboard.board.api import logs
 from wakeboard.board.problem_details import API
 from wakeboard.logs.rules import Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from starlette.requests import HTTPConnection
 
@@ -41,6 +45,11 @@ class RevocableAccess:
 
     async def close(self) -> None:
         pass
+
+
+class Identity(NamedTuple):
+    id: int
+    uuid: UUID
 
 
 class Reader:
@@ -144,15 +153,40 @@ async def test_the_stream_of_a_log_sends_each_line_once_and_ends(
                 assert wrong.status == 400
 
 
-async def test_the_stream_of_the_log_of_a_dead_run_ends(
-    database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ending", ["succeeded", "dead", "cancelled", "discarded"])
+async def test_each_stream_of_a_run_that_has_ended_ends_for_good(
+    database: str, worker: SqlClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ending: str
 ):
     monkeypatch.setattr(logs, "SETTLED", timedelta())
-    run_id = dead_run(worker)
+    run_id = dead_run(worker) if ending in {"dead", "discarded"} else worker.enqueue()
     log(worker, run_id, [Line(1, 1.8e9, 20, "shop", "an item")])
-    with serving(BoardOptions(dsn=database)) as board:
-        async with aiohttp.ClientSession(board) as session, session.get(f"{API}/runs/{run_id}/log/events") as stream:
-            assert await Reader(stream).after("lines") == "end"
+    match ending:
+        case "succeeded":
+            worker.complete(worker.claims(run_id))
+        case "dead":
+            pass
+        case "cancelled":
+            worker.cancel(run_id)
+        case _:
+            worker.discard(run_id)
+    (tmp_path / "secrets").write_text(secret := "s" * 32)
+    run = Identity(run_id, worker.value("select uuid from all_runs where id = %s", run_id))
+    token = run_token(run, secret, expires=datetime.now(UTC) + timedelta(hours=1))
+    options = BoardOptions(dsn=database, run_tokens=RunTokenAccess(tmp_path / "secrets"))
+    headers = {"Accept": "text/event-stream"}
+    with serving(options) as board:
+        async with aiohttp.ClientSession(board, headers=headers) as session:
+            for path, event in (
+                (f"/runs/{run_id}/events", "run"),
+                (f"/runs/{run_id}/log/events", "lines"),
+                (f"/watch/{token}", "run"),
+            ):
+                async with session.get(API + path) as stream:
+                    reader = Reader(stream)
+                    assert (await reader.next())[0] == event
+                    assert [await reader.next(), await reader.next()] == [("end", None), ("", None)]
+                async with session.get(API + path, headers={"Last-Event-ID": reader.id}) as again:
+                    assert again.status == 204
 
 
 async def test_a_long_log_comes_in_bounded_events_without_a_change(

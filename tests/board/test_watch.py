@@ -8,8 +8,8 @@ import subprocess
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from io import StringIO
-from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import aiohttp
 import pytest
@@ -19,7 +19,7 @@ from testbed.clients import go_worker, node, typescript_worker
 from tests.board.asgi import Answer, Client
 from tests.board.past_runs import retried_run, worker_of
 from tests.board.test_api import misfits
-from tests.board.test_api_events import Reader, often
+from tests.board.test_api_events import Identity, Reader, often
 from wakeboard import run_token
 from wakeboard.board import BoardOptions, change_feed
 from wakeboard.board.access.run_tokens import RunTokenAccess
@@ -58,11 +58,6 @@ class RefusingAccess:
 
     async def close(self) -> None:
         pass
-
-
-class Identity(NamedTuple):
-    id: int
-    uuid: UUID
 
 
 class Secrets:

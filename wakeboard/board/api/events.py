@@ -20,6 +20,7 @@ from wakeboard.board.pages.events import RETRY_AFTER, event_stream
 from wakeboard.board.problem_details import problem
 from wakeboard.text.sanitize import json_text
 from wakeboard.views.rules.json_types import to_json_types
+from wakeboard.views.rules.run_rows import ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -77,12 +78,17 @@ def only_new(event: str) -> Callable[[Any], str]:
     return written
 
 
+def news_of_run(text: str, status: str) -> News:
+    """A message about a run with this status, which ends its stream if the run has ended."""
+    return News(text + END.text, last=True) if status in ENDED else News(text)
+
+
 async def _run_events(request: BoardRequest, given: Mapping[str, Any]) -> Response:
     written = only_new("run")
 
     async def said(request: BoardRequest) -> News:
         run = await shown_run(request, given)
-        return News(written(run) + (END.text if run.finished_at else ""), last=run.finished_at is not None)
+        return news_of_run(written(run), run.status)
 
     return await _of_viewer(request, said)
 

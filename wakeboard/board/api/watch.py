@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.board.api.endpoints import EVENTS, JSON, Endpoint, json_answer
-from wakeboard.board.api.events import END, RENEW, followed, only_new
-from wakeboard.board.change_feed import News, Subscriber
+from wakeboard.board.api.events import RENEW, followed, news_of_run, only_new
+from wakeboard.board.change_feed import Subscriber
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.events import RETRY_AFTER
 from wakeboard.board.problem_details import problem
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from wakeboard.board.access.run_tokens import RunTokenAccess
+    from wakeboard.board.change_feed import News
     from wakeboard.board.state import Board
     from wakeboard.engine.run_tokens import RunToken
 
@@ -62,7 +63,7 @@ async def _stream(request: Request, board: Board, access: RunTokenAccess, token:
         if access.verified(request.path_params["token"]) is None:
             return RENEW
         run = await _read(board, token)
-        return News(written(run) + (END.text if run.finished_at else ""), last=run.finished_at is not None)
+        return news_of_run(written(run), run.status)
 
     subscriber = Subscriber(str(token.uuid), has_run_token=True)
     lasts_s = (token.expires - datetime.now(UTC)).total_seconds()

@@ -18,6 +18,7 @@ from wakeboard.process.display_zone import in_zone
 from wakeboard.process.output import write_line
 from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line, printable
+from wakeboard.views.rules.run_rows import ENDED
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import CommandSession
@@ -30,7 +31,6 @@ EXAMPLES = (
     "wakeboard logs --schedule billing/close-day -f",
 )
 LAST_FLUSH_S: Final = 1.5  # the last lines of a run are stored this long after its end
-ENDED: Final = frozenset({"succeeded", "cancelled", "discarded", "skipped", "dead"})
 
 
 def command(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
+
+# Statuses after which nothing happens to a run by itself. A dead one runs again if an administrator retries it.
+ENDED: Final = frozenset({"succeeded", "cancelled", "discarded", "skipped", "dead"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
