@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 
 from psycopg.sql import SQL, Composed, Placeholder
 
 from wakeboard.views.queries.listings import LIVE, PAST
-from wakeboard.views.rules.run_search import is_run_id, is_uuid_start
+from wakeboard.views.rules.run_search import is_run_id, is_uuid_start, number_range
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -45,9 +46,6 @@ _TERMS: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
     "type": ("(run.job_type like any ({}))", "not (run.job_type like any ({}))"),
     "queue": ("(run.queue like any ({}))", "not (run.queue like any ({}))"),
     "trigger": ("(run.trigger::text = any ({}))", "not (run.trigger::text = any ({}))"),
-    "priority": ("(run.priority = any ({}))", "not (run.priority = any ({}))"),
-    "attempts": ("(run.attempts = any ({}))", "not (run.attempts = any ({}))"),
-    "generation": ("(run.definition_generation = any ({}))", "(run.definition_generation = any ({})) is not true"),
     "id": ("(run.id = any ({}))", "not (run.id = any ({}))"),
     "uuid": ("(run.uuid::text like any ({}))", "not (run.uuid::text like any ({}))"),
     "schedule": ("(run.schedule like any ({}))", "(run.schedule like any ({})) is not true"),
@@ -55,6 +53,11 @@ _TERMS: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
         "(run.error_type || ': ' || coalesce(run.last_error, '') ilike any ({}))",
         "(run.error_type || ': ' || coalesce(run.last_error, '') ilike any ({})) is not true",
     ),
+}
+_NUMBERS: Final[dict[str, LiteralString]] = {  # a value is a range
+    "priority": "run.priority between {} and {}",
+    "attempts": "run.attempts between {} and {}",
+    "generation": "run.definition_generation between {} and {}",
 }
 # Without the keys of one schedule or backfill, which have a colon.
 _LIMIT: Final[dict[str, LiteralString]] = {
@@ -80,11 +83,13 @@ _WORD: LiteralString = (
 _MINE: LiteralString = (
     "(select def.namespace from wakeboard.job_definitions as def where def.id = run.definition_id) = any ({})"
 )
-_SINCE: Final[dict[str, LiteralString]] = {
-    "live": "greatest(run.created_at, run.started_at, run.failed_at, run.dead_at) >= {}",
-    "past": "run.finished_at >= {}",
+_MOMENTS: Final[dict[str, dict[str, LiteralString]]] = {
+    "since": {
+        "live": "greatest(run.created_at, run.started_at, run.failed_at, run.dead_at) >= {}",
+        "past": "run.finished_at >= {}",
+    },
+    "until": {"live": "run.created_at < {}", "past": "run.finished_at < {}"},
 }
-_UNTIL: Final[dict[str, LiteralString]] = {"live": "run.created_at < {}", "past": "run.finished_at < {}"}
 
 
 def patterns(term: Term) -> list[str]:
@@ -126,14 +131,14 @@ def _add_term(made: Conditions, term: Term, table: Table, now: datetime) -> None
     match term.qualifier:
         case "status":
             pass
-        case "since":
-            made.add(_SINCE[table], moment)
-        case "until":
-            made.add(_UNTIL[table], moment)
+        case "since" | "until":
+            made.add(_MOMENTS[term.qualifier][table], moment)
         case "limit":
             made.add(_LIMIT[table] + " is not true" if term.negated else _LIMIT[table], patterns(term))
-        case "id" | "generation" | "priority" | "attempts":
-            made.add(_TERMS[term.qualifier][term.negated], [int(value.text) for value in term.values])
+        case "priority" | "attempts" | "generation":
+            _add_number_term(made, term)
+        case "id":
+            made.add(_TERMS["id"][term.negated], [int(value.text) for value in term.values])
         case "trigger":
             made.add(_TERMS["trigger"][term.negated], [value.text for value in term.values])
         case "worker":
@@ -144,6 +149,13 @@ def _add_term(made: Conditions, term: Term, table: Table, now: datetime) -> None
             _add_word(made, term)
         case name:
             made.add(_TERMS[name][term.negated], patterns(term))
+
+
+def _add_number_term(made: Conditions, term: Term) -> None:
+    ranges = [each for value in term.values if (each := number_range(value))]
+    query: LiteralString = _NUMBERS[term.qualifier]
+    either: LiteralString = " or ".join([query for _ in ranges])
+    made.add(f"({either}) is not true" if term.negated else f"({either})", *chain.from_iterable(ranges))
 
 
 def _add_payload_term(made: Conditions, term: Term) -> None:

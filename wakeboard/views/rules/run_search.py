@@ -34,7 +34,7 @@ QUALIFIERS: Final[Mapping[str, str]] = {  # and what each is for
     "type": "job type, type:send_*",
     "schedule": "schedule:billing/*",
     "queue": "queue:default",
-    "priority": "1 to 5, of which 5 goes first; priority:4,5",
+    "priority": "1 to 5, of which 5 goes first; priority:>=4",
     "error": "text of the error, error:timeout",
     "payload": "a value in the payload, payload.customer:42",
     "since": "since:2h or since:2026-11-21",
@@ -42,8 +42,8 @@ QUALIFIERS: Final[Mapping[str, str]] = {  # and what each is for
     "limit": "limit key, limit:openai",
     "trigger": "trigger:tick,manual,replay,backfill,application",
     "worker": "the worker that ran an attempt, worker:jobs-*",
-    "attempts": "how many were made, attempts:0",
-    "generation": "of the schedule, generation:3",
+    "attempts": "how many were made, attempts:0 or attempts:>3",
+    "generation": "of the schedule, generation:3 or generation:3..5",
     "id": "id:42",
     "uuid": "beginning of the uuid, uuid:0192f0c1",
 }
@@ -55,7 +55,11 @@ OPEN_QUOTE: Final = 'A quote is not closed, so the value goes on to the end of t
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO: Final = re.compile(r"(\d{1,6})(s|m|min|h|d|w)")
 _UUID_START: Final = re.compile(r"[0-9a-fA-F-]{1,36}")
-_SMALL_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+NUMBERS: Final = ("priority", "attempts", "generation")  # qualifiers whose values are numbers or ranges of them
+LARGEST_NUMBER: Final = 10**9
+_RANGE: Final = re.compile(
+    r"(?P<sign>[<>]=?|)(?P<number>[0-9]{1,9})|(?P<low>[0-9]{1,9}|\*?)\.\.(?P<high>[0-9]{1,9}|\*?)"
+)
 _NAME: Final = re.compile(r"([A-Za-z_]+)((?:\.(?:\"[^\"]*\"|[^\s\":.]+))*):")
 _PATH_PART: Final = re.compile(r"\.(?:\"([^\"]*)\"|([^\s\":.]+))")
 _LISTED: Final = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"?|[^\",])+")  # values between commas
@@ -257,12 +261,30 @@ def _check_value(name: str, value: Value) -> None:
         raise InvalidValue(f'"{shown}" is not a status; write {instead}.')
     if name == "trigger" and value.text not in TRIGGERS:
         raise InvalidValue(f'"{shown}" is not a trigger; write {", ".join(TRIGGERS)}.')
-    if name in {"id", "generation"} and parse_id(value.text) is None:
+    if name == "id" and parse_id(value.text) is None:
         raise InvalidValue(f'"{shown}" is not a number from 1 on; write for example {name}:42.')
-    if name in {"priority", "attempts"} and not _SMALL_NUMBER.fullmatch(value.text):
-        raise InvalidValue(f'"{shown}" is not a number; write for example {name}:2.')
+    if name in NUMBERS and number_range(value) is None:
+        raise InvalidValue(f'"{shown}" is no number or range; write {name}:2, {name}:>2, {name}:2..4 or {name}:3..')
     if name == "uuid" and not _UUID_START.fullmatch(value.text):
         raise InvalidValue(f'"{shown}" is not the beginning of a uuid; write for example uuid:0192f0c1.')
+
+
+def number_range(value: Value) -> tuple[int, int] | None:
+    """The first and the last number that a value of NUMBERS stands for, such as 3, >3, <=3, 3..5 or 3..; None: none."""
+    found = _RANGE.fullmatch(value.text)
+    if found is None or value.text.strip("*") == "..":
+        return None
+    if not found["number"]:
+        low, high = found["low"].strip("*"), found["high"].strip("*")
+        return int(low or 0), int(high or LARGEST_NUMBER)
+    number = int(found["number"])
+    match found["sign"]:
+        case ">" | ">=":
+            return number + (found["sign"] == ">"), LARGEST_NUMBER
+        case "<" | "<=":
+            return 0, number - (found["sign"] == "<")
+        case _:
+            return number, number
 
 
 def is_run_id(value: Value) -> bool:
