@@ -6,7 +6,6 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 
 import aiohttp
 import pytest
@@ -25,6 +24,7 @@ from wakeboard.logs.rules import Line
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from uuid import UUID
 
     from starlette.requests import HTTPConnection
 
