@@ -32,6 +32,50 @@ select application_name, count(*) from pg_stat_activity
  where starts_with(application_name, 'wakeboard ') group by 1 order by 2 desc limit 1
 """
 HANGING = "from pg_stat_activity where wait_event = 'SyncRep'"
+# Of each of these calls, the second one finds that the first one has done it. Each of the first two groups has a run.
+BY_WORKER = {
+    "complete": "select complete(7, array[id], array[lease_epoch])",
+    "fail": "select fail(7, array[id], array[lease_epoch], '{failed}', '{E}', '{e}', '{s}', '{9}')",
+    "release": "select release(7, array[id], array[lease_epoch], '{9}', '{true}')",
+    "step": "select step(7, id, lease_epoch, 'fetch', '1')",
+    "effect": "select effect(7, id, lease_epoch, 'charge', true)",
+    "effect_forever": "select effect_forever(7, id, lease_epoch, 'invoice', true)",
+    "once": "select once(7, id, uuid, lease_epoch, 'pay')",
+}
+BY_USER = {
+    "cancel": "select cancel(array[id])",
+    "cancel_run": "select cancel_run(id, uuid)",
+    "retry": "select retry(array[id])",
+    "discard": "select discard(array[id])",
+}
+WITHOUT_RUN = {
+    "enqueue": "select enqueue('quick', idempotency_key => 'order-7')",
+    "enqueue in a window": "select enqueue('quick', unique_for => 3600)",
+    "enqueue_many": "select enqueue_many('{quick}', array['{}']::jsonb[], idempotency_keys => '{order-8}')",
+    "enqueue_many in a window": "select enqueue_many('{quick}', array['{\"a\": 1}']::jsonb[], unique_for => 3600)",
+    "pause": "select pause('queue:mails')",
+    "resume": "select resume('queue:reports')",
+    "set_limit": "select set_limit('printer', 2)",
+    "set_rate_limit": "select set_rate_limit('api', 2)",
+    "declare_limits": """select declare_limits('file:shop', '[{"key": "scanner", "max_running": 2}]')""",
+    "schedule": "select schedule('shop/a', 'ping')",
+    "schedule_many": """select schedule_many('[{"name": "b", "job_type": "p"}, {"name": "c", "job_type": "p"}]')""",
+    "unschedule": "select unschedule('shop/d')",
+    "unschedule_all": "select unschedule_all('shop/e*')",
+    "cancel_backfill": "select cancel_backfill(max(id)) from backfills",
+    "cancel_bulk_action": "select cancel_bulk_action(max(id)) from bulk_actions",
+    "release_effect": "select release_effect('invoice-1')",
+}
+ENQUEUE = "select wakeboard.enqueue('ping', jsonb_build_object('for', name)) from unnest(%s::text[]) as name"
+PREPARED = """
+select fetch_runs(7, 3600, '{default}', '{ping}', 100);
+select fail(7, array[id], array[lease_epoch], '{discarded}', '{E}', '{e}', '{s}', '{0}') from job_runs
+ where payload ->> 'for' in ('retry', 'discard');
+select effect_forever(7, id, lease_epoch, 'invoice-1', true) from job_runs where payload ->> 'for' = 'effect';
+select pause('queue:reports'), schedule('shop/d', 'ping', cron => '@yearly'), schedule('shop/e', 'ping');
+select create_backfill(id, '{2026-01-01 00:00Z}', '2026-01-01', '2026-01-02') from job_definitions where name = 'd';
+select create_bulk_action('retry', '{1}')
+"""
 RUNNING = "select count(*) = 10 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
 
 
@@ -66,24 +110,49 @@ def test_a_role_that_may_send_no_messages_sees_no_hanging_commits(postgres_folde
         assert asyncio.run(probe_commits(make_conninfo(server.dsn, user="silent"))) == CommitFacts()
 
 
-@pytest.mark.parametrize("identity", ["idempotency_key => 'order-7'", "unique_for => 3600"])
-def test_a_repeated_enqueue_is_confirmed_no_sooner_than_the_first(standby: tuple[str, Standby], identity: str) -> None:
+def test_a_repeated_call_is_confirmed_no_sooner_than_the_first(standby: tuple[str, Standby]) -> None:
     dsn, server = standby
-    enqueue = f"select id, created from wakeboard.enqueue('quick', '{{}}', {identity})".encode()
-    server.freeze()
+    of_a_run = {
+        name: f"{call} from all_runs where payload ->> 'for' = '{name}'" for name, call in (BY_WORKER | BY_USER).items()
+    }
     with Watcher(dsn + UNCONFIRMED) as watcher, ThreadPoolExecutor() as pool:
+        _prepare(watcher)
+        too_soon = [
+            name for name, call in (WITHOUT_RUN | of_a_run).items() if not _waits(call, dsn, server, watcher, pool)
+        ]
+    assert too_soon == []
 
-        def call() -> tuple[int, bool]:
-            with psycopg.connect(dsn, autocommit=True) as conn:
-                return conn.execute(enqueue).fetchone() or (0, False)
 
+def _prepare(watcher: Watcher) -> None:
+    watcher.do("set search_path = wakeboard, pg_catalog, pg_temp")
+    watcher.do("select register_worker(7, 'w', 'default', 'here', '1', '{default}', 10, 3600, '{ping}')")
+    watcher.do(ENQUEUE, [*BY_WORKER, "retry", "discard"])
+    for statement in PREPARED.split(";\n"):
+        watcher.do(statement)
+    watcher.do(ENQUEUE, ["cancel", "cancel_run"])
+
+
+def _waits(query: str, dsn: str, server: Standby, watcher: Watcher, pool: ThreadPoolExecutor) -> bool:
+    """Whether the call waits for the standby, although a call whose session has ended has done the same before."""
+
+    def call() -> object:
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("set search_path = wakeboard, pg_catalog")
+            return conn.execute(query.encode()).fetchall()
+
+    server.freeze()
+    try:
         first = pool.submit(call)
-        watcher.wait(f"select count(pg_terminate_backend(pid)) = 1 {HANGING}")  # its run is visible now
+        watcher.wait(f"select count(pg_terminate_backend(pid)) = 1 {HANGING}")  # what it wrote is visible now
         assert isinstance(first.exception(), psycopg.OperationalError)
         repeated = pool.submit(call)
-        watcher.wait(f"select count(*) = 1 {HANGING}")
+        hangs = f"select count(*) = 1 {HANGING}"
+        wait_until(lambda: repeated.done() or watcher.ask(hangs), query)
+        waits = not repeated.done()
+    finally:
         server.thaw()
-        assert repeated.result() == (watcher.ask("select id from wakeboard.job_runs"), False)
+    repeated.result()
+    return waits
 
 
 def test_a_command_says_that_its_commit_hangs(standby: tuple[str, Standby]) -> None:

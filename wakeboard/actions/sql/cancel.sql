@@ -19,6 +19,7 @@ declare
   waiting bigint[];
 begin
   perform require_read_committed('cancel');
+  perform wait_for_standby();
   if busy <> '{}' then                       -- a running one is only asked to stop
     mine := array(select run.id from job_runs as run
                    where run.id = any (mine) and (run.status not in ('queued', 'failed') or run.id <> all (busy)));

@@ -17,6 +17,7 @@ begin
    where known.id = cancel_bulk_action.bulk_action_id and known.finished_at is null
   returning * into bulk;
   if not found then
+    perform wait_for_standby();
     return false;
   end if;
   insert into audit_log (actor, source, action, reason, detail, bulk_action_id)

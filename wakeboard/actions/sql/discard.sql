@@ -17,6 +17,7 @@ declare
   discarded_ids bigint[];
 begin
   perform require_read_committed('discard');
+  perform wait_for_standby();
   perform audit_runs('discard', mine, '{dead}', 'discarded', nullif(reason, 'Discarded'), actor, source, bulk_action_id);
   return query                               -- in a snapshot from after the locks
   select wanted.id,

@@ -38,6 +38,7 @@ begin
     values (pause.scope, coalesce(left(pause.reason, 200), ''), pause.until) on conflict do nothing;
   end if;
   if not found then
+    perform wait_for_standby();
     return false;
   end if;
   if job.id is not null then

@@ -35,6 +35,7 @@ begin
     delete from pauses where scope = resume.scope returning * into ended;
   end if;
   if not found and opened_at is null then
+    perform wait_for_standby();
     return false;
   end if;
   if job.id is not null then

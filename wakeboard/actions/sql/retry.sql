@@ -16,6 +16,7 @@ declare
   mine bigint[] := lock_runs(ids);
 begin
   perform require_read_committed('retry');
+  perform wait_for_standby();
   perform audit_runs('retry', mine, '{dead, failed}', 'queued', reason, actor, source, bulk_action_id);
   return query                               -- in a snapshot from after the locks
   with again as (

@@ -22,6 +22,7 @@ begin
   perform require_read_committed('cancel_backfill');
   select * into job from backfills where id = backfill and finished_at is null for no key update;
   if not found then
+    perform wait_for_standby();
     return query select false, 0, 0;
     return;
   end if;

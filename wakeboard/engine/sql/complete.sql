@@ -89,6 +89,7 @@ exception when lock_not_available then   -- a second try, without the rows that 
 end;
 end loop;
   if accepted < cardinality(ids) then
+    perform wait_for_standby();          -- a repeated call may find what the first one wrote
     return query
     select missing.id
       from unnest(ids, epochs) as missing (id, epoch)

@@ -78,6 +78,7 @@ begin
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
   perform note_dead_runs(ended) where ended is not null;
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
+    perform wait_for_standby();          -- a repeated call may find what the first one wrote
     return query
     select missing.id
       from unnest(ids, epochs, outcomes) as missing (id, epoch, outcome)

@@ -101,6 +101,7 @@ begin
        for update of past skip locked));
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     accepted := accepted || uncount_crashes(worker, ids, epochs, reasons);
+    perform wait_for_standby();          -- a repeated call may find what the first one wrote
     return query
     select missing.id
       from unnest(ids, epochs) as missing (id, epoch)

@@ -14,6 +14,7 @@ declare
 begin
   select * into known from job_forever_effects as past where past.key = release_effect.key for update;
   if not found then
+    perform wait_for_standby();
     return 'refused: no run has had an effect of this key once for ever';
   elsif known.finished_at is null and exists (
        select from job_runs as run

@@ -45,6 +45,7 @@ begin
     select coalesce(jsonb_object_agg(known.key, jsonb_build_array(max_running, rate_count, rate_period_s, rate_burst)), '{}') into declared
       from declared_limits as known where known.source = declare_limits.source;
     if declared = wanted then
+      perform wait_for_standby();
       return;
     end if;
     lock table declared_limits in share row exclusive mode;

@@ -110,6 +110,7 @@ begin
        -- end
      ) then
     answer := case when has_ended or def.removed_at is not null then 'ended' else 'unchanged' end;
+    perform wait_for_standby();
     return next;
     return;
   end if;

@@ -31,6 +31,7 @@ begin
     waiting := array(select run.id from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'failed'));
   end if;
   if def.id is null or waiting = '{}' then
+    perform wait_for_standby();
     return false;
   end if;
   if waiting is not null then

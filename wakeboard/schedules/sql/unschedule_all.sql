@@ -15,6 +15,7 @@ begin
   for one in select full_name from application_schedules(pattern, '', null) loop
     removed := removed + unschedule(one)::integer;
   end loop;
+  perform wait_for_standby();
   return removed;
 end
 $$;
