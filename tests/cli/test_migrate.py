@@ -53,8 +53,9 @@ def test_migrate_says_what_it_does_and_what_leads_back_before_it_starts(
         "it cannot be undone, and need not be: releases since 0.1.0 work with the newer schema, so the way back is to"
         " start the former release.\n"
     )
-    assert bare_cli("migrate", "--dsn", empty_database).out == (
-        f"{planned}applied later; the schema is at migration {newest + 1}.\n"
+    said = bare_cli("migrate", "--dsn", empty_database).out.removeprefix(planned)
+    assert said.startswith(
+        f"applied later; the schema is at migration {newest + 1}. No statement waited for longer than 0."
     )
     monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), later, last))
     assert "IT CANNOT BE UNDONE: releases before 9.9.0 stop" in bare_cli("migrate", "--dsn", empty_database).out

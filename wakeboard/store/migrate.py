@@ -9,7 +9,7 @@ how it takes the locks of the tables that it changes.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -88,7 +88,8 @@ class Migrated:
 
     `revoked`: database roles that have lost their rights. `granted`: the parts that have another database role now, and
     the role. `released`: the parts that a database role no longer has, though it has others, and the role.
-    `restored`: functions and triggers of this release that were missing or altered.
+    `restored`: functions and triggers of this release that were missing or altered. `held_up_s`: no statement of an
+    application waited longer for its locks.
     """
 
     applied: tuple[str, ...]
@@ -98,6 +99,7 @@ class Migrated:
     granted: dict[str, str] = field(default_factory=dict[str, str])
     released: dict[str, str] = field(default_factory=dict[str, str])
     restored: tuple[str, ...] = ()
+    held_up_s: float = field(default=0.0, compare=False)
 
 
 class _RoleChanges(NamedTuple):
@@ -157,8 +159,8 @@ async def migrate(  # one keyword for each decision of the caller
         waiting = Waiting(conn, wait_s, say)
         while True:
             try:
-                async with pinned_transaction(conn):
-                    return await _migrate(conn, roles or Roles(), revoke, waiting)
+                done = await _try(conn, roles or Roles(), revoke, waiting)
+                return replace(done, held_up_s=round(waiting.held_up_s, 3))
             except _AnotherWasFirst:
                 continue
             except TablesInUse as in_use:
@@ -189,6 +191,14 @@ async def _plan(conn: psycopg.AsyncConnection[Any]) -> MigrationPlan:
             cursor = await conn.execute("select min_code_version from wakeboard.installation")
             row = await cursor.fetchone()
             return make_plan(migrations(), done, before.fate, row[0] if row else FIRST_RELEASE)
+
+
+async def _try(conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], waiting: Waiting) -> Migrated:
+    try:
+        async with pinned_transaction(conn):
+            return await _migrate(conn, roles, revoke, waiting)
+    finally:
+        waiting.released()
 
 
 async def _migrate(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from datetime import timedelta
 
-LOCK_WAIT_S: Final = 0.15  # a statement of an application waits so long behind a migration, and while it changes tables
+LOCK_WAIT_S: Final = 0.1  # a statement of an application waits so long behind a migration, and while it changes tables
 VACUUM_WAIT_S: Final = (
     2.0  # longer than deadlock_timeout, after which Postgres cancels an autovacuum that is in the way
 )
@@ -101,7 +101,10 @@ class TablesInUse(Exception):
 
 
 class Waiting:
-    """What a migration waits for, and for how long: `wait_s` seconds in all. `say` gets a sentence when it waits."""
+    """What a migration waits for, and for how long: `wait_s` seconds in all. `say` gets a sentence when it waits.
+
+    `held_up_s`: the longest time for which one try asked for its locks or had them. No statement waited longer.
+    """
 
     def __init__(self, conn: psycopg.AsyncConnection[Any], wait_s: float, say: Callable[[str], None]) -> None:
         self._conn = conn
@@ -110,6 +113,18 @@ class Waiting:
         self._deadline = self._now() + wait_s
         self._next_message = 0.0
         self._first_seen: dict[tuple[int | None, str], float] = {}
+        self._locking_since: float | None = None
+        self.held_up_s = 0.0
+
+    def begin_locking(self) -> None:
+        """Other statements wait from now on, until `released`."""
+        self._locking_since = self._now()
+
+    def released(self) -> None:
+        """The transaction has ended."""
+        if self._locking_since is not None:
+            self.held_up_s = max(self.held_up_s, self._now() - self._locking_since)
+        self._locking_since = None
 
     async def sessions(self, tables: Sequence[str]) -> list[LockHolder]:
         """The other sessions that use the tables, the longest transaction first. It must run in a transaction."""
@@ -186,6 +201,7 @@ async def lock_tables(conn: psycopg.AsyncConnection[Any], names: Sequence[str], 
         await conn.execute(sql.SQL("set local lock_timeout = {}").format(f"{VACUUM_WAIT_S}s"))
         await conn.execute(sql.SQL("lock table {} in share update exclusive mode").format(every))
         await conn.execute(sql.SQL("set local statement_timeout = {}").format(f"{LOCK_WAIT_S}s"))
+        waiting.begin_locking()
         await conn.execute(sql.SQL("lock table {} in access exclusive mode").format(every))
         await conn.execute("set local statement_timeout to default")
     except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected) as exc:

@@ -87,7 +87,8 @@ def command(
     once, and workers of the previous release can be running.
 
     While transactions use a table that must change, it names their sessions, at once and every 5 seconds, and waits. It
-    holds up other statements for 0.2 s at a time. If the transactions do not end, it fails and changes nothing.
+    holds up other statements for 0.2 s at a time, and says how long it was. If the transactions do not end, it fails
+    and changes nothing.
 
     Before it starts, it prints what it will do to an existing schema, and whether the former release can be used again
     afterwards; --dry-run prints only that.
@@ -215,7 +216,8 @@ def _print_plan(plan: MigrationPlan) -> None:
 
 def _print(done: Migrated) -> None:
     if done.applied:
-        print_message(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.")
+        held_up = f" No statement waited for longer than {done.held_up_s:.3f} s." if done.held_up_s else ""
+        print_message(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.{held_up}")
     elif done.functions_written:
         print_message(f"updated the SQL functions; the schema is at migration {done.version}.")
     elif not (done.revoked or done.granted or done.released or done.restored):
