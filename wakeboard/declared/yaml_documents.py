@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 from wakeboard.declared.bounded_file import Unreadable
 from wakeboard.text.humanize import counted
@@ -77,6 +78,7 @@ class _Loader(_SafeLoader):
 
 
 _loader_type: Any = _Loader  # the type stubs do not declare the parameters of its methods
+_constructor_type: Any = SafeConstructor  # nor of these
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -146,27 +148,23 @@ def _child(node: yaml.Node, key: int | str) -> tuple[yaml.Node, yaml.Node] | Non
 
 def value_of(node: yaml.Node) -> object:
     """Converts a node to a Python value. Raises Unreadable for ambiguous or oversized values."""
-    loader = _loader_type("")
-    try:
-        with suppress(Exception):  # what is wrong or rare is read once more, with its line
-            return _plain_value(node, loader, set())
-        return _any_value(node, loader)
-    finally:
-        loader.dispose()
+    with suppress(Exception):  # what is wrong or rare is read once more, with its line
+        return _plain_value(node, _constructor_type(), set())
+    return _any_value(node)
 
 
-def _any_value(node: yaml.Node, loader: Any) -> object:
+def _any_value(node: yaml.Node) -> object:
     if _expanded_size(node, {}, 1).nodes > _MAX_NODES:
         raise Unreadable(line_of(node), "its aliases expand to more than a schedule can hold; write it without aliases")
     try:
-        return loader.construct_document(node)
+        return _constructor_type().construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise _unreadable(error, "") from error
     except Exception as error:
         raise Unreadable(line_of(node), f"a value in it cannot be read: {str(error)[:200]}") from error
 
 
-def _plain_value(node: yaml.Node, loader: Any, seen: set[int], depth: int = 1) -> object:
+def _plain_value(node: yaml.Node, constructor: Any, seen: set[int], depth: int = 1) -> object:
     """The value of a node as almost all are: text, numbers and truth values under different text keys, no aliases.
 
     Raises ValueError for another one. It takes a third of the time of the general way.
@@ -177,12 +175,12 @@ def _plain_value(node: yaml.Node, loader: Any, seen: set[int], depth: int = 1) -
     if node.tag == _TEXT:
         return node.value
     if node.tag in _NUMBERS and len(cast("str", node.value)) <= _MAX_NUMBER_LENGTH:
-        return loader.construct_object(node)
+        return constructor.construct_object(node)
     if node.tag == _TAG + "seq":
-        return [_plain_value(item, loader, seen, depth + 1) for item in cast("list[yaml.Node]", node.value)]
+        return [_plain_value(item, constructor, seen, depth + 1) for item in cast("list[yaml.Node]", node.value)]
     pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
     found = {
-        key.value: _plain_value(value, loader, seen, depth + 1)
+        key.value: _plain_value(value, constructor, seen, depth + 1)
         for key, value in pairs
         if key.tag == _TEXT and node.tag == _TAG + "map"
     }
@@ -229,15 +227,12 @@ def _check_scalar(node: yaml.Node) -> None:
     text = cast("str", node.value)
     if node.tag in {_TAG + "int", _TAG + "float"} and len(text) > _MAX_NUMBER_LENGTH:
         raise Unreadable(line_of(node), f"this number has {counted(len(text), 'character')}; quote it")
-    loader = _loader_type("")
     try:
-        loader.construct_object(node)
+        _constructor_type().construct_object(node)
     except yaml.MarkedYAMLError as error:
         raise _unreadable(error, "") from error
     except Exception as error:
         raise Unreadable(line_of(node), f"{text[:60]!r} is not a valid value; quote it if it is text") from error
-    finally:
-        loader.dispose()
 
 
 def _child_values(node: yaml.Node) -> list[yaml.Node]:

@@ -57,9 +57,9 @@ def compile_ticks(
     elif schedule.startswith(AT):
         text = f"{AT}{_instant(schedule)}"
     else:
-        from wakeboard.ticks.cron_parser import parse_cron  # late: it imports croniter
+        from wakeboard.ticks.cron_parser import cron_text  # late: it imports croniter
 
-        text = parse_cron(schedule, name=name).to_text()
+        text = cron_text(schedule, name=name)
     if any(bound not in MOMENTS for bound in (first, last) if bound is not None):
         raise InvalidSchedule(f"startsAt and endsAt are times from 1970 to {LAST_YEAR}; write others")
     return text + (f" from={first}" if first is not None else "") + (f" until={last}" if last is not None else "")

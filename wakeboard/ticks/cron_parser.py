@@ -53,9 +53,21 @@ def parse_cron(expression: str, *, name: str) -> CronFields:
     Raises InvalidSchedule, in one sentence with a valid example, also for ranges that run backwards and for days that
     never come.
     """
-    return _parse(
-        expression, name if "h" in expression.lower() else ""
-    )  # without H the result does not depend on the name
+    return _parse(expression, _name_of_hash(expression, name))
+
+
+def cron_text(expression: str, *, name: str) -> str:
+    """As `parse_cron`, in the text form that the database stores."""
+    return _text(expression, _name_of_hash(expression, name))
+
+
+def _name_of_hash(expression: str, name: str) -> str:
+    return name if "h" in expression.lower() else ""  # without H the result does not depend on the name
+
+
+@lru_cache(maxsize=4096)
+def _text(expression: str, name: str) -> str:
+    return _parse(expression, name).to_text()
 
 
 def compiled_text(cron_fields: str | None, expression: str | None, name: str) -> str | None:
@@ -63,7 +75,7 @@ def compiled_text(cron_fields: str | None, expression: str | None, name: str) ->
     if cron_fields or not expression:
         return cron_fields
     try:
-        return parse_cron(expression, name=name).to_text()
+        return cron_text(expression, name=name)
     except InvalidSchedule:
         return None
 

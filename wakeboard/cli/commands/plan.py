@@ -121,15 +121,13 @@ def command(
         raise InvalidValue("--context, --namespace and --selector choose JobSchedules of a cluster: add --cluster.")
     if place and source:
         raise InvalidValue("--source and --cluster exclude each other; write one of them.")
-    found = _plan(states, source or place, _beginning(since), days, allow_empty=allow_empty)
-    if as_json:
-        print_json(found)
-    elif output:
-        from wakeboard.plan.markdown import markdown
-
-        write_line(markdown(found).removesuffix("\n"))
-    else:
-        _print(found)
+    begin = _beginning(since)
+    gc.disable()  # a sixth of the time of 10,000 schedules: they are kept to the end, and are no reference cycles
+    try:
+        found = _plan(states, source or place, begin, days, allow_empty=allow_empty)
+        _show(found, as_json=as_json, as_markdown=output is not None)
+    finally:
+        gc.enable()
     if has_failed(found.findings, strict=strict):
         raise typer.Exit(1)
     if detailed_exitcode and found.schedules:
@@ -158,25 +156,21 @@ def _plan(
         given = f"{counted(len(states), 'state')} {'is' if len(states) == 1 else 'are'} given"
         raise InvalidValue(f"{given}; write {wanted}{what}.")
     parsed: Parsed = {}
-    gc.disable()  # a sixth of the time of 10,000 schedules: they are kept to the end, and are no reference cycles
-    try:
-        after = read_state(states[-1], parsed, may_be_empty=allow_empty)
-        if isinstance(before, ClusterChoice):
-            old, after = _with_cluster(before, after)
-        elif before:
-            old = with_database(lambda session: _stored(session, before))
-            if old.is_empty and not allow_empty:
-                raise InvalidValue(
-                    f"the database has no schedules of the source {before}: `wakeboard schedules --json` names the"
-                    " sources; add --allow-empty for a new one."
-                )
-        else:
-            old = read_state(states[0], parsed, may_be_empty=allow_empty)
-        if old.is_empty and after.is_empty:
-            raise InvalidValue(f"{old.name} and {after.name} declare nothing: name the folder with the schedules.")
-        return plan(old, after, since, days)
-    finally:
-        gc.enable()
+    after = read_state(states[-1], parsed, may_be_empty=allow_empty)
+    if isinstance(before, ClusterChoice):
+        old, after = _with_cluster(before, after)
+    elif before:
+        old = with_database(lambda session: _stored(session, before))
+        if old.is_empty and not allow_empty:
+            raise InvalidValue(
+                f"the database has no schedules of the source {before}: `wakeboard schedules --json` names the"
+                " sources; add --allow-empty for a new one."
+            )
+    else:
+        old = read_state(states[0], parsed, may_be_empty=allow_empty)
+    if old.is_empty and after.is_empty:
+        raise InvalidValue(f"{old.name} and {after.name} declare nothing: name the folder with the schedules.")
+    return plan(old, after, since, days)
 
 
 def _with_cluster(cluster: ClusterChoice, after: State) -> tuple[State, State]:
@@ -198,6 +192,17 @@ async def _stored(session: DatabaseSession, source: str) -> State:
     from wakeboard.plan.states import read_source
 
     return await read_source(session.conn, source)
+
+
+def _show(found: Plan, *, as_json: bool, as_markdown: bool) -> None:
+    if as_json:
+        print_json(found)
+    elif as_markdown:
+        from wakeboard.plan.markdown import markdown
+
+        write_line(markdown(found).removesuffix("\n"))
+    else:
+        _print(found)
 
 
 def _print(found: Plan) -> None:

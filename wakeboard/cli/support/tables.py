@@ -72,16 +72,19 @@ def styled(word: str, rest: str = "") -> Text:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[Text]:
     """The heading and the rows as lines of at most `width` columns, if the columns that shrink allow it."""
+    from rich.cells import cell_len
     from rich.text import Text
 
-    cells = [[Text(one_line(cell)) if isinstance(cell, str) else _on_one_line(cell) for cell in row] for row in rows]
+    cells = [[one_line(cell) if isinstance(cell, str) else _on_one_line(cell) for cell in row] for row in rows]
     headings = [Text(column.heading, "bold") for column in columns]
-    widths = _widths(columns, [headings, *cells], width)
-    return [_line(columns, row, widths) for row in [headings, *cells]]
+    lines = [headings, *cells]
+    lengths = [[cell_len(cell) if isinstance(cell, str) else cell.cell_len for cell in row] for row in lines]
+    widths = _widths(columns, lengths, width)
+    return [_line(columns, row, row_lengths, widths) for row, row_lengths in zip(lines, lengths, strict=True)]
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> list[int]:
-    widths = [max(row[at].cell_len for row in rows) for at in range(len(columns))]
+def _widths(columns: Sequence[Column], lengths: Sequence[Sequence[int]], width: int) -> list[int]:
+    widths = [max(of_column) for of_column in zip(*lengths, strict=True)]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
     shrinking = [at for at, column in enumerate(columns) if column.shrinks]
     others, name = shrinking[:0:-1], shrinking[:1]
@@ -92,18 +95,20 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: in
     return widths
 
 
-def _line(columns: Sequence[Column], row: Sequence[Text], widths: Sequence[int]) -> Text:
+def _line(columns: Sequence[Column], row: Sequence[str | Text], lengths: Sequence[int], widths: Sequence[int]) -> Text:
     from rich.text import Text
 
     parts: list[Text | str] = []
-    for column, cell, width in zip(columns, row, widths, strict=True):
-        shown = cell
-        if cell.cell_len > width:
-            shown = cell.copy()
+    for column, cell, cell_length, width in zip(columns, row, lengths, widths, strict=True):
+        shown, length = cell, cell_length
+        if length > width:
+            shown = Text(cell) if isinstance(cell, str) else cell.copy()
             shown.truncate(width, overflow="ellipsis")
-        padding = " " * (width - shown.cell_len)
+            length = shown.cell_len
+        padding = " " * (width - length)
         parts += [padding, shown, GAP] if column.right else [shown, padding, GAP]
-    line = Text.assemble(*parts, end="")
+    texts = [part for part in parts if isinstance(part, str)]
+    line = Text("".join(texts), end="") if len(texts) == len(parts) else Text.assemble(*parts, end="")
     line.rstrip()
     return line
 

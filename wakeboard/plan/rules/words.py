@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.text.humanize import counted
@@ -72,5 +73,6 @@ def _first_ticks(change: ScheduleChange) -> Iterator[str]:
         yield f"first {lost or gained}"
 
 
+@lru_cache(maxsize=4096)  # many schedules of an application change in the same way
 def _local(moment: datetime | None, zone: str) -> str | None:
     return None if moment is None else f"{tick_text(local_time(zone, moment))} {zone}"
