@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from tools.stamp_version import version
+from tools.stamp_version import repository_address, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -138,12 +138,6 @@ def mend_pages(pages: Mapping[str, str]) -> None:
         text = EMPTY_HEADER.sub("<td></td>", page.read_text(encoding="utf-8"))
         text = edited.sub(lambda link: f'/{EDIT}{pages[unquote(link[1])]}"', text)
         page.write_text(text, encoding="utf-8")
-
-
-def repository_address() -> str:
-    """`Repository` in project.urls of pyproject.toml; "" as long as the repository has no public address."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return project.get("urls", {}).get("Repository", "")
 
 
 def configuration() -> str:

@@ -1,4 +1,4 @@
-"""Packs `kubectl wakeboard` for krew: `python -m tools.kubectl_plugin FOLDER [--url URL]`.
+"""Packs `kubectl wakeboard` for krew: `python -m tools.kubectl_plugin FOLDER `.
 
 For each system it makes an archive with the plugin, this checkout's code and every package that it needs, and one
 manifest `wakeboard.yaml` that names them with their hashes. pydantic-core is the only package that depends on the
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tools.bootstrap import OUR_PIP, ROOT, report
-from tools.stamp_version import version
+from tools.stamp_version import repository_address, version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 LOCK: Final = ROOT / "locks" / "operator.txt"
 PURE: Final = (
@@ -45,7 +45,7 @@ SYSTEMS: Final = {  # of krew, and the tags of wheels
 PROGRAMS: Final = ("kubectl-wakeboard", "kubectl_complete-wakeboard")
 # Krew links one program of an archive. The other is a link to that link, so an upgrade changes both.
 COMPLETION: Final = 'ln -s kubectl-wakeboard "${KREW_ROOT:-$HOME/.krew}/bin/kubectl_complete-wakeboard"'
-HOME: Final = "https://example.com/wakeboard"
+NO_HOME: Final = "https://example.com/wakeboard"  # krew requires a page and an address for each archive
 LAUNCHER: Final = '''\
 #!/usr/bin/env python3
 """Starts the plugin with the packages beside this file; by its other name it completes what is typed for the plugin."""
@@ -85,16 +85,16 @@ PLATFORM: Final = """\
       matchLabels:
         os: {os}
         arch: {arch}
-    uri: {url}/{file}
+    uri: {url}
     sha256: {sha256}
     bin: kubectl-wakeboard
 """
 
 
-def pack(folder: Path, url: str) -> list[Path]:
+def pack(folder: Path) -> list[Path]:
     """Makes the archives and the manifest, and returns their paths. Raises SystemExit if a package is missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    manifest, packed = MANIFEST.format(version=version(), home=HOME, completion=COMPLETION), list[Path]()
+    archives: dict[tuple[str, str], Path] = {}
     with tempfile.TemporaryDirectory() as work:
         common = Path(work) / "common"
         _unpack(_downloaded(Path(work) / "pure", PURE), common / "lib")
@@ -102,12 +102,21 @@ def pack(folder: Path, url: str) -> list[Path]:
         for (system, machine), tags in SYSTEMS.items():
             archive = folder / f"kubectl-wakeboard-{version()}-{system}-{machine}.tar.gz"
             archive.write_bytes(_archive(common, _compiled(Path(work) / f"{system}-{machine}", tags)))
-            digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-            manifest += PLATFORM.format(os=system, arch=machine, url=url, file=archive.name, sha256=digest)
-            packed.append(archive)
-    packed.append(folder / "wakeboard.yaml")
-    packed[-1].write_text(manifest, "utf-8")
-    return packed
+            archives[system, machine] = archive
+    manifest = folder / "wakeboard.yaml"
+    manifest.write_text(krew_manifest(archives, repository_address()), "utf-8")
+    return [*archives.values(), manifest]
+
+
+def krew_manifest(archives: Mapping[tuple[str, str], Path], repository: str) -> str:
+    """Krew's manifest of these archives, as the release of this version in the repository will have them."""
+    home = repository or NO_HOME
+    manifest = MANIFEST.format(version=version(), home=home, completion=COMPLETION)
+    for (system, machine), archive in archives.items():
+        url = f"{home}/releases/download/v{version()}/{archive.name}"
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        manifest += PLATFORM.format(os=system, arch=machine, url=url, sha256=digest)
+    return manifest
 
 
 def _add_our_code(folder: Path) -> None:
@@ -179,9 +188,7 @@ def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description="Packs `kubectl wakeboard` for krew.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--url", default=f"{HOME}/releases/v{version()}", help="where the archives will be")
-    given = parser.parse_args()
-    for path in pack(given.folder, given.url):
+    for path in pack(parser.parse_args().folder):
         report(f"{path} ({path.stat().st_size >> 10} KiB)")
 
 

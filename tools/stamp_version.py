@@ -50,6 +50,15 @@ def version() -> str:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
 
+def repository_address() -> str:
+    """`Repository` in project.urls of pyproject.toml; "" as long as the repository has no public address.
+
+    A release takes it from here into all that names it, and leaves it out without one.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return project.get("urls", {}).get("Repository", "").rstrip("/")
+
+
 def stamped(text: str, number: str) -> str:
     """The text with this version."""
     return NAMES_VERSION.sub(rf"\g<1>{number}", text)

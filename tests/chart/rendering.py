@@ -34,11 +34,13 @@ def helm() -> str:
         pytest.skip(str(missing))
 
 
-def rendered(values: Document, *words: str, release: str = "wakeboard", namespace: str = "jobs") -> list[Document]:
+def rendered(
+    values: Document, *words: str, release: str = "wakeboard", namespace: str = "jobs", chart: Path = CHART
+) -> list[Document]:
     """The documents that `helm template` prints; raises NotRendered. The database is a URL unless values say so."""
     if not {"database", "devDatabase"} & values.keys():
         values = {**values, "database": {"url": "postgresql://u:p@host/db"}}
-    command = [helm(), "template", release, str(CHART), "--namespace", namespace, "--values", "-", *words]
+    command = [helm(), "template", release, str(chart), "--namespace", namespace, "--values", "-", *words]
     answer = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
     if answer.returncode:
         raise NotRendered(answer.stderr.strip())

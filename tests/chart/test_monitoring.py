@@ -22,7 +22,9 @@ Alerts: TypeAlias = dict[str, dict[str, Any]]  # by name
 
 @pytest.fixture(scope="module")
 def alerts() -> Alerts:
-    (rules,) = alerts_of(rendered({"monitoring": {"rules": {"enabled": True}}}))
+    (rules,) = alerts_of(
+        rendered({"monitoring": {"rules": {"enabled": True, "runbookUrl": "https://wiki.example.com/jobs"}}})
+    )
     return {rule["alert"]: rule for group in rules["groups"] for rule in group["rules"]}
 
 

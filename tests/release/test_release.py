@@ -13,12 +13,14 @@ import pytest
 import yaml
 
 import wakeboard
+from tests.chart.rendering import rendered
 from tools.build_site import VERSIONS
+from tools.chart_rules import alerts_of
 from tools.generated import GENERATED
-from tools.kubectl_plugin import COMPLETION
+from tools.kubectl_plugin import COMPLETION, krew_manifest
 from tools.release.__main__ import replaceable
-from tools.release.archives import pack_folder
-from tools.release.artifacts import ARTIFACTS
+from tools.release.archives import pack_folder, unpack
+from tools.release.artifacts import ARTIFACTS, image_labels
 from tools.release.check import STEPS, succeeds
 from tools.release.distribution import Distribution, Failed
 from tools.release.go_module import Refused, of_module, write_module
@@ -42,6 +44,32 @@ CHANGELOG = """# Changelog
 
 - First, see [a site](https://example.com/).
 """
+
+
+@pytest.mark.parametrize("repository", ["", "https://code.example/wakeboard"])
+def test_artifacts_name_the_repository_if_it_has_an_address(tmp_path: Path, repository: str) -> None:
+    source = replace(SOURCE, repository=repository)
+    build([each for each in ARTIFACTS if each.name in {"chart", "npm"}], source, tmp_path)
+    release = Distribution.read(tmp_path)
+    unpack(release.file("npm"), tmp_path / "npm-files")
+    package = json.loads((tmp_path / "npm-files/package/package.json").read_text())
+    unpack(release.file("chart"), tmp_path / "chart-files")
+    chart = yaml.safe_load((tmp_path / "chart-files/wakeboard/Chart.yaml").read_text())
+    (rules,) = alerts_of(rendered({"monitoring": {"rules": {"enabled": True}}}, chart=release.file("chart")))
+    runbooks = {rule["annotations"].get("runbook_url", "") for rule in rules["groups"][0]["rules"]}
+    plugin = krew_manifest({("linux", "amd64"): release.file("npm")}, repository)
+    labels = image_labels(source)
+    if repository:
+        assert package["repository"]["url"] == f"git+{repository}.git"
+        assert (chart["home"], chart["sources"]) == (repository, [repository])
+        assert f"{repository}/blob/v0.1.0/docs/troubleshooting.md#no-worker-seen" in runbooks
+        assert labels["org.opencontainers.image.source"] == repository
+        assert f"uri: {repository}/releases/download/v0.1.0/{release.file('npm').name}" in plugin
+    else:
+        assert not {"repository", "home", "sources"} & {*package, *chart}
+        assert runbooks == {""}
+        assert len(labels) == 2
+        assert "uri: https://example.com/wakeboard/" in plugin
 
 
 def test_every_artifact_is_documented_and_proven() -> None:

@@ -57,12 +57,17 @@ def _build_python(target: str, source: Source, folder: Path) -> Facts:
     return {}
 
 
-def _build_npm(_: Source, folder: Path) -> Facts:
+def _build_npm(source: Source, folder: Path) -> Facts:
     compiled = typescript_worker()
     with tempfile.TemporaryDirectory() as name:
         shutil.copytree(compiled / "dist/src", Path(name, "dist/src"))
-        for file in (compiled / "package.json", compiled / "README.md", ROOT / "LICENSE"):
+        for file in (compiled / "README.md", ROOT / "LICENSE"):
             shutil.copy(file, name)
+        package = json.loads((compiled / "package.json").read_text(encoding="utf-8"))
+        if source.repository:
+            url = f"git+{source.repository}.git"
+            package["repository"] = {"type": "git", "url": url, "directory": "clients/typescript"}
+        Path(name, "package.json").write_text(json.dumps(package, indent=2) + "\n", encoding="utf-8")
         _run(npm("pack", *QUIET, "--silent", f"--pack-destination={folder}"), Path(name))
     return {}
 
@@ -80,6 +85,9 @@ def _build_chart(source: Source, folder: Path) -> Facts:
         for file in tracked_files("charts/wakeboard"):
             (chart / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / "charts/wakeboard" / file, chart / file)
+        if source.repository:
+            with (chart / "Chart.yaml").open("a", encoding="utf-8") as about:
+                about.write(f"home: {source.repository}\nsources: [{source.repository}]\n")
         _run([str(find_tool("helm")), "package", str(chart), "--destination", name], Path(name))
         (archive,) = Path(name).glob("*.tgz")
         unpack(archive, packed)  # helm gives each file the time of day
@@ -88,17 +96,21 @@ def _build_chart(source: Source, folder: Path) -> Facts:
 
 
 def _build_image(target: str, source: Source, folder: Path) -> Facts:
-    labels = {"version": source.version, "revision": source.commit}
-    labels = {f"org.opencontainers.image.{name}": value for name, value in labels.items()}
     reference = f"localhost/wakeboard/{target}:{source.version}"
     name = f"wakeboard-{target}-{source.version}-linux-{ARCHITECTURE}.oci.tar"
     with tempfile.TemporaryDirectory(dir=folder) as layout:
-        system, status = build_release(target, reference, labels, Path(layout))
+        system, status = build_release(target, reference, image_labels(source), Path(layout))
         (manifest,) = json.loads(Path(layout, "index.json").read_text())["manifests"]
         pack_folder(Path(layout), folder / name, source.time)
     bill = generate_sbom.bill(target, debian_packages(system, status))
     (folder / f"wakeboard-{target}-{source.version}.cdx.json").write_text(bill, encoding="utf-8")
     return {"image": reference, "digest": manifest["digest"]}
+
+
+def image_labels(source: Source) -> dict[str, str]:
+    """The labels that say of what an image was built."""
+    labels = {"version": source.version, "revision": source.commit, "source": source.repository}
+    return {f"org.opencontainers.image.{name}": value for name, value in labels.items() if value}
 
 
 def _build_plugin(_: Source, folder: Path) -> Facts:

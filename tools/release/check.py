@@ -247,6 +247,7 @@ def inspect_images(release: Distribution, folder: Path) -> str:
         digest, image = read_image(release.file(name, ".oci.tar"))
         labels: Mapping[str, str] = image["config"]["Labels"]
         wanted = {"version": release.version, "revision": release.manifest["commit"], "licenses": "Apache-2.0"}
+        wanted["source"] = release.manifest["repository"]
         found = {key: labels.get(f"org.opencontainers.image.{key}") for key in wanted}
         user = image["config"].get("User", "")
         if digest != entry["digest"] or found != wanted or (name in POD_IMAGES and user != USER):

@@ -45,6 +45,7 @@ def build(artifacts: Iterable[Artifact], source: Source, folder: Path) -> dict[s
         "commit": source.commit,
         "date": source.date,
         "tag": source.tag or None,
+        "repository": source.repository or None,
         "modified": source.modified,
         "artifacts": entries,
     }

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
-from tools.stamp_version import version
+from tools.stamp_version import repository_address, version
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SEMANTIC: Final = r"\d+\.\d+\.\d+(-(a|b|rc|dev)\d+)?"  # npm, Go and Helm know no other, and Python reads it, too
@@ -21,6 +21,7 @@ class Source:
     """`version` is that of pyproject.toml, `time` is the commit's, in seconds since 1970.
 
     `tag` is empty if no tag of this version names the commit. `modified`: some file is not as it was committed.
+    `repository` is its public address, empty if it has none.
     """
 
     version: str
@@ -28,6 +29,7 @@ class Source:
     time: int
     tag: str
     modified: bool
+    repository: str = ""
 
     @classmethod
     def read(cls) -> Self:
@@ -45,7 +47,7 @@ class Source:
         if problem := next(filter(None, (tag_problem(tag, number) for tag in tags)), ""):
             sys.exit(problem)
         modified = bool(_git("status", "--porcelain").strip())
-        return cls(number, commit, int(time), f"v{number}" if tags else "", modified)
+        return cls(number, commit, int(time), f"v{number}" if tags else "", modified, repository_address())
 
     @property
     def unfit(self) -> str:
