@@ -26,7 +26,7 @@ from wakeboard.alerts.rules.receivers import HeartbeatSpec, Receiver  # noqa: TC
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import Place, problems_of, refusal
 from wakeboard.errors import InvalidSchedule
-from wakeboard.schedules.rules.job_schedule import QueueName  # noqa: TC001 - the same
+from wakeboard.schedules.rules.field_types import QueueName  # noqa: TC001 - the same
 from wakeboard.text.durations import duration_text
 from wakeboard.text.name_patterns import SUBDOMAIN
 

@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import refusal
-from wakeboard.schedules.rules.job_schedule import ZoneName  # noqa: TC001 - pydantic reads it when it builds the class
+from wakeboard.schedules.rules.field_types import ZoneName  # noqa: TC001 - pydantic reads it when it builds the class
 from wakeboard.text.durations import parse_duration
 
 _LONGEST: Final = 31 * 86_400  # seconds

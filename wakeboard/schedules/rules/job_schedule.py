@@ -9,33 +9,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, cast
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from wakeboard.declared.model import Declared
 from wakeboard.declared.validation_messages import Place, problems_of, refusal
 from wakeboard.errors import InvalidSchedule
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
-from wakeboard.text.canonical_json import canonical_json, canonical_payload
-from wakeboard.text.durations import INTERVAL_IN_WORDS, parse_duration
-from wakeboard.text.durations import PATTERN as DURATION
-from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN, WORD
-from wakeboard.text.similar_names import closest
+from wakeboard.schedules.rules.field_types import (  # noqa: TC001 - pydantic reads them when it builds the classes
+    CronExpression,
+    Interval,
+    JobType,
+    LimitKey,
+    Moment,
+    Payload,
+    QueueName,
+    ZoneName,
+)
+from wakeboard.text.canonical_json import canonical_json
+from wakeboard.text.name_patterns import LABEL, RESERVED, RESERVED_IN_WORDS, SUBDOMAIN
 from wakeboard.ticks.catch_up import DEFAULT_LIMIT, CatchUpPolicy
-from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL, MOMENTS, compile_ticks, ticks_for, utc_text
+from wakeboard.ticks.compiled_ticks import compile_ticks, ticks_for
 from wakeboard.ticks.cron_parser import parse_cron
-from wakeboard.ticks.zones import known_zones, unknown_zone
 
 if TYPE_CHECKING:
     from wakeboard.ticks.compiled_cron import CronFields
@@ -45,89 +42,6 @@ API_VERSION: Final = "wakeboard.dev/v1alpha1"
 _DAY: Final = 86_400  # seconds
 _LONGEST: Final = 31 * _DAY  # the longest duration that the database accepts
 _YEAR: Final = 365 * _DAY
-
-
-def _check_cron(expression: str) -> str:
-    try:
-        parse_cron(expression, name="")
-    except InvalidSchedule as error:
-        raise refusal(str(error)) from None
-    return expression
-
-
-def _check_zone(zone: str) -> str:
-    if zone in known_zones():
-        return zone
-    raise refusal(unknown_zone(f'timeZone is "{zone}", which', f'"{_nearest_zone(zone)}"'))
-
-
-def _nearest_zone(zone: str) -> str:
-    # Never Etc/GMT+1: its sign is inverted.
-    regional = [known for known in sorted(known_zones()) if "/" in known and not known.startswith("Etc/")]
-    places = {known.rpartition("/")[2].lower(): known for known in regional}
-    place = zone.rpartition("/")[2].lower().replace(" ", "_")
-    return places.get(place) or closest(zone, regional) or "Europe/Lisbon"
-
-
-def _canonical(payload: object) -> object:
-    if not isinstance(payload, Mapping):
-        return payload
-    try:
-        return canonical_payload(cast("Mapping[str, object]", payload))
-    except InvalidSchedule as error:
-        raise refusal(str(error)) from None
-
-
-def _require_unit(written: object) -> object:
-    number = written if isinstance(written, str) else str(written) if type(written) is int else ""
-    if number.isdecimal():
-        raise refusal(f"every is {written!r}, which has no unit; write {INTERVAL_IN_WORDS}, for example {number}s")
-    return written
-
-
-def _check_interval(interval: str) -> str:
-    seconds = parse_duration(interval)
-    if seconds is None or seconds > LONGEST_INTERVAL:
-        raise refusal(f'every is "{interval}"; write {INTERVAL_IN_WORDS}, for example 90m')
-    return interval
-
-
-def _text_of_time(written: object) -> object:
-    """YAML makes a time of what is not in quotes; the API server keeps the text."""
-    return written.isoformat() if isinstance(written, date) else written
-
-
-def _check_moment(moment: str, info: ValidationInfo) -> str:
-    try:
-        written = datetime.fromisoformat(moment)
-    except ValueError:
-        written = None
-    if written is not None and written.tzinfo is not None and int(written.timestamp() // 1) in MOMENTS:
-        return utc_text(written)
-    name = to_camel(info.field_name or "")
-    raise refusal(
-        f'{name} is "{moment}"; write a time with an offset, up to {LAST_YEAR}, for example 2026-12-01T08:00:00Z'
-    )
-
-
-CronExpression = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
-ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_zone)]
-Interval = Annotated[
-    str,
-    Field(max_length=9, pattern=f"^{DURATION}$"),
-    BeforeValidator(_require_unit),
-    AfterValidator(_check_interval),
-]
-Moment = Annotated[
-    str,
-    Field(max_length=64, json_schema_extra={"format": "date-time"}),
-    BeforeValidator(_text_of_time),
-    AfterValidator(_check_moment),
-]
-Payload = Annotated[dict[str, Any], BeforeValidator(_canonical)]
-QueueName = Annotated[str, Field(max_length=63, pattern=WORD)]
-JobType = Annotated[str, Field(max_length=128, pattern=WORD)]
-LimitKey = Annotated[str, Field(max_length=128, pattern=WORD)]
 
 
 class CatchUp(Declared):
