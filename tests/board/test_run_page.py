@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,6 +100,41 @@ async def test_an_unfinished_step_is_shown_as_its_attempt_ended(worker: SqlClien
     assert [step.state for step in history.run.steps] == [state]
     assert f"charge  {state}" in "\n".join(map(str, run_details(history.run, history.now)))
     assert f">{state}</span>" in page_of(board, f"/runs/{run_id}")
+
+
+async def test_a_repeated_step_is_shown_as_it_ended_in_each_attempt(worker: SqlClient, board: str):
+    run_id = worker.enqueue()
+    failed = worker.claims(run_id)
+    worker.step(failed, "charge")
+    worker.step(failed, "charge")  # the reply to the first call was lost
+    worker.fail_step(failed, "charge", "ValueError: the card has expired")
+    worker.fail(failed)
+    worker.make_due(run_id)
+    released = worker.claims(run_id)
+    worker.step(released, "charge")
+    worker.release(released)
+    last = worker.claims(run_id)
+    worker.step(last, "charge")
+    worker.step(last, "charge", {"amount": 5})
+
+    history = await history_of(worker, run_id)
+    events = timeline(history)
+    axis = time_axis(history, events)
+
+    assert axis is not None
+    assert [[step.state for step in event.steps] for event in events if event.kind.startswith("attempt")] == [
+        ["failed"], ["interrupted"], ["done"],
+    ]  # fmt: skip
+    assert [len(lane.segments) for lane in axis.lanes if lane.kind == "step"] == [3]
+    assert [(step.lease_epoch, step.error) for step in history.run.earlier_steps] == [
+        (failed.epoch, "ValueError: the card has expired"), (released.epoch, None),
+    ]  # fmt: skip
+    lines = "\n".join(map(str, run_details(history.run, history.now)))
+    assert re.search(r"charge +failed, attempt 1 .*the card has expired", lines)
+    assert re.search(r"charge +interrupted, attempt 2", lines)
+    page = page_of(board, f"/runs/{run_id}")
+    assert page.count("the card has expired") == 1
+    assert page.count("<summary>Result</summary>") == 1
 
 
 async def test_an_attempt_shows_the_steps_whose_results_it_reused(worker: SqlClient, board: str):

@@ -205,6 +205,9 @@ class SqlClient:
         done, stored = self.sql(query, self.worker_id, *lease, name, given)[0]
         return done, stored
 
+    def fail_step(self, lease: Lease, name: str, error: str) -> None:
+        self.sql("select * from step(%s, %s, %s, %s, error => %s)", self.worker_id, *lease, name, error)
+
     def effect(self, lease: Lease, key: str, *, done: bool = False) -> str:
         return self.value("select effect(%s, %s, %s, %s, %s)", self.worker_id, *lease, key, done)
 

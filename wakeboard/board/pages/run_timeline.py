@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES
@@ -190,7 +191,7 @@ def _attempts(history: RunHistory) -> Iterator[Event]:
             title=f"Attempt {run.attempts} {word}",
             note=f"on {run.worker}" if run.worker else "",
             key=str(run.lease_epoch),
-            steps=[step for step in run.steps if step.lease_epoch == run.lease_epoch],
+            steps=_steps_of(run, run.lease_epoch),
             reused=[step for step in run.steps if run.lease_epoch in step.reused_epochs],
             effects=list(_parts(run, run.lease_epoch)),
         )
@@ -206,10 +207,16 @@ def _attempt(history: RunHistory, title: str, outcome: str, attempt: AttemptRow,
         error=error,
         stack=attempt.stack or "",
         key=str(attempt.lease_epoch),
-        steps=[step for step in history.run.steps if step.lease_epoch == attempt.lease_epoch],
+        steps=_steps_of(history.run, attempt.lease_epoch),
         reused=[step for step in history.run.steps if attempt.lease_epoch in step.reused_epochs],
         effects=list(_parts(history.run, attempt.lease_epoch)),
     )
+
+
+def _steps_of(run: RunDetails, epoch: int) -> list[StepRow]:
+    """The steps that the attempt of this lease started, also those that a later one repeated."""
+    found = [step for step in (*run.earlier_steps, *run.steps) if step.lease_epoch == epoch]
+    return sorted(found, key=attrgetter("started_at"))
 
 
 def _parts(run: RunDetails, epoch: int) -> Iterator[EffectPart]:
@@ -256,7 +263,7 @@ def _action(row: AuditRow, run_id: int) -> Event:
 def _unlisted(history: RunHistory, attempts: Sequence[Event]) -> Iterator[Event]:
     """Steps and effects of attempts that have no entry."""
     keys, run = {attempt.key for attempt in attempts}, history.run
-    steps = [step for step in run.steps if str(step.lease_epoch) not in keys]
+    steps = [step for step in (*run.earlier_steps, *run.steps) if str(step.lease_epoch) not in keys]
     epochs = {epoch for effect in run.effects for epoch in _epochs(effect) if str(epoch) not in keys}
     effects = [part for epoch in sorted(epochs) for part in _parts(run, epoch)]
     if steps or effects:
@@ -299,12 +306,19 @@ def time_axis(history: RunHistory, events: Sequence[Event]) -> TimeAxis | None:
         x = min(max(0.0, (at - begin) / (end - begin) * WIDTH), WIDTH - width)
         return TimelineSegment(kind, round(x, 2), round(width, 2), title)
 
-    def lane(kind: str, part: StepRow | EffectRow, name: str, until: datetime) -> Lane:
-        after = lasted(max(timedelta(), part.started_at - begin))
-        title = f"{kind} {name}: {part.state}, {lasted(until - part.started_at)}, begun after {after}"
-        return Lane(kind, name, title, [segment(COLOURS[part.state], part.started_at, until, title)])
+    def lane(kind: str, name: str, *parts: tuple[StepRow | EffectRow, datetime]) -> Lane:
+        """`parts`: with their ends. The last one gives the title."""
+        segments: list[TimelineSegment] = []
+        for part, until in parts:
+            after = lasted(max(timedelta(), part.started_at - begin))
+            title = f"{kind} {name}: {part.state}, {lasted(until - part.started_at)}, begun after {after}"
+            segments.append(segment(COLOURS[part.state], part.started_at, until, title))
+        return Lane(kind, name, segments[-1].title, segments)
 
     run = history.run
+    starts: dict[str, list[tuple[StepRow, datetime]]] = {}
+    for step in (*run.earlier_steps, *run.steps):
+        starts.setdefault(step.name, []).append((step, _end_of_step(step, history.now)))
     waits_and_attempts = [
         segment(
             event.kind.replace("attempt ", ""),
@@ -316,9 +330,9 @@ def time_axis(history: RunHistory, events: Sequence[Event]) -> TimeAxis | None:
         )
         for event in shown
     ]
-    steps = [lane("step", step, step.name, _end_of_step(step, history.now)) for step in run.steps[:MOST_LANES]]
+    steps = [lane("step", step.name, *starts[step.name]) for step in run.steps[:MOST_LANES]]
     effects = [
-        lane("effect", effect, effect.key, effect.finished_at or _end_of_attempt(effect, run, history.now))
+        lane("effect", effect.key, (effect, effect.finished_at or _end_of_attempt(effect, run, history.now)))
         for effect in run.effects[:MOST_LANES]
     ]
     hidden = len(run.steps) + len(run.effects) - len(steps) - len(effects)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -59,7 +59,7 @@ def run_details(run: RunDetails, now: datetime, width: int = UNLIMITED) -> list[
         *(_value("result", run.result) if run.result not in {None, "null"} else []),
         *_kubernetes_jobs(run),
         *_attempts(run, now, width),
-        *_steps(run.steps, width),
+        *_steps(run, width),
         *_effects(run.effects, now, width),
         *_timeline(run),
         *_advice(run),
@@ -197,16 +197,19 @@ def _stack(attempts: Sequence[AttemptRow]) -> Iterator[Text]:
     yield from (Text(f"  {line}", "dim") for line in lines[-MAX_STACK_LINES:])
 
 
-def _steps(steps: Sequence[StepRow], width: int) -> Iterator[Text]:
+def _steps(run: RunDetails, width: int) -> Iterator[Text]:
+    """The steps. A start that a later one repeated has a row of its own, with its attempt."""
     columns = (Column("STEP", shrinks=True), Column("STATE"), Column("DURATION"), Column("RESULT", shrinks=True))
+    attempts = {attempt.lease_epoch: f", attempt {attempt.attempt}" for attempt in run.attempts_made}
+    notes = {id(step): attempts.get(step.lease_epoch, "") for step in run.earlier_steps}
     rows = [
         [
             one_line(step.name),
-            styled(step.state, ", reused" if step.reused_epochs else _progress_of(step)),
+            styled(step.state, notes.get(id(step), "") + (", reused" if step.reused_epochs else _progress_of(step))),
             lasted(step.duration) if step.duration is not None else "-",
             one_line(step.error or "" if step.result is None else mask_json(step.result).text),
         ]
-        for step in steps
+        for step in sorted((*run.earlier_steps, *run.steps), key=attrgetter("started_at"))
     ]
     yield from _section("steps", columns, rows, width)
 
@@ -248,7 +251,7 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
     if run.scheduled_for != run.created_at and run.schedule:
         yield run.scheduled_for, "tick"
     yield from _attempt_events(run)
-    for step in run.steps:
+    for step in (*run.earlier_steps, *run.steps):
         state = "started" if step.ended_at is None else step.state
         yield step.ended_at or step.started_at, f"step {one_line(step.name)} {state}"
     for effect in run.effects:

@@ -1,7 +1,7 @@
 -- for: worker
 -- Records a named step of a run. Without `result` the step starts: returns whether an attempt has finished it, and its stored result. With
--- `result` (JSON null for nothing) it is finished, with `error` it has failed
--- and may start again. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run
+-- `result` (JSON null for nothing) it is finished, with `error` it has failed and may start again: `earlier_starts` keeps how a start ended
+-- that another one replaces. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run
 -- or the step: at once if it has locked a row, after 100 ms if it has inserted the step and is still open. Try again soon.
 
 create or replace function wakeboard.step(
@@ -42,6 +42,12 @@ begin
          finished_at = coalesce(past.finished_at, excluded.finished_at),
          result      = case when past.finished_at is null then excluded.result else past.result end,
          progress = null, progress_message = null, failed_at = null, error = null,
+         earlier_starts = case
+           when past.finished_at is null and (past.failed_at is not null or past.lease_epoch <> excluded.lease_epoch)
+           then case when jsonb_array_length(past.earlier_starts) < 100 then past.earlier_starts else past.earlier_starts - 0 end
+             || jsonb_build_object('lease_epoch', past.lease_epoch, 'started_at', past.started_at, 'failed_at', past.failed_at,
+                  'error', left(past.error, 300), 'progress', past.progress, 'progress_message', past.progress_message)
+           else past.earlier_starts end,
          reused_epochs = case
            when past.finished_at is null or step.result is not null or step.epoch = any (past.lease_epoch || past.reused_epochs)
            then past.reused_epochs

@@ -69,7 +69,7 @@ select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, 
  limit %(attempts)s
 """
 # Of a worker that does not report the errors of steps, the attempt has failed, or its handler succeeded all the same.
-_STEPS: LiteralString = """
+_STEP_COLUMNS: LiteralString = """
 select name, step.lease_epoch, reused_epochs, step.started_at, finished_at,
        left(result::text, %(step_result)s) as result, length(result::text) as length,
        progress, progress_message, step.error,
@@ -80,12 +80,23 @@ select name, step.lease_epoch, reused_epochs, step.started_at, finished_at,
             when step.lease_epoch = %(epoch)s and %(running)s then 'running'
             when coalesce(attempt.outcome, 'failed') = 'failed' then 'failed'
             else 'interrupted' end as state
-  from wakeboard.job_steps as step
+"""
+_OF_ATTEMPT: LiteralString = """
   left join wakeboard.job_attempts as attempt on attempt.run_id = step.run_id and attempt.lease_epoch = step.lease_epoch
  where step.run_id = %(id)s
  order by step.started_at, name
  limit %(steps)s
 """
+_STEPS: LiteralString = f"{_STEP_COLUMNS} from wakeboard.job_steps as step {_OF_ATTEMPT}"
+_EARLIER_STEPS: LiteralString = f"""{_STEP_COLUMNS}
+  from (select run_id, name, start.*, '{{}}'::bigint[] as reused_epochs, null::timestamptz as finished_at,
+               null::jsonb as result
+          from wakeboard.job_steps
+         cross join jsonb_to_recordset(earlier_starts)
+               as start (lease_epoch bigint, started_at timestamptz, failed_at timestamptz, error text,
+                         progress real, progress_message text)
+         where run_id = %(id)s) as step
+{_OF_ATTEMPT}"""
 _EFFECTS: LiteralString = """
 select key, lease_epoch, begun_epochs,
        case when finished_at is not null then coalesce(finished_epoch, lease_epoch) end as finished_epoch,
@@ -124,6 +135,7 @@ async def read_run_details(
         **row,
         attempts_made=attempts[::-1],
         steps=steps,
+        earlier_steps=await read(conn, class_row(StepRow), _EARLIER_STEPS, values),
         effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
         actions=(await audit_rows(conn, AuditFilter(run_id=run_id), MOST_ACTIONS))[::-1],
         kubernetes_jobs=kubernetes_jobs(

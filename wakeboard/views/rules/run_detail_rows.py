@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.text.mask_json import mask_json
@@ -92,7 +92,8 @@ class RunDetails(StoredRun):
     """A run with its attempts, steps, effects, and what administrators did to it.
 
     `kubernetes_jobs`: of a run of the job type `job`, one for each attempt. `backfilled`: the backfills that run ticks
-    of a skipped row. `log_link`: where its log is in another system (WAKEBOARD_LOG_LINK).
+    of a skipped row. `log_link`: where its log is in another system (WAKEBOARD_LOG_LINK). `earlier_steps`: starts of
+    steps that did not finish them and that a later attempt repeated, the last 100 of each; oldest first.
     """
 
     attempts_made: list[AttemptRow]
@@ -102,6 +103,7 @@ class RunDetails(StoredRun):
     kubernetes_jobs: list[KubernetesJob]
     backfilled: list[BackfilledTicks]
     log_link: str | None = None
+    earlier_steps: list[StepRow] = field(default_factory=list[StepRow])
 
 
 def parsed_result(step: StepRow) -> Any:
