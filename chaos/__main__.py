@@ -7,6 +7,7 @@ Everything listens on loopback and ends with the campaign, which signals only pr
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import shutil
@@ -67,14 +68,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _with_earlier_parts(result: Result, parts: Path) -> Result:
-    """The sum of this result and of those in `parts`, which is there from now on."""
-    if parts.exists():
-        earlier = RESULT.validate_json(parts.read_bytes())
-        seconds = earlier.seconds + result.seconds
-        earlier.add(result)
-        result = earlier
-        result.seconds = seconds
-    parts.write_bytes(RESULT.dump_json(result, indent=1))
+    """The sum of this result and of those in `parts`, which is there from now on. Several commands may add at once."""
+    with parts.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if written := parts.read_bytes():
+            earlier = RESULT.validate_json(written)
+            seconds = earlier.seconds + result.seconds
+            earlier.add(result)
+            result = earlier
+            result.seconds = seconds
+        parts.write_bytes(RESULT.dump_json(result, indent=1))
     return result
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from chaos.faults.fault import Fault
 
 MEAN_PAUSE_S: Final = 0.33  # between two faults
+# A cluster needs some ten seconds for each of its own faults, one after another. Others happen in all of that time.
+MEAN_PAUSE_OF_A_CLUSTER_S: Final = 0.5
 LONGEST_PAUSE: Final = 4  # mean pauses
 ISOLATED_FROM: Final = 300  # faults: a smaller campaign injects none in isolation
 
@@ -42,17 +44,20 @@ def make_plan(seed: int, faults: int, *, failover: bool = False, only: Sequence[
     kinds = [kind for kind in faults_of(failover=failover) if not only or kind.name in only]
     isolated = [fault.name for fault in kinds] if faults >= ISOLATED_FROM else []
     chance.shuffle(isolated)
-    concurrent = list(_concurrent(chance, kinds, faults - len(isolated)))
+    mean_pause_s = MEAN_PAUSE_OF_A_CLUSTER_S if failover else MEAN_PAUSE_S
+    concurrent = list(_concurrent(chance, kinds, faults - len(isolated), mean_pause_s))
     return concurrent + [
         PlannedFault(len(concurrent) + n, fault, _draw(chance), None) for n, fault in enumerate(isolated, 1)
     ]
 
 
-def _concurrent(chance: random.Random, kinds: Sequence[type[Fault]], count: int) -> Iterator[PlannedFault]:
+def _concurrent(
+    chance: random.Random, kinds: Sequence[type[Fault]], count: int, mean_pause_s: float
+) -> Iterator[PlannedFault]:
     names, weights = [fault.name for fault in kinds], [fault.weight for fault in kinds]
     at_s = 0.0
     for number in range(1, count + 1):
-        at_s += min(chance.expovariate(1 / MEAN_PAUSE_S), LONGEST_PAUSE * MEAN_PAUSE_S)
+        at_s += min(chance.expovariate(1 / mean_pause_s), LONGEST_PAUSE * mean_pause_s)
         yield PlannedFault(number, chance.choices(names, weights)[0], _draw(chance), round(at_s, 3))
 
 

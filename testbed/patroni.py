@@ -33,7 +33,7 @@ from wakeboard.local.postgres_data import DATABASE, SUPERUSER
 from wakeboard.local.postgres_user import make_private_folder, server_account
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from testbed.server_network import ServerNetwork
 
@@ -328,17 +328,29 @@ class PatroniCluster:
 
         return wait_for(found, within_s=within_s, why=self.logs)
 
-    def settle(self) -> PatroniNode:
-        """Starts, thaws and links what is away, and waits until all three work. Returns the primary."""
+    def bring_back(self) -> None:
+        """Starts, thaws and links what is away. Call it in the main thread."""
         for node in self.nodes:
             node.mend()
             node.receive()
             node.thaw()
             node.start()
+
+    def settle(self) -> PatroniNode:
+        """Brings back what is away, and waits until all three work. Returns the primary."""
+        self.bring_back()
+        return self._wait_until(self._all_stream)
+
+    def wait_for_synchronous(self) -> PatroniNode:
+        """Waits until one primary has a standby that its commits wait for. Another one may be coming back."""
+        return self._wait_until(self._one_is_synchronous)
+
+    def _wait_until(self, works: Callable[[], bool]) -> PatroniNode:
         with suppress(AssertionError):
-            wait_for(self._all_stream, within_s=REINITIALIZE_AFTER_S)
-        self._reinitialize()
-        wait_for(self._all_stream, within_s=START_S, why=self.logs)
+            wait_for(works, within_s=REINITIALIZE_AFTER_S)
+        if not works():
+            self._reinitialize()
+            wait_for(works, within_s=START_S, why=self.logs)
         return self.wait_for_primary()
 
     def asynchronous_standby(self) -> PatroniNode:
@@ -375,6 +387,12 @@ class PatroniCluster:
         roles = sorted(member["role"] for member in members if member["state"] in {"running", "streaming"})
         wanted = ["leader", "replica", "sync_standby" if config.get("synchronous_mode") else "replica"]
         return roles == wanted and len({member.get("timeline") for member in members}) == 1
+
+    def _one_is_synchronous(self) -> bool:
+        """Whether one member alone says that it is the primary, and that a standby is the synchronous one."""
+        primaries = [node for node in self.nodes if node.is_primary()]
+        members = self._members(primaries[0]) if len(primaries) == 1 else []
+        return "sync_standby" in {each["role"] for each in members if each["state"] in {"running", "streaming"}}
 
     def _reinitialize(self) -> None:
         """Copies the primary again to a standby whose next WAL the primary has removed, as an administrator does."""

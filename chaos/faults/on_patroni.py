@@ -22,7 +22,7 @@ SEGMENTS: Final = 4  # of WAL, more than a server has in reserve
 
 
 class _Failover(Fault):
-    """A fault of the cluster, after which all of its servers work again."""
+    """A fault of the cluster, after which a primary with a synchronous standby works, and the third server returns."""
 
     needs = "patroni"
     weight = 2
@@ -30,17 +30,18 @@ class _Failover(Fault):
 
 @contextmanager
 def _cluster(environment: Environment) -> Generator[tuple[PatroniServers, PatroniNode]]:
-    """The servers and the primary. At the end, what is away comes back."""
+    """The servers and the primary, which has a synchronous standby. At the end, what is away comes back."""
     servers = environment.server
     assert isinstance(servers, PatroniServers)
     with environment.server_lock:
-        primary = environment.own(servers.cluster.settle)
+        primary = servers.cluster.wait_for_synchronous()
         try:
             yield servers, primary
         finally:
             for disk in servers.disks.values():
                 disk.free()
-            servers.failovers += environment.own(servers.cluster.settle) is not primary
+            environment.own(servers.cluster.bring_back)
+            servers.failovers += servers.cluster.wait_for_synchronous() is not primary
 
 
 class SwitchedOver(_Failover):
@@ -58,7 +59,7 @@ class PrimaryKilled(_Failover):
     """SIGKILL of the primary and its Patroni. The former primary comes back as a standby, at once or later."""
 
     name = "primary killed"
-    weight = 4
+    weight = 3
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
@@ -75,7 +76,6 @@ class PrimaryFrozen(_Failover):
     """SIGSTOP of the primary and its Patroni until a standby is the primary, and for up to three seconds longer."""
 
     name = "primary frozen"
-    weight = 3
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
@@ -146,7 +146,8 @@ class StandbyBehind(_Failover):
     weight = 1
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
-        with _cluster(environment) as (servers, primary):
+        with _cluster(environment) as (servers, _):
+            primary = environment.own(servers.cluster.settle)
             servers.cluster.asynchronous_standby().stop_receiving()
             time.sleep(draw.between(0.5, 3.0))
             primary.kill()
@@ -158,6 +159,7 @@ class StandbysLag(_Failover):
     """SIGSTOP of both standbys for up to four seconds: commits hang meanwhile."""
 
     name = "standbys frozen"
+    weight = 1
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
