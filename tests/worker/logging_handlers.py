@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 
+from pydantic import BaseModel, SecretStr
+
 import wakeboard
 
 shop = logging.getLogger("shop")
@@ -48,6 +50,24 @@ async def logs_hostile_lines(run: wakeboard.Run) -> None:
     print(PRIVATE_KEY)
     shop.info("%d arguments", "no")
     shop.error("after them")
+
+
+@wakeboard.handler("takes-its-secret")
+async def takes_its_secret(run: wakeboard.Run) -> None:
+    """Takes the password out of its payload, and prints it."""
+    print(f"the word is {run.payload.pop('password')}")
+
+
+class Login(BaseModel):
+    """A payload."""
+
+    password: SecretStr
+
+
+@wakeboard.handler("has-a-secret-type")
+async def has_a_secret_type(run: wakeboard.Run[Login]) -> None:
+    """Prints what a model of pydantic hides."""
+    print(f"the word is {run.payload.password.get_secret_value()}")
 
 
 @wakeboard.handler("logs-a-line-in-parts")

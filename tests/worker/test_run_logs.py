@@ -84,6 +84,13 @@ async def test_hostile_lines_are_kept_whole_short_and_masked(store: Store) -> No
     assert 55_000 <= sum(len(line.text) + 1 for line in lines) <= 70_000
 
 
+@pytest.mark.parametrize("handler", ["takes-its-secret", "has-a-secret-type"])
+async def test_the_secrets_of_a_payload_are_masked_whatever_becomes_of_it(store: Store, handler: str) -> None:
+    (run_id,) = store.enqueue(handler, '{"password": "open sesame", "number": 5}')
+    store.wake(handlers=HANDLERS)
+    assert await texts_of(store, run_id) == ["the word is [secret password]"]
+
+
 async def test_a_line_written_in_any_number_of_parts_is_cut(store: Store) -> None:
     runs = [store.enqueue("logs-a-line-in-parts", f'{{"parts": {parts}}}')[0] for parts in (7, 9, 16, 40)]
     store.wake(handlers=HANDLERS)

@@ -40,6 +40,8 @@ else:
 
     PayloadT = TypeVar("PayloadT")
 
+_ENCODED: Final = object()  # in place of a payload that is not decoded yet
+
 # Why an attempt is stopped before its handler ends.
 CANCELLED: Final = "cancelled"  # by a user, or by a newer tick (concurrencyPolicy Replace)
 TIMED_OUT: Final = "timed out"
@@ -159,7 +161,7 @@ class Run(ABC, Generic[PayloadT]):
             self.id,
             self.epoch,
             self.job_type,
-            self._encoded_payload,  # None: it is decoded
+            self._encoded_payload,
             self.attempt,
             self.max_attempts,
             self.timeout_s,
@@ -172,6 +174,7 @@ class Run(ABC, Generic[PayloadT]):
             self.definition_id,
             self.schedule,
         ) = row
+        self._payload: Any = _ENCODED
         self.stopped_because: str | None = None
         self.reported: dict[str | None, Progress] | None = None
         self.effect_conn: Any = None  # the connection that `once` was called with last
@@ -183,18 +186,14 @@ class Run(ABC, Generic[PayloadT]):
     @property
     def payload(self) -> PayloadT:
         """The payload that was declared or enqueued. It is decoded from JSON at the first use."""
-        encoded = self._encoded_payload
-        if encoded is not None:
-            text = str(encoded[1:], "utf-8")
+        if self._payload is _ENCODED:
+            text = str(self._encoded_payload[1:], "utf-8")
             self._payload = _json.raw_decode(text)[0]  # json.loads would also detect an encoding and check for an end
-            self._encoded_payload = None
         return self._payload
 
     def parse_payload(self, parse: Callable[[bytes], Any]) -> None:
         """Let `payload` be what `parse` makes of its JSON."""
-        assert self._encoded_payload is not None
         self._payload = parse(bytes(self._encoded_payload[1:]))
-        self._encoded_payload = None
 
     @property
     def uuid(self) -> UUID:

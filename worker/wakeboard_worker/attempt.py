@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.engine.run import Run
-from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 from wakeboard_worker.error_texts import error_line
 
@@ -161,12 +159,10 @@ class Attempt(Run):
         """`uuid` as Postgres reads it, in a fifth of the time."""
         return bytes(self._uuid).hex()
 
-    def stored_payload(self) -> Any:
-        """The payload as plain JSON types, without effect on what the handler has."""
-        encoded = self._encoded_payload
-        if encoded is not None:
-            return json.loads(bytes(encoded[1:]))
-        return plain_payload(self._payload)
+    @property
+    def payload_json(self) -> bytes:
+        """The payload as it is stored, whatever the handler has made of it."""
+        return bytes(self._encoded_payload[1:])
 
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """As `Run.step`."""
