@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeboard.text.mask_json import mask_json, pretty_json
-from wakeboard.text.secret_keys import is_secret_key
+from wakeboard.text.secret_keys import is_secret_key, may_hold_secret_keys
 
 SECRET = [
     "password", "PASSWORD", "userPassword", "db_password", "passwd", "PGPASSWORD", "pwd", "passphrase", "secret",
@@ -58,6 +58,37 @@ def test_only_values_of_secret_keys_are_replaced(text: str, expected: str):
     masked = mask_json(text)
     assert masked.text == expected
     assert masked.masked == expected.count("***")
+
+
+def keys_of(value: Any) -> list[str]:
+    match value:
+        case dict():
+            return [each for key, inner in value.items() for each in (key, *keys_of(inner))]  # type: ignore[misc]
+        case list():
+            return [key for inner in value for key in keys_of(inner)]  # type: ignore[misc]
+        case _:
+            return []
+
+
+def with_odd_characters(key: str, odd: str, at: int) -> str:
+    return key[:at] + odd + key[at:]
+
+
+KEYS = st.builds(
+    with_odd_characters, st.sampled_from([*SECRET, *PLAIN]) | st.text(), st.text(max_size=2), st.integers(0, 8)
+)
+OBJECTS: st.SearchStrategy[Any] = st.recursive(
+    st.none(),
+    lambda inner: st.dictionaries(KEYS, inner) | st.lists(inner),  # pyright: ignore[reportUnknownLambdaType]
+    max_leaves=5,
+)
+
+
+@given(OBJECTS)
+def test_a_text_in_which_no_secret_key_may_be_has_none(value: Any):
+    text = json.dumps(value, ensure_ascii=False)
+    found = any(is_secret_key(key) for key in keys_of(value))
+    assert found <= may_hold_secret_keys(text.encode(errors="surrogatepass"))
 
 
 def test_pretty_json_keeps_numbers_and_escapes_what_reorders_text():

@@ -136,8 +136,11 @@ async def test_a_database_that_takes_no_logs_costs_lines_only(store: Store) -> N
 async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(store: Store) -> None:
     """Before the thread starts, nothing is stored. Then the lines that were not kept are a gap."""
     logs = RunLogs(Settings.model_validate({"dsn": store.dsn}), "worker", {})
-    (run_id,) = store.enqueue("ping")
-    watched = attempt_of(run_id, store.watcher.rows("select uuid from wakeboard.job_runs")[0][0])
+    run_id, late_id = store.enqueue("ping")[0], store.enqueue("ping")[0]
+    watched, late = (
+        attempt_of(each, store.watcher.rows("select uuid from wakeboard.job_runs where id = %s", each)[0][0])
+        for each in (run_id, late_id)
+    )
     logs.add(watched, 20, "shop", "before")
     for number in range(6_000):
         attempt = attempt_of(number, UUID(int=number))
@@ -147,6 +150,8 @@ async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(stor
         if number % 3 == 0:
             logs.add(attempt, 20, "shop", "x" * 2_000)  # no short line
     assert sum(isinstance(each, Attempt) for each in gc.get_objects()) < 3_000
+    for part in ("first", "\n"):
+        logs.write(late, "stdout", part)
     for _ in range(20):
         logs.add(watched, 20, "shop", "meanwhile")
     written = 21
@@ -157,11 +162,14 @@ async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(stor
             written += 1
         await asyncio.sleep(0.01)
     logs.add(watched, 20, "shop", "after")
+    for part in ("second", "\n"):
+        logs.write(late, "stdout", part)
     logs.stop()
     (lines,) = await logs_of(store, run_id)
     gaps = [each.lines for each in with_gaps(lines) if isinstance(each, Gap)]
     assert sum(gaps) > 0
     assert sum(gaps) + len(lines) == written + 1
+    assert [(line.number, line.text) for line in (await logs_of(store, late_id))[0]] == [(2, "second")]
 
 
 def attempt_of(run_id: int, uuid: UUID) -> Attempt:

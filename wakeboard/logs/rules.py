@@ -109,12 +109,15 @@ class Batch(NamedTuple):
 
 def packed(lines: Sequence[Line]) -> bytes:
     """The lines as they are stored."""
-    first_at = lines[0].at
-    rows = [
-        f"[{number},{round(1000 * (at - first_at))},{level},{_as_json(source)},{_as_json(text)}]"
-        for number, at, level, source, text in lines
-    ]
-    text = f"[{','.join(rows)}]".encode()
+    number, first_at, level, source, text = lines[0]
+    rows = f"[{number},0,{level},{_as_json(source)},{_as_json(text)}]"
+    if len(lines) > 1:  # most batches are of one line
+        more = [
+            f"[{number},{round(1000 * (at - first_at))},{level},{_as_json(source)},{_as_json(text)}]"
+            for number, at, level, source, text in lines[1:]
+        ]
+        rows = f"{rows},{','.join(more)}"
+    text = f"[{rows}]".encode()
     return text if len(text) < COMPRESSED_FROM else zlib.compress(text, 1)
 
 

@@ -25,7 +25,8 @@ MAX_SHOWN: Final = 16_000  # characters of a log message, a stack or an error th
 MARGIN: Final = 4_096  # characters behind a cut that are searched, too: half a credential may not be recognised
 ENDING: Final = ".aaaaaaaa@"  # of any credential whose rule needs one: the dot of a JWT, the @ of a URL
 WORD_END: Final = r"[\s\"'&<>]"  # no token contains one of these
-_WORDS: Final = tuple(sorted({word for rule in MASK_RULES for word in rule.words}))
+_ALL_WORDS: Final = {word for rule in MASK_RULES for word in rule.words}
+_WORDS: Final = [word for word in _ALL_WORDS if not any(other in word for other in _ALL_WORDS - {word})]
 AFTER: Final = 5  # characters behind a match that say whether it is prose
 
 

@@ -27,6 +27,7 @@ from wakeboard.store.connection import abort, connect_blocking, is_broken
 from wakeboard.store.reply_limit import ReplyLimit
 from wakeboard.text.humanize import counted
 from wakeboard.text.redact import MARGIN, looks_clean
+from wakeboard.text.secret_keys import may_hold_secret_keys
 from wakeboard_worker.log_masks import LONGEST_SOURCE, LineMask, may_have_secrets
 from wakeboard_worker.logs import log, outages
 
@@ -134,26 +135,33 @@ class RunLogs:
             return
         with self._lock:
             kept: list[Written] | int | AttemptLogBuffer | None = attempt.kept_log
-            is_short = len(text) <= SHORT_TEXT and self._size < MAX_GATHERED // 2
-            if kept is None and is_short:
+            has_room = self._size + SHORT_COST + LINE_COST + len(text) <= MAX_GATHERED
+            if kept is None and has_room:
                 attempt.kept_log = kept = []
                 self._short[attempt] = None
                 self._size += SHORT_COST
                 if len(self._short) == 1:
                     self._woken.set()
-            if is_short and isinstance(kept, list) and len(kept) < SHORT_PARTS:
+            if isinstance(kept, list) and has_room and len(kept) < SHORT_PARTS and len(text) <= SHORT_TEXT:
                 kept.append((time.time(), level, source, text))
                 self._size += len(text) + LINE_COST
+                self._wake_if_half_full()
+            elif isinstance(kept, AttemptLogBuffer):
+                self._keep_in(kept, attempt, time.time(), level, source, text)
+            elif has_room or isinstance(kept, list):
+                self._keep_in(self._grow(attempt, source), attempt, time.time(), level, source, text)
             else:
-                buffer = kept if isinstance(kept, AttemptLogBuffer) else self._grow(attempt)
-                self._keep_in(buffer, attempt, time.time(), level, source, text)
+                attempt.kept_log = (kept or 0) + _lines_in(level, text)
 
-    def _grow(self, attempt: Attempt) -> AttemptLogBuffer:
-        """Give an attempt a buffer, with what it has written since it was flushed, if it was."""
+    def _grow(self, attempt: Attempt, source: str = "") -> AttemptLogBuffer:
+        """Give an attempt a buffer, with what it has written since it was flushed, if it was.
+
+        `source`: of which it writes now. The beginning of a line of it may have been flushed, or not kept.
+        """
         written: list[Written] | int | None = attempt.kept_log
         attempt.kept_log = kept = AttemptLogBuffer(self._max // 4, only_failed=self._keeps_only_failed(attempt))
         if isinstance(written, int):
-            kept.count, kept.sequence, kept.room = written, 1, 0
+            kept.count, kept.sequence, kept.room, kept.cut = written, 1, 0, frozenset({source})
         elif written is not None:
             self._short.pop(attempt, None)
             self._size -= _cost_of_short(written)
@@ -199,6 +207,9 @@ class RunLogs:
             self._gathered[kept] = attempt
             self._size += ATTEMPT_COST
             self._woken.set()
+        self._wake_if_half_full()
+
+    def _wake_if_half_full(self) -> None:
         if self._size > MAX_GATHERED // 2 and not self._was_half_full:
             self._was_half_full = True  # until the next flush: it wakes the thread once
             self._half_full.set()
@@ -292,8 +303,9 @@ class RunLogs:
             packed_logs += len(taken)
             texts = [line.text for _, lines in taken for line in lines]
             clean = max(map(len, texts), default=0) <= MAX_LINE and looks_clean("\n".join(texts))
+            keyed = clean and may_hold_secret_keys(b"".join([attempt.payload_json for attempt, _ in taken]))
             for attempt, lines in taken:
-                is_masked = clean and not may_have_secrets(attempt)
+                is_masked = clean and not (keyed and may_have_secrets(attempt))
                 self._append(attempt, 1, lines if is_masked else LineMask(attempt, self._secrets_dir).lines(lines))
             self._give_way()
             if len(self._unsent) >= MAX_SENT:
@@ -370,8 +382,17 @@ class RunLogs:
         data = packed(lines)
         first, last = lines[0], lines[-1]
         level = first.level if first is last else max([line.level for line in lines])
-        name = (attempt.uuid_text, attempt.epoch, attempt.attempt)
-        batch = Batch(*name, sequence, first.number, last.number, level, first.at, data)
+        batch = Batch(
+            attempt.uuid_text,
+            attempt.epoch,
+            attempt.attempt,
+            sequence,
+            first.number,
+            last.number,
+            level,
+            first.at,
+            data,
+        )
         self._unsent.append((batch, first_dropped, last_dropped))
         self._unsent_size += len(data) + LINE_COST
 
@@ -412,7 +433,15 @@ class RunLogs:
 
 
 def _cost_of_short(written: list[Written]) -> int:
-    return SHORT_COST + sum([len(text) + LINE_COST for _, _, _, text in written])
+    cost = SHORT_COST + LINE_COST * len(written)
+    for part in written:
+        cost += len(part[-1])
+    return cost
+
+
+def _lines_in(level: int, text: str) -> int:
+    """How many lines a line, or a part of a stream, begins."""
+    return 1 if level != STREAM_PART else text.count("\n") + (not text.endswith("\n"))
 
 
 def _lines_of(written: list[Written]) -> list[Line]:
