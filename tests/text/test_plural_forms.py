@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.text.humanize import counted, full_stop, named_runs, times
+from wakeboard.text.humanize import as_sentence, counted, full_stop, named_runs, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,6 +64,19 @@ def test_how_often_is_written_in_words():
 )
 def test_a_message_ends_with_one_full_stop(text: str, sentence: str):
     assert full_stop(text) == sentence
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ("there is no run 7", "There is no run 7."),
+        ("the user system:serviceaccount:shop:anna may not", "The user system:serviceaccount:shop:anna may not."),
+        ("shop/hello: refused", "shop/hello: refused."),
+        ("maxAttempts is 0; write 1", "maxAttempts is 0; write 1."),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_unless_a_name_begins_it(message: str, sentence: str):
+    assert as_sentence(message) == sentence
 
 
 def test_no_message_puts_a_number_before_a_plural_itself():

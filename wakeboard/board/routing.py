@@ -168,9 +168,9 @@ class BoardRequest:
         for namespace in sorted(set(namespaces), key=lambda name: name or ""):
             if not await self.viewer.may(permission, namespace):
                 where = f" in the namespace {namespace}" if namespace else ""
-                raise Forbidden(f"{self.viewer.name} may not do this{where} (permission: {permission})")
+                raise Forbidden(f"the user {self.viewer.name} may not do this{where} (permission: {permission})")
         if not namespaces:
-            raise Forbidden(f"{self.viewer.name} may do this in no namespace (permission: {permission})")
+            raise Forbidden(f"the user {self.viewer.name} may do this in no namespace (permission: {permission})")
 
     async def permitted_namespaces(self, permission: Permission) -> frozenset[str] | None:
         """Where the viewer has a permission; None: everywhere, also for what belongs to no namespace."""
@@ -332,7 +332,7 @@ async def read_request(
     if viewer is None:
         return _login(request, board)
     if viewer.namespaces is not None and not viewer.namespaces:
-        raise Forbidden(f"{viewer.name} may see the runs of no namespace")
+        raise Forbidden(f"the user {viewer.name} may see the runs of no namespace")
     if len(request.url.query) > MAX_QUERY:
         return PlainTextResponse(f"414: the search is longer than {MAX_QUERY} characters.\n", 414)
     form: dict[str, list[str]] = {}

@@ -332,8 +332,8 @@ def _cancelling_route(what: RunAction) -> Route:
             raise NotFound(f"bulk action {found.id} is not a {what.name}")
         if not may_cancel(request, found, namespaces):
             raise Forbidden(
-                f"{request.viewer.name} may not end the bulk action of {found.actor}: it may have runs in namespaces"
-                f" in which {request.viewer.name} lacks the permission {what.name}"
+                f"the user {request.viewer.name} may not end the bulk action of {found.actor}: it may have runs in"
+                f" namespaces in which {request.viewer.name} lacks the permission {what.name}"
             )
         async with request.acting(_everywhere(namespaces)) as store:
             cancelled = await store.cancel_bulk_action(found.id)
