@@ -73,7 +73,8 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- if not (include "wakeboard.boardHasLogin" .) }}
 {{- fail "board.service, board.ingress and board.httpRoute let others reach the board, so it needs a login: set board.login to tokens, kubernetes or proxy. Without a login, use kubectl port-forward." }}
 {{- end }}
-{{- if not (or (include "wakeboard.boardOrigin" .) (include "wakeboard.boardHosts" . | fromJsonArray)) }}
+{{- /* With the login kubernetes, kubectl reaches it without a browser. */}}
+{{- if not (or (eq $board.login "kubernetes") (include "wakeboard.boardOrigin" .) (include "wakeboard.boardHosts" . | fromJsonArray)) }}
 {{- fail "The board answers only for hosts that it knows: name those that browsers use in board.hosts, e.g. --set board.hosts={jobs.example.com}." }}
 {{- end }}
 {{- end }}
