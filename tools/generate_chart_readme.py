@@ -22,13 +22,16 @@ INTRODUCTION: Final = """\
 
 {description}
 
-docs/install.md says how to build the images: `operator`, `worker`, `board` (`board.enabled`) and `jobs` (pools with
-`jobs.enabled`).
+Its pods have four images: `operator`, `worker`, `board` (`board.enabled`) and `jobs` (pools with `jobs.enabled`). A
+release has an archive of each, and a checkout builds them ([docs/install.md](../../docs/install.md)). Put them into a
+registry of yours.
 
-For evaluation, with a Postgres in the cluster (not for data that you need to keep):
+For evaluation, with a Postgres in the cluster (not for data that you need to keep). CHART is the archive of a release,
+or `charts/wakeboard` in a checkout:
 
 ```sh
-helm install wakeboard charts/wakeboard --namespace wakeboard --create-namespace --set devDatabase.enabled=true
+helm install wakeboard CHART --namespace wakeboard --create-namespace --wait \\
+  --set image.registry=registry.example.com --set devDatabase.enabled=true
 helm test wakeboard --namespace wakeboard --logs
 ```
 
@@ -47,11 +50,12 @@ pools:
   webhooks: {{mode: forever, queues: [webhooks], replicas: 2}}
 ```
 
-Requires Kubernetes {kubernetes} and Helm 3.14 or newer (tested with 4.2). See docs/install.md, docs/worker-image.md and
-docs/production.md, and docs/troubleshooting.md for problems.
+Requires Kubernetes {kubernetes} and Helm 3.14 or newer (tested with 4.2). See
+[docs/worker-image.md](../../docs/worker-image.md) and [docs/production.md](../../docs/production.md), and
+[docs/troubleshooting.md](../../docs/troubleshooting.md) for problems.
 
-`helm uninstall` keeps the resource definition (and so all schedules) and the database. To remove them:
-`kubectl delete crd jobschedules.wakeboard.dev`, and in the database `drop schema wakeboard cascade`.
+`helm uninstall` keeps the resource definition (and so all schedules) and the database;
+[docs/install.md](../../docs/install.md#remove-it) says how to remove them, too.
 
 If you render the chart with `helm template`, add `--skip-tests` to omit the pod of `helm test` (Argo CD omits it by
 itself). With `helm template` and Argo CD, set `devDatabase.password` if you use that database.
