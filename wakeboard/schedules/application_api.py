@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, overload
 
@@ -22,7 +23,7 @@ from wakeboard.store.statements import checked_call
 from wakeboard.text.durations import parse_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Iterable, Mapping
 
     from wakeboard.engine.enqueue import BackoffStrategy
     from wakeboard.store.callers_connection import AwaitableConnection, BlockingConnection
@@ -116,7 +117,6 @@ class Schedule:
     alert_after_missed: int | None = None
 
 
-_FIELDS: Final = tuple(field.name for field in fields(Schedule))
 _OPTIONS: Final = {field.name: field.default for field in fields(Schedule)[3:]}
 _CASTS: Final = {
     "int": "::integer",
@@ -124,21 +124,15 @@ _CASTS: Final = {
     "timedelta": "::pg_catalog.interval",
     "datetime": "::pg_catalog.timestamptz",
 }
-_VALUES: Final = ", ".join(f"%s{_CASTS.get(str(field.type).partition(' ')[0], '')}" for field in fields(Schedule)[3:])
-_SCHEDULE: Final = checked_call(
-    f"select id, answer from wakeboard.schedule(%s, %s, %s::pg_catalog.text::pg_catalog.jsonb, {_VALUES})"  # noqa: S608
-)
-_TEXTS: Final = (
-    "name",
-    "job_type",
-    "cron",
-    "limit_key",
-    *(n for n, given in _OPTIONS.items() if isinstance(given, str)),
-)
+_PLACES: Final = {
+    field.name: f"{field.name} => %s{_CASTS.get(str(field.type).partition(' ')[0], '')}"
+    for field in fields(Schedule)[3:]
+}
+_TEXTS: Final = {"cron", "limit_key", *(name for name, given in _OPTIONS.items() if isinstance(given, str))}
 _TIMES: Final = {"every", "at", "starts_at", "ends_at"}
 _EXAMPLE: Final = "datetime(2031, 1, 1, 8, tzinfo=UTC)"
 _INTEGERS: Final = 2**31
-_read_fields: Final = attrgetter(*_FIELDS)
+_read_options: Final = attrgetter(*_OPTIONS)
 
 
 class Scheduled(NamedTuple):
@@ -190,11 +184,12 @@ def schedule(
     Raises InvalidValue for what `kubectl apply` refuses, and for a name that a cluster or a folder declares.
     """
     over = callers_connection(conn)
-    one = Schedule(name, job_type, payload, **options)
-    _check(one)
-    _, _, _, *values = _read_fields(one)
+    if not options.keys() <= _OPTIONS.keys():
+        Schedule(name, job_type, **options)  # raises the error of a call with an unknown argument
+    _check(name, job_type, options)
     text = payload_json({} if payload is None else plain_payload(payload))
-    return over.call(_SCHEDULE, (name, job_type, text, *values), lambda rows: Scheduled(*rows[0]))
+    values = (name, job_type, text, *options.values())
+    return over.call(_statement(tuple(options)), values, lambda rows: Scheduled(*rows[0]))
 
 
 @overload
@@ -213,9 +208,11 @@ def schedule_many(conn: _Connection, schedules: Iterable[Schedule]) -> list[Sche
     for place, one in enumerate(schedules):
         if not isinstance(one, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidValue(f"schedules[{place}] is {shown(one)}; write a wakeboard.Schedule")
+        named = zip(_OPTIONS.items(), _read_options(one), strict=True)
+        given = {name: value for (name, default), value in named if value is not default}
         try:
-            _check(one)
-            rows.append(_row(one))
+            _check(one.name, one.job_type, given)
+            rows.append(_row(one, given))
         except InvalidValue as problem:
             raise InvalidValue(f"schedules[{place}] ({one.name}): {problem}") from None
     text = payload_json(rows, each=True)
@@ -300,19 +297,30 @@ def _call_by_name(conn: _Connection, query: bytes, name: str, *more: str) -> Any
     return over.call(query, (name, *more), lambda rows: rows[0][0])
 
 
-def _check(one: Schedule) -> None:
+@lru_cache(maxsize=256)
+def _statement(options: tuple[str, ...]) -> bytes:
+    """The call with these options. What is not given costs nothing, on either side."""
+    payload = "%s::pg_catalog.text::pg_catalog.jsonb"
+    given = ", ".join(["%s, %s", payload, *(_PLACES[name] for name in options)])
+    return checked_call(f"select id, answer from wakeboard.schedule({given})")  # noqa: S608
+
+
+def _check(schedule_name: str, job_type: str, options: Mapping[str, Any]) -> None:
     """Raises InvalidValue for what psycopg would send as another type; the SQL function checks the values."""
-    for name in ("name", "job_type"):
-        if getattr(one, name) is None:
+    for name, value in (("name", schedule_name), ("job_type", job_type)):
+        if value is None:  # pyright: ignore[reportUnnecessaryComparison]
             raise InvalidValue(f'{name} is None; write for example "customers/42-report" and "send_report"')
-    if isinstance(zone := getattr(one.time_zone, "key", None), str):
-        raise InvalidValue(f'time_zone is a {type(one.time_zone).__name__}; write its name, time_zone="{zone}"')
-    check_texts(**{name: getattr(one, name) for name in _TEXTS})
-    for name, default in _OPTIONS.items():
-        value = getattr(one, name)
-        if name in _TIMES and value is not None:
+    zone = options.get("time_zone")
+    if isinstance(key := getattr(zone, "key", None), str):
+        raise InvalidValue(f'time_zone is a {type(zone).__name__}; write its name, time_zone="{key}"')
+    texts = {name: value for name, value in options.items() if name in _TEXTS}
+    check_texts(name=schedule_name, job_type=job_type, **texts)
+    for name, value in options.items():
+        if name in texts or value is None:
+            continue
+        if name in _TIMES:
             _check_time(name, value)
-        elif name not in _TEXTS and value is not None and not _is_like(value, default):
+        elif not _is_like(value, _OPTIONS[name]):
             raise InvalidValue(
                 f"{name} is {shown(value)}; write {'True or False' if name == 'suspended' else 'a whole number'}"
             )
@@ -332,8 +340,8 @@ def _check_time(name: str, value: object) -> None:
         raise InvalidValue(f"{name} is {value}, which has no time zone; write for example {_EXAMPLE}")
 
 
-def _row(one: Schedule) -> dict[str, Any]:
-    given = {name: value for name, default in _OPTIONS.items() if (value := getattr(one, name)) != default}
+def _row(one: Schedule, options: Mapping[str, Any]) -> dict[str, Any]:
+    given = dict(options)
     for name in _TIMES & set(given):
         given[name] = f"{given[name].total_seconds()} s" if name == "every" else given[name].isoformat()
     payload: Any = {} if one.payload is None else plain_payload(one.payload)
