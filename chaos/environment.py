@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 AUDIT: Final = Path(__file__).with_name("audit.sql")
 MAIN_THREAD_TIMEOUT_S: Final = 200.0
+QUERY_TIMEOUT_S: Final = (
+    90.0  # a cluster may have no primary for longer than Patroni's lease, if its standbys were away
+)
 ALERTS: Final = "{apiVersion: wakeboard.dev/v1alpha1, kind: AlertRules, spec: {rules: [{name: dead, dead: 1}]}}"
 LIMITS_FILE: Final = f"{{apiVersion: wakeboard.dev/v1alpha1, kind: Limits, limits: {{{DECLARED}: {{atOnce: 2}}}}}}"
 
@@ -168,7 +171,7 @@ class Environment:
         """A superuser's connection straight to the server. Raises psycopg.OperationalError while it is away."""
         return connect(self.dsn, "chaos observer")
 
-    def query(self, query: str, *values: Any, timeout_s: float = 30.0) -> list[tuple[Any, ...]]:
+    def query(self, query: str, *values: Any, timeout_s: float = QUERY_TIMEOUT_S) -> list[tuple[Any, ...]]:
         """The rows of a query. Repeats it while the server is away."""
         deadline = time.monotonic() + timeout_s
         while True:

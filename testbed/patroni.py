@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import psycopg
+
 from testbed.cluster import component_flags
 from testbed.cluster.processes import ManagedProcess, free_port
 from testbed.processes import ROOT, TIMEOUT_S, descendants, wait_for
@@ -47,6 +49,10 @@ LOOK_EVERY_S: Final = 0.2  # for the primary, by a load balancer
 START_S: Final = 150.0
 REINITIALIZE_AFTER_S: Final = 30.0  # of a standby that does not come back by itself
 LOOPBACK: Final = "127.0.0.1"
+_STREAMS: Final = """
+select from pg_stat_replication
+ where application_name = any (%s) and state = 'streaming' and sync_state in ('sync', 'quorum')
+"""
 LATEST: Final = 3000  # characters of a log
 # Patroni promotes a standby so many seconds after the last sign of life of the primary. In production it is 30.
 TTL_S: Final = 5
@@ -389,10 +395,14 @@ class PatroniCluster:
         return roles == wanted and len({member.get("timeline") for member in members}) == 1
 
     def _one_is_synchronous(self) -> bool:
-        """Whether one member alone says that it is the primary, and that a standby is the synchronous one."""
+        """Whether one member alone says that it is the primary, and the synchronous standby that it names streams."""
         primaries = [node for node in self.nodes if node.is_primary()]
-        members = self._members(primaries[0]) if len(primaries) == 1 else []
-        return "sync_standby" in {each["role"] for each in members if each["state"] in {"running", "streaming"}}
+        if len(primaries) != 1:
+            return False
+        named = [each["name"] for each in self._members(primaries[0]) if each["role"] == "sync_standby"]
+        with suppress(psycopg.Error), psycopg.connect(primaries[0].dsn(), connect_timeout=2) as conn:
+            return conn.execute(_STREAMS, (named,)).fetchone() is not None
+        return False
 
     def _reinitialize(self) -> None:
         """Copies the primary again to a standby whose next WAL the primary has removed, as an administrator does."""
