@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
-from hypothesis.errors import FlakyFailure
+from hypothesis.errors import Flaky
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.store.state_machine.database import StoreHarness
@@ -44,6 +44,7 @@ REAPS: Final = ("enqueue", "claim", "a_lease_expires_and_is_reaped")
 EPOCHS: Final = ("enqueue", "claim", "release", "renew_an_older_epoch")
 LEVELS: Final = ("call_in_another_isolation_level",)
 FORGED: Final = ("enqueue_a_forged_plan",)
+RESTORES: Final = ("enqueue", "claim", "complete", "a_lease_expires_and_is_reaped", "once", "save", "forget")
 RUNS: Final = ("enqueue", "enqueue_after", "claim", "complete", "pass_on")
 
 # The function, a condition, its replacement, and the operations that can show the difference (none: all).
@@ -80,6 +81,16 @@ WRONG: Final = (
         EPOCHS,
     ),
     ("enqueue_due_ticks", "perform require_read_committed('enqueue_due_ticks');", "", LEVELS),
+    ("complete", "if base > any (epochs) then", "if false then", RESTORES),
+    ("once", "and run.lease_epoch >= base\n", "", RESTORES),
+    (
+        "reap",
+        "(run.locked_until < statement_timestamp() or run.lease_epoch < base)\n  ), cl",
+        "run.locked_until < statement_timestamp()\n  ), cl",
+        RESTORES,
+    ),
+    ("reap", "when is_void or never_had then 'given_back'", "when never_had then 'given_back'", RESTORES),
+    ("note_server", "      perform void_leases();", "      null;", RESTORES),
     ("check_due_ticks", "> statement_timestamp() + interval '1 minute'\n", "> 'infinity'\n", FORGED),
 )
 
@@ -139,6 +150,6 @@ def test_a_wrong_sql_function_is_found(
         database=None,
         phases=[Phase.generate],
     )
-    # FlakyFailure: Hypothesis repeated the steps and they passed, because backoff and claims are random.
-    with pytest.raises((AssertionError, psycopg.Error, FlakyFailure)):
+    # Flaky: Hypothesis repeated the steps and they passed, because backoff and claims are random.
+    with pytest.raises((AssertionError, psycopg.Error, Flaky)):
         run_state_machine_as_test(Machine, settings=chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,8 +31,22 @@ delete from job_definitions;
 delete from definition_changes; delete from pauses; delete from workers; delete from worker_types; delete from bank;
 delete from backfills; delete from backfill_ticks; delete from job_unique_keys; delete from run_dependencies;
 delete from schedule_dependencies; delete from schedule_ticks; delete from ended_runs;
-update installation set reap_completed_at = 'epoch', reap_started_at = 'epoch', reap_skipped_at = 'epoch'
+select note_server(); delete from server_changes;
+update installation
+   set reap_completed_at = 'epoch', reap_started_at = 'epoch', reap_skipped_at = 'epoch', lease_base = 0
 """
+# The model counts the epochs.
+_STEP: Final = "create or replace function lease_step() returns bigint language sql as 'select {}::bigint'"
+_COLUMNS: Final = """
+select relname::text as table, string_agg(quote_ident(attname), ', ' order by attnum) as columns
+  from pg_class join pg_attribute on attrelid = pg_class.oid and attnum > 0 and not attisdropped and attgenerated = ''
+ where relnamespace = 'wakeboard'::regnamespace and relkind in ('r', 'p') and not relispartition
+   and relname <> 'migrations'
+ group by 1 order by 1
+"""
+_SEQUENCES: Final = "select sequencename::text, last_value from pg_sequences where schemaname = 'wakeboard'"
+# As a server into which the backup was loaded: it finds the row of another one.
+_MOVE: Final = "update installation set server_system = server_system - 1, server_started_at = statement_timestamp()"
 
 # Ticks are numbered from the first future one at the start of the example. The machine says how many hours have passed.
 _SNAPSHOT: Final = """
@@ -94,6 +109,15 @@ update backfill_ticks set tick = tick + interval '999 years'
 """
 
 
+@dataclass(frozen=True)
+class Backup:
+    """What the schema `saved` does not say: the last number of each sequence, the hours that had passed, and so on."""
+
+    sequences: dict[str, int | None]
+    hours: int
+    server_changes: int
+
+
 class StoreHarness:
     """SQL clients of one store. `first`: the moment of tick 0; `hours`: how many have passed."""
 
@@ -105,8 +129,9 @@ class StoreHarness:
         for client in (self.user, *self.workers.values()):
             self.restore_statement_timeout(client)  # no call may wait for the handler's open transaction
         self.user.sql("create table bank (run bigint, key text)")
-        # The model counts the epochs.
-        self.user.sql("create or replace function lease_step() returns bigint language sql as 'select 1::bigint'")
+        self._tables = dict(self.user.sql(_COLUMNS))
+        copies = (f"create table saved.{name} as table {name} with no data" for name in self._tables)
+        self.user.sql("; ".join(["create schema saved", *copies]))
         self.steps, self.first, self.hours = 0, self.user.value("select now()"), 0
 
     def restore_statement_timeout(self, client: SqlClient) -> None:
@@ -127,6 +152,7 @@ class StoreHarness:
     def clear(self) -> None:
         """Empties the store."""
         self.user.sql(_CLEAR)
+        self.user.sql(_STEP.format(1))
         self.cron, self.hours = hourly(), 0
         self.first = self.user.value(
             "select hour + make_interval(hours => (hour <= now())::int)"
@@ -139,6 +165,37 @@ class StoreHarness:
         self.steps += 1
         values = {"first": self.first, "hours": self.hours}
         return self.user.conn.execute(_SNAPSHOT.encode(), values).fetchall()[0][0]
+
+    # -- backups -------------------------------------------------------------------------------------------------------
+
+    def save(self) -> Backup:
+        """Copies all tables."""
+        self.user.sql(
+            "; ".join(
+                f"delete from saved.{name}; insert into saved.{name} ({columns}) select {columns} from {name}"
+                for name, columns in self._tables.items()
+            )
+        )
+        changes = self.user.value("select count(*) from server_changes")
+        return Backup(dict(self.user.sql(_SEQUENCES)), self.hours, changes)
+
+    def restore(self, backup: Backup, step: int) -> None:
+        """Puts the copies in place of the tables, as on another server. Claims then raise an epoch by `step`."""
+        put_back = [
+            f"delete from {name}; insert into {name} ({columns}) overriding system value"
+            f" select {columns} from saved.{name}"
+            for name, columns in self._tables.items()
+        ]
+        last = [
+            f"select setval('{name}', {number or 1}, {number is not None})" for name, number in backup.sequences.items()
+        ]
+        without_triggers = "set local session_replication_role = replica"
+        self.user.sql("; ".join([without_triggers, *put_back, *last, _MOVE, _STEP.format(step)]))
+        self.user.sql(_HOURS_PASS.format(h=f"interval '{self.hours - backup.hours} h'"))
+
+    def notice_server(self) -> None:
+        """Records the server, if it is another one, as the next call of maintenance or of a worker does."""
+        self.user.sql("select lease_base()")
 
     # -- time passes ---------------------------------------------------------------------------------------------------
 

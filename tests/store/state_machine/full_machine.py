@@ -12,11 +12,11 @@ import pytest
 from hypothesis.stateful import initialize, invariant
 
 from tests.store.sql_clients import Lease
-from tests.store.state_machine.hostile_calls import HostileCalls
 from tests.store.state_machine.machine import MAX_LIVE_RUNS
 from tests.store.state_machine.model import QUEUES, TYPES
 from tests.store.state_machine.model_rows import ModelRate, ModelRun
 from tests.store.state_machine.operations import AFTER
+from tests.store.state_machine.restores import Restores
 from wakeboard.dependencies import calls
 from wakeboard.dependencies.dependents import joined_ticks
 
@@ -29,7 +29,7 @@ PAUSE_S = 86_400
 MOST_BACKFILL_TICKS = 6  # in all, so that few runs are live
 
 
-class FullMachine(HostileCalls):
+class FullMachine(Restores):
     """One example."""
 
     @initialize(specs=AFTER)
@@ -108,7 +108,7 @@ class FullMachine(HostileCalls):
             self.model.paused_limits.clear()
         run = self._call_of_lease("pause_limit", PAUSE_S, pick, by_other=by_other)
         key = run and run.rated_key
-        if key in self.model.limits and not key.startswith("schedule:"):
+        if key is not None and key in self.model.limits and not key.startswith("schedule:"):
             self.model.paused_limits.add(key)
 
     def _call_of_lease(self, function: str, value: int, pick: int, *, by_other: bool) -> ModelRun | None:
@@ -249,6 +249,7 @@ class FullMachine(HostileCalls):
             self.harness.expire_lease(run.id, run.by, timeout=False)
             run.expired = run.expired or "crash"
         self.reap(always=True)
+        self.check_server_changes()
         self.skip_past_deadline()
         while any(run.waits and not run.waiting for run in self.model.live()) or self.model.noted_ends:
             self._make_due()

@@ -35,6 +35,7 @@ class HostileCalls(StoreMachine):
         others = [run.id for run in self.model.live() if chosen is None or run.id != chosen[1].id]
         if chosen is None or not others or self.open_transaction or self._names(action, chosen[1].id):
             return
+        self.harness.notice_server()  # or a reap that is rolled back would record it
         self._open(action, others[pick % len(others)])
         worker, lease = chosen
         client = self.harness.workers[worker]
@@ -56,7 +57,11 @@ class HostileCalls(StoreMachine):
     def _names(self, action: str, number: int) -> bool:
         """Whether the call changes this run, too."""
         run = self.model.runs[number]
-        return bool(run.expired) if action == "reap" else action == "run_now" and run.definition is not None
+        return (
+            bool(run.expired or self.model.is_void(run))
+            if action == "reap"
+            else action == "run_now" and run.definition is not None
+        )
 
     def _open(self, action: str, run: int) -> None:
         admin = self.harness.handler

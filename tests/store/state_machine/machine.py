@@ -280,7 +280,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def effect(self, pick: int, key: str, *, by_other: bool, done: bool, forever: bool) -> None:
         chosen = self._lease(pick, by_other=by_other)
-        if chosen is None or self.model.runs[chosen[1].id].locked:
+        if chosen is None or ((run := self.model.runs.get(chosen[1].id)) and run.locked):
             return
         if forever and self.open_transaction and self.open_transaction[2:] == (key, True):
             return  # it would wait for the transaction

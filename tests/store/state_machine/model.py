@@ -48,6 +48,8 @@ class StoreModel:
     scanned: bool = False  # reap has scanned all leases within the last minute
     late: Callable[[ModelRun], bool] = lambda _: False  # its starting deadline has passed
     now: int = 0
+    base: int = 0  # leases with a lower epoch are void: the server has forgotten what was committed since
+    lease_step: int = 1  # by which a claim raises the epoch
 
     def rank_of_now(self) -> Rank:
         """The rank of a run_at that an operation sets to the current moment."""
@@ -81,7 +83,11 @@ class StoreModel:
         """The run, if this worker has this lease of it."""
         run = self.runs.get(lease.id)
         holds = run is not None and run.live and run.by == worker and run.epoch == lease.epoch
-        return run if holds else None
+        return run if holds and lease.epoch >= self.base else None
+
+    def is_void(self, run: ModelRun) -> bool:
+        """Whether it has a lease that was granted before the server forgot something."""
+        return run.by != 0 and run.epoch < self.base
 
     # -- claims --------------------------------------------------------------------------------------------------------
 
@@ -181,7 +187,7 @@ class StoreModel:
         for run in (self.runs[number] for number in ids):
             run.status, run.by, run.started, run.expired = "running", worker, True, ""
             run.waits_for_start = False
-            run.epoch += 1
+            run.epoch = max(run.epoch, self.base) + self.lease_step
             run.attempts += 1
             for key in (run.limit_key, run.shared_limit_key):
                 if key is not None:
@@ -206,8 +212,12 @@ class StoreModel:
         return refused
 
     def _completed(self, worker: int, lease: Lease) -> bool:
-        past = self.runs[lease.id]
-        return not past.live and (past.status, past.by, past.epoch) == ("succeeded", worker, lease.epoch)
+        past = self.runs.get(lease.id)
+        return (
+            past is not None
+            and not past.live
+            and (past.status, past.by, past.epoch) == ("succeeded", worker, lease.epoch)
+        )
 
     def fail(self, worker: int, leases: Sequence[Lease], outcome: str, *, at_once: bool) -> set[int]:
         refused: set[int] = set()
@@ -243,8 +253,8 @@ class StoreModel:
                 refused.add(lease.id)
                 continue
             if run is None:
-                known = self.runs[lease.id]
-                repeated = known.live and known.by == 0 and known.epoch == lease.epoch
+                known = self.runs.get(lease.id)
+                repeated = known is not None and known.live and known.by == 0 and known.epoch == lease.epoch
                 if not (repeated or self._uncounted(worker, lease, reason)):
                     refused.add(lease.id)
                 continue
@@ -268,8 +278,8 @@ class StoreModel:
 
     def _uncounted(self, worker: int, lease: Lease, reason: str) -> bool:
         """Whether a reap counted a crash, and the worker now reports that there was none."""
-        run = self.runs[lease.id]
-        if not run.live or self.attempts.get((lease.id, lease.epoch)) != ("crashed", worker):
+        run = self.runs.get(lease.id)
+        if run is None or not run.live or self.attempts.get((lease.id, lease.epoch)) != ("crashed", worker):
             return False
         if reason not in {"disconnected", "not_started"} or (reason == "disconnected" and run.releases >= 4):
             return False
@@ -355,10 +365,10 @@ class StoreModel:
         stopped = [worker for worker, seen in self.present.items() if not seen]
         if not (always or stopped or not self.scanned):
             return 0, 0, 0, 0
-        outcomes = [self._reap_run(run) for run in self.live() if run.expired and not run.locked]
+        outcomes = [self._reap_run(run) for run in self.live() if (run.expired or self.is_void(run)) and not run.locked]
         for worker in stopped:
             del self.present[worker]
-        self.scanned = not any(run.expired for run in self.live())  # five seconds later
+        self.scanned = not any(run.expired or self.is_void(run) for run in self.live())  # five seconds later
         return (
             sum(outcome.startswith("crashed") for outcome in outcomes),
             sum(outcome.startswith("timed out") for outcome in outcomes),
@@ -367,6 +377,8 @@ class StoreModel:
         )
 
     def _reap_run(self, run: ModelRun) -> str:
+        if self.is_void(run):
+            return self._give_back(run)
         timed_out = run.expired == "timeout" and self.present.get(run.by, False)
         outcome = "timed out" if timed_out else "crashed"
         kind = "cancelled" if run.cancel else "timed_out"
@@ -387,6 +399,18 @@ class StoreModel:
         run.due = run.due and not (timed_out and not dead)
         return f"{outcome} dead" if dead else outcome
 
+    def _give_back(self, run: ModelRun, *, began: bool = True) -> str:
+        """As if it had not been claimed."""
+        self.attempts[run.id, run.epoch] = "released", run.by
+        if run.cancel:
+            self.finish(run, "cancelled", run.cancel_reason)
+            return "cancelled"
+        run.free(began=began)
+        run.epoch += 1
+        run.attempts -= 1
+        run.status = "queued"
+        return "queued"
+
     def report_terminated(self, worker: int, *, disrupted: bool) -> tuple[int, int, int, int, int]:
         """Released, crashed, dead, cancelled, skipped."""
         if worker not in self.present:
@@ -402,6 +426,9 @@ class StoreModel:
         )
 
     def _terminate(self, run: ModelRun, *, disrupted: bool) -> str:
+        began = run.expired == "crash" if run.expired else not run.waits_for_start
+        if self.is_void(run):
+            return self._give_back(run, began=began)
         outcome = "released" if disrupted else "crashed"
         self.attempts[run.id, run.epoch] = outcome, run.by
         if run.cancel:
@@ -409,7 +436,7 @@ class StoreModel:
             return "cancelled"
         costs = disrupted and run.releases >= 4
         dead = costs and run.attempts >= run.max_attempts if disrupted else run.crashes >= 2
-        run.free(began=run.expired == "crash" if run.expired else not run.waits_for_start)
+        run.free(began=began)
         run.epoch += 1
         run.attempts -= not costs
         run.releases += disrupted
@@ -451,15 +478,7 @@ class StoreModel:
     def revoke(self, run: ModelRun | None) -> str:
         if run is None or run.status != "running" or run.locked:
             return "refused"
-        self.attempts[run.id, run.epoch] = "released", run.by
-        if run.cancel:
-            self.finish(run, "cancelled", run.cancel_reason)
-            return "cancelled"
-        run.free()
-        run.epoch += 1
-        run.attempts -= 1
-        run.status = "queued"
-        return "queued"
+        return self._give_back(run)
 
     def discard(self, run: ModelRun | None) -> str:
         if run is None or not run.live or run.status != "dead":

@@ -154,6 +154,8 @@ _OPERATIONS: list[Operation] = [
         pick=PICK,
     ),
     *weighted(1, "renew_an_older_epoch", pick=PICK),
+    *weighted(1, "save"),
+    *weighted(3, "forget", noticed=BOOLEAN),
     *weighted(1, "enqueue_a_forged_plan", pick=PICK, future=BOOLEAN),
     *weighted(
         1,
