@@ -1,7 +1,8 @@
-"""Handlers that print, for measured workers."""
+"""Handlers that print and log, for measured workers."""
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Final
 
@@ -11,6 +12,10 @@ from bench.handler_reports import report
 TICKS_PER_S: Final = 100
 LINES: Final = 100  # of a tick
 WORK: Final = 400  # rounds of a loop that belong to each line
+_nowhere: Final = logging.getLogger("nowhere")
+_nowhere.addHandler(logging.NullHandler())
+_nowhere.setLevel(logging.INFO)
+_nowhere.propagate = False
 
 
 @wakeboard.handler("print_a_line")
@@ -18,6 +23,13 @@ async def print_a_line(run: wakeboard.Run) -> None:
     """One line."""
     report(run)
     print(f"the order {run.id} is paid")
+
+
+@wakeboard.handler("log_to_nothing")
+async def log_to_nothing(run: wakeboard.Run) -> None:
+    """A call of `logging` whose record goes nowhere."""
+    report(run)
+    _nowhere.info("the order %s is paid", run.id)
 
 
 @wakeboard.handler("print_much")
