@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -119,7 +120,7 @@ def close_month(run: wakeboard.Run) -> dict[str, str]:
     """Fails unless the file out/approved exists. Create it, then run `wakeboard retry ID`."""
     approval = OUT / "approved"
     if not approval.exists():
-        raise PermissionError(f"not approved; to approve, type: touch {os.path.relpath(approval)}")
+        raise PermissionError(f"not approved; to approve, type: touch {shlex.quote(os.path.relpath(approval))}")
     approval.unlink()
     return {"closed": f"{run.scheduled_for:%B %Y}"}
 
