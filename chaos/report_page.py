@@ -83,9 +83,9 @@ the change. It checks these invariants:
 
 {invariants}
 
-The other half of the evidence is in `tests/`: a state machine that calls SQL functions in random order and compares
-the store with a model (`tests/store/test_state_machine.py`), and a search of every interleaving of a small model of
-leases, epochs and limits (`tests/model`).
+The other half of the evidence is in `tests/`: a state machine that calls SQL functions in random order, lets the server
+forget its last commits, and compares the store with a model (`tests/store/test_state_machine.py`), and a search of
+every interleaving of a small model of leases, epochs and limits (`tests/model`).
 """
 _FAULTS: Final = f"""\
 ## Faults

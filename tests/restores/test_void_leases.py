@@ -55,6 +55,21 @@ def claim_and_go_back(worker: SqlClient, **job: Any) -> Lease:
     return lease
 
 
+def test_the_number_of_a_backfill_or_bulk_action_comes_to_no_other(worker: SqlClient) -> None:
+    """A user cancels or resumes by the number that a server said, which may have forgotten it since."""
+    worker.define(schedule="@daily", cron_fields="0 0 * * *")
+    ticks = "array['2026-01-0{0} 00:00Z'::timestamptz], '2026-01-0{0}', '2026-01-0{0} 01:00Z'"
+    calls = (
+        "select id from create_bulk_action('retry', '{1}')",
+        f"select made.id from job_definitions as def cross join lateral create_backfill(def.id, {ticks}) as made",
+    )
+    for call in calls:
+        before = worker.value(call.replace("{0}", "1"))
+        worker.sql(GO_BACK)
+        assert worker.value(call.replace("{0}", "2")) > before + 1_000_000
+        assert worker.value(call.replace("{0}", "3")) < before + 1_000_100
+
+
 def refused(worker: SqlClient, call: str) -> bool:
     if query := ANSWERS.get(call):
         return worker.value(query)

@@ -30,6 +30,7 @@ declare
   made backfills;
 begin
   perform require_read_committed('create_backfill');
+  perform lease_base();                -- another server is recorded before it gives a number (void_leases)
   if (range_begin >= 'epoch' and range_begin < range_end and range_end <= statement_timestamp() + interval '1 minute') is not true then
     raise exception using errcode = '22023', message =
       'a backfill has a range from 1970 to now; write range_begin before range_end';
