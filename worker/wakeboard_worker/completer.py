@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item", bound="Outcome")
 
 COLLECT_S = 0.02  # how long outcomes wait for others, so that one statement reports many
-FULL_BATCH = 500  # from this many succeeded attempts on, the completer does not wait
-BATCH_SIZE = 1000  # most outcomes in one statement
+FULL_BATCH = 1_000  # from this many succeeded attempts on, the completer does not wait
+BATCH_SIZE = 2_000  # most outcomes in one statement
 MEASURABLE_S = 0.001  # a handler that took less is stored as one that took no time, which costs the database nothing
 MOMENT_S = 0.25  # such a handler is stored as having ended now, if it ended within this time
 BLOCKED_RETRY_S = 0.5  # between two reports of a blocked outcome

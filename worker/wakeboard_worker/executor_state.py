@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wakeboard.engine.run import ClaimedRow
     from wakeboard_worker.attempt import Attempt
 
-MAX_PREFETCH = 2_000  # rows that may wait for an executor, if they start soon
+MAX_PREFETCH = 4_000  # rows that may wait for an executor, if they start soon
 MEAN_WEIGHT = 16  # each new value counts for one sixteenth of the mean
 STARTED_SOON = 0.1  # the attempts that start within 50 ms, as a share of those that started in the last 500 ms
 

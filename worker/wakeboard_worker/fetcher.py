@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 PREFETCH_S = 0.05  # how much work may wait in this worker
 LIMITED_PREFETCH_S = 0.005  # the same for limited runs
-MAX_CLAIM = 1000  # rows of one claim
+MAX_CLAIM = 2_000  # rows of one claim
 QUARANTINED_AT = 2  # crashes
 REGISTER_EVERY_S = 180.0  # readers consider the job types of workers that registered in the last 10 minutes
 REGISTER_RETRY_S = 10.0  # after a registration that failed
