@@ -11,11 +11,13 @@ import pytest
 from testbed.board_server import serving
 from tests.board.conftest import fetched
 from tests.board.past_runs import PAYLOAD, dead_run, retried_run, worker_of
+from tests.board.test_run_log import log
 from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.run import what_next
 from wakeboard.board.pages.run_timeline import time_axis, timeline
 from wakeboard.cli.support.run_details import run_details
+from wakeboard.logs.rules import Line
 from wakeboard.store.connection import connect
 from wakeboard.views.queries.run_page import RunHistory, read_run_history
 
@@ -183,16 +185,20 @@ async def test_the_timeline_tells_attempts_steps_effects_and_actions_in_order(wo
     )  # fmt: skip
 
 
-async def test_attempts_steps_and_effects_share_one_axis_of_bounded_height(worker: SqlClient, board: str):
+async def test_attempts_steps_effects_and_log_share_one_axis_of_bounded_height(worker: SqlClient, board: str):
     run_id = dead_run(worker)
     worker.sql(
         "insert into job_steps (run_id, name, lease_epoch) select %s, n, 1 from generate_series(1, 1000) as n", run_id
     )
+    began = worker.value("select extract(epoch from created_at)::float8 from job_runs where id = %s", run_id)
+    log(worker, run_id, [Line(number, began + number / 1e6, 20, "shop", "an item") for number in range(1, 1_200)])
+    log(worker, run_id, [Line(1, began, 30, "shop", "an item")], epoch=6)
     history = await history_of(worker, run_id)
     drawn = time_axis(history, timeline(history))
 
     assert drawn is not None
-    run, *parts = drawn.lanes
+    run, *parts, logged = drawn.lanes
+    assert (logged.title, {segment.kind for segment in logged.segments}) == ("log: 1,200 lines", {"failed"})
     assert [segment.kind for segment in run.segments if segment.kind != "waiting"] == ["failed", "failed"]
     assert run.segments[-1].x + run.segments[-1].width == pytest.approx(1000, abs=0.1)
     segments = [segment for lane in drawn.lanes for segment in lane.segments]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.logs.rules import AttemptLog, Line, unpacked
+from wakeboard.logs.rules import AttemptLog, Line, LogPart, unpacked
 from wakeboard.store.array_texts import bytes_array, number_array, unix_moment
 from wakeboard.store.statements import call_blocking, read
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from wakeboard.logs.rules import Batch
 
 BATCHES_AT_ONCE: Final = 32  # of one read
+MOST_PARTED: Final = 5_000  # batches
 MOST_SEARCHED: Final = 200_000  # lines of one search
 
 _STORE: Final = (
@@ -87,6 +88,19 @@ select distinct on (sequence) extract(epoch from first_at)::float8, lines
 """
 
 
+_PARTS: LiteralString = """
+select min(first_at) as first_at, max(first_at) as last_at, sum(last_line - first_line + 1)::bigint as lines,
+       max(level)::integer as level
+  from (select distinct on (lease_epoch, sequence) first_at, first_line, last_line, level
+          from wakeboard.job_run_logs
+         where run_uuid = %(uuid)s
+         order by lease_epoch desc, sequence desc
+         limit %(batches)s) as batch
+ group by floor(extract(epoch from first_at) / %(slice_s)s)
+ order by 1
+"""
+
+
 class LinesBefore(NamedTuple):
     """Lines, oldest first. `older`: the number before which there may be others; None: there are none."""
 
@@ -121,6 +135,12 @@ EVERY_LINE: Final = WantedLines()
 async def attempt_logs(conn: psycopg.AsyncConnection[Any], run_id: int, run_uuid: UUID) -> list[AttemptLog]:
     """The attempts of a run that have a log, oldest first."""
     return await read(conn, class_row(AttemptLog), _ATTEMPTS, {"run_id": run_id, "uuid": run_uuid})
+
+
+async def log_parts(conn: psycopg.AsyncConnection[Any], run_uuid: UUID, slice_s: float) -> list[LogPart]:
+    """When a run logged, in slices of so many seconds, from its last MOST_PARTED batches."""
+    values = {"uuid": run_uuid, "slice_s": slice_s, "batches": MOST_PARTED}
+    return await read(conn, class_row(LogPart), _PARTS, values)
 
 
 async def lines_after(

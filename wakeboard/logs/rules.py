@@ -27,6 +27,11 @@ LONGEST_MS: Final = 40 * 86_400_000  # within one batch
 MAX_UNPACKED: Final = 4 << 20  # bytes of a batch that are read: a batch that a worker wrote is shorter
 
 
+def level_name(number: int) -> str:
+    """The name of the highest level that is not above the number."""
+    return next((name for name, level in reversed(LEVELS.items()) if number >= level), "debug")
+
+
 _as_json: Final = json.encoder.encode_basestring_ascii  # a JSONEncoder takes five times as long for a short text
 
 
@@ -42,7 +47,7 @@ class Line(NamedTuple):
     @property
     def level_name(self) -> str:
         """The name of the highest level that is not above the line's."""
-        return next((name for name, level in reversed(LEVELS.items()) if self.level >= level), "debug")
+        return level_name(self.level)
 
 
 class Gap(NamedTuple):
@@ -77,6 +82,19 @@ class AttemptLog:
     attempt: int
     began_at: datetime
     last_line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPart:
+    """The batches of a run's log that begin in a slice of time. `first_at`, `last_at`: when the first and last begin.
+
+    `level`: the highest one of their lines.
+    """
+
+    first_at: datetime
+    last_at: datetime
+    lines: int
+    level: int
 
 
 def log_row(run_id: int, attempt: int, lease_epoch: int, line: Line) -> LogRow:

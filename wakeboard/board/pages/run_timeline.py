@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES
+from wakeboard.logs.rules import LEVELS, level_name
 from wakeboard.text.humanize import counted, lasted, reason_in_words
 from wakeboard.views.queries.run_page import BOUNDS
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from wakeboard.logs.rules import LogPart
     from wakeboard.views.queries.run_page import RunHistory
     from wakeboard.views.rules.audit_rows import AuditRow
     from wakeboard.views.rules.run_detail_rows import AttemptRow, EffectRow, RunDetails, StepRow
@@ -91,7 +93,7 @@ class TimelineSegment:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row of the time axis. `kind`: run, step or effect. `title` says all of it in words."""
+    """A row of the time axis. `kind`: run, step, effect or log. `title` says all of it in words."""
 
     kind: str
     name: str
@@ -101,7 +103,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """The life of a run on one axis: its waits and attempts, and a lane for each step and effect below.
+    """The life of a run on one axis: its waits and attempts, and below a lane for each step, each effect and the log.
 
     `hidden`: how many steps and effects have no lane.
     """
@@ -292,7 +294,7 @@ def _end(run: RunDetails) -> Iterator[Event]:
 
 
 def time_axis(history: RunHistory, events: Sequence[Event]) -> TimeAxis | None:
-    """Waits, attempts, steps and effects on a time axis; None: the run never waited and never ran."""
+    """Waits, attempts, steps, effects and log on a time axis; None: the run never waited and never ran."""
     shown = [event for event in events if event.kind == "waiting" or event.kind.startswith("attempt")]
     if not shown:
         return None
@@ -337,7 +339,18 @@ def time_axis(history: RunHistory, events: Sequence[Event]) -> TimeAxis | None:
     ]
     hidden = len(run.steps) + len(run.effects) - len(steps) - len(effects)
     title = f"waits and attempts over {lasted(end - begin)}"
-    return TimeAxis(begin, end, [Lane("run", "Attempts", title, waits_and_attempts), *steps, *effects], hidden)
+    log = [segment(_colour_of_level(part.level), part.first_at, part.last_at, _of_log(part)) for part in history.log]
+    said = sum(part.lines for part in history.log)
+    logs = [Lane("log", "", f"log: {counted(said, 'line')}", log)] if log else []
+    return TimeAxis(begin, end, [Lane("run", "Attempts", title, waits_and_attempts), *steps, *effects, *logs], hidden)
+
+
+def _colour_of_level(level: int) -> str:
+    return "crashed" if level >= LEVELS["error"] else "failed" if level >= LEVELS["warning"] else "released"
+
+
+def _of_log(part: LogPart) -> str:
+    return f"log: {counted(part.lines, 'line')}, of the level {level_name(part.level)} or lower"
 
 
 def _end_of_step(step: StepRow, now: datetime) -> datetime:

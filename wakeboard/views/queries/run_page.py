@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, scalar_row
 
+from wakeboard.logs.queries import log_parts
 from wakeboard.store.statements import read
 from wakeboard.views.queries.index_order import prefer_index_order
 from wakeboard.views.queries.listings import Listings
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from wakeboard.logs.rules import LogPart
     from wakeboard.views.rules.run_detail_rows import RunDetails
     from wakeboard.views.rules.run_explanation import RunSituation
     from wakeboard.views.rules.run_rows import StoredRun
 
 BOUNDS: Final = ReadBounds(attempts=100, steps=200, step_result=4000)
 _NEIGHBOURS: Final = 6
+_SLICES: Final = 100
+_SHORTEST_SLICE_S: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,7 @@ class ScheduleOfRun:
 class RunHistory:
     """The run of a page and what surrounds it.
 
-    `situation`: what explains why it has not ended; None: it has ended.
+    `situation`: what explains why it has not ended; None: it has ended. `log`: when it logged, in about 100 slices.
     """
 
     now: datetime
@@ -67,6 +71,7 @@ class RunHistory:
     earlier: list[Neighbour]
     later: list[Neighbour]
     situation: RunSituation | None
+    log: list[LogPart]
 
 
 _SCHEDULE: LiteralString = """
@@ -116,6 +121,7 @@ async def read_run_history(
         return None
     now = await Listings(conn).now()
     earlier, later = await _neighbours(conn, run) if schedule else ([], [])
+    lasted = (run.finished_at or run.dead_at or now) - run.created_at
     return RunHistory(
         now=now,
         run=run,
@@ -123,6 +129,7 @@ async def read_run_history(
         earlier=earlier,
         later=later,
         situation=await situation_of(conn, run, now) if run.finished_at is None else None,
+        log=await log_parts(conn, run.uuid, max(_SHORTEST_SLICE_S, lasted.total_seconds() / _SLICES)),
     )
 
 
