@@ -22,13 +22,17 @@ CASES: Final = {  # the name of the other folder
     "no file differs": "same",
     "every file differs, and no schedule": "files",
     "every schedule differs": "schedules",
+    "every schedule gets H": "hashed",
 }
-WHY: Final = {"every schedule differs": "10,000 schedules are described, each with the ticks that move"}
+WHY: Final = {
+    "every schedule differs": "10,000 schedules are described, each with the ticks that move",
+    "every schedule gets H": "as above, and each expression is compiled for its name",
+}
 DOCUMENT: Final = """\
 apiVersion: wakeboard.dev/v1alpha1
 kind: JobSchedule
 metadata: {{name: report-{number}, namespace: team-{team}}}
-spec: {{jobType: report, schedule: "{minute} {hour} * * *", timeZone: Europe/Lisbon, payload: {{customer: {number}}}}}
+spec: {{jobType: report, schedule: "{time} * * *", timeZone: Europe/Lisbon, payload: {{customer: {number}}}}}
 """
 
 
@@ -40,6 +44,7 @@ def measure_plans(_server: BenchmarkServer, plan: Plan) -> Table:
         _write(folder / "same", plan.planned)
         _write(folder / "files", plan.planned, end="# another text\n")
         _write(folder / "schedules", plan.planned, moved=1)
+        _write(folder / "hashed", plan.planned, hashed=True)
         for _ in range(plan.repetitions):
             for case, other in CASES.items():
                 costs[case].append(_cost(folder, other))
@@ -57,12 +62,14 @@ def measure_plans(_server: BenchmarkServer, plan: Plan) -> Table:
     )
 
 
-def _write(folder: Path, schedules: int, *, moved: int = 0, end: str = "") -> None:
-    """Writes the schedules, each `moved` by so many minutes."""
+def _write(folder: Path, schedules: int, *, moved: int = 0, hashed: bool = False, end: str = "") -> None:
+    """Writes the schedules, each `moved` by so many minutes, or `hashed` by its name."""
     folder.mkdir()
     for file in range(FILES):
         documents = [
-            DOCUMENT.format(number=each, team=file % 20, minute=(each + moved) % 60, hour=each // 60 % 24)
+            DOCUMENT.format(
+                number=each, team=file % 20, time="H H" if hashed else f"{(each + moved) % 60} {each // 60 % 24}"
+            )
             for each in range(file, schedules, FILES)
         ]
         (folder / f"{file}.yaml").write_text("---\n".join(documents) + end)

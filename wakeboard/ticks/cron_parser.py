@@ -65,7 +65,7 @@ def _name_of_hash(expression: str, name: str) -> str:
     return name if "h" in expression.lower() else ""  # without H the result does not depend on the name
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16_384)  # one for each name of a schedule with H
 def _text(expression: str, name: str) -> str:
     return _parse(expression, name).to_text()
 
@@ -84,12 +84,17 @@ def compiled_text(cron_fields: str | None, expression: str | None, name: str) ->
 def _parse(expression: str, name: str) -> CronFields:
     try:
         texts = _split(expression)
-        resolved = [field.resolve_hash(text, name) for field, text in zip(_FIELDS, texts, strict=True)]
-        fields = [field.rewrite(text) for field, text in zip(_FIELDS, resolved, strict=True)]
-        return _check_ever_due(_compile(fields, every_hour=texts[1].startswith(("*", "H/"))))
+        resolved = tuple(field.resolve_hash(text, name) for field, text in zip(_FIELDS, texts, strict=True))
+        return _without_hash(resolved, every_hour=texts[1].startswith(("*", "H/")))
     except _CronError as error:
         message = f'schedule "{expression[:_SHOWN]}" {error.complaint}; write for example {error.example}'
         raise InvalidSchedule(message) from None
+
+
+@lru_cache(maxsize=4096)  # H has few values: many names share them
+def _without_hash(texts: tuple[str, ...], *, every_hour: bool) -> CronFields:
+    fields = [field.rewrite(text) for field, text in zip(_FIELDS, texts, strict=True)]
+    return _check_ever_due(_compile(fields, every_hour=every_hour))
 
 
 class _CronError(Exception):
