@@ -33,6 +33,7 @@ MAIN_THREAD_TIMEOUT_S: Final = 200.0
 QUERY_TIMEOUT_S: Final = (
     90.0  # a cluster may have no primary for longer than Patroni's lease, if its standbys were away
 )
+POOLER_INTERVAL_S: Final = 1.0  # between two looks of its supervisor
 ALERTS: Final = "{apiVersion: wakeboard.dev/v1alpha1, kind: AlertRules, spec: {rules: [{name: dead, dead: 1}]}}"
 LIMITS_FILE: Final = f"{{apiVersion: wakeboard.dev/v1alpha1, kind: Limits, limits: {{{DECLARED}: {{atOnce: 2}}}}}}"
 
@@ -58,6 +59,7 @@ class Environment:
         self.server_lock = threading.Lock()  # one fault of the server at a time
         self.pooler: PgBouncer | None = None
         self.pooler_ends = 0  # by itself
+        self._stopping = threading.Event()
         self.first_release = extract_first_release(folder / "first-release")
         self.dsn = ""
         self.proxies: list[TcpProxy] = []
@@ -83,10 +85,12 @@ class Environment:
             self.pooler = PgBouncer(program, self._dsn_of_pooler(), self.folder, "transaction", options=options)
             self.own(self.pooler.start)
             pooled = [self._start_proxy(self.pooler.port)]
+            threading.Thread(target=self._supervise_pooler, name="pooler", daemon=True).start()
         self.supervisor.start(self._slots(pooled), self.dsn_through(self.direct, "chaos_app"))
 
     def stop(self) -> None:
         """Ends everything."""
+        self._stopping.set()
         self.supervisor.stop()
         for proxy in self.proxies:
             proxy.stop()
@@ -113,6 +117,17 @@ class Environment:
         proxy.start()
         self.proxies.append(proxy)
         return proxy
+
+    def _supervise_pooler(self) -> None:
+        while not self._stopping.wait(POOLER_INTERVAL_S):
+            with suppress(RuntimeError, TimeoutError, AssertionError):  # the campaign has ended, or the machine is busy
+                self.own(self._restart_pooler)
+
+    def _restart_pooler(self) -> None:
+        """Starts PgBouncer again if it has ended by itself, as its supervisor would. Call it in the main thread."""
+        if self.pooler is not None and self.pooler.ended and not self._stopping.is_set():
+            self.pooler_ends += 1
+            self.pooler.start()
 
     def _pooler_options(self) -> str:
         users = self.folder / "users.txt"
@@ -190,9 +205,6 @@ class Environment:
             self.disk.free()
         if self.server.pid is None:
             self.own(self.server.start)
-        if self.pooler is not None and self.pooler.ended:  # as its supervisor would
-            self.pooler_ends += 1
-            self.own(self.pooler.start)
         for process in self.supervisor.running():
             with suppress(ProcessLookupError):
                 process.send(signal.SIGCONT)

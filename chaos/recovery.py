@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from chaos.environment import Environment
 
 RECOVERY_TIMEOUT_S: Final = 20.0
-DRAIN_TIMEOUT_S: Final = 120.0
+DRAIN_TIMEOUT_S: Final = 240.0  # quarantined runs are executed one by one, and a busy machine has many of them
 WORKER_TIMEOUT_S: Final = 20.0
 POLL_S: Final = 0.02
 
