@@ -43,6 +43,11 @@ BOUNDED: Final = {
     "expect_success_within_s": ("spec", "expectSuccessWithinSeconds"),
     "alert_after_missed": ("spec", "alertAfterMissed"),
 }
+# Without a value in most schedules; so then their bounds need no check.
+OPTIONAL: Final = (
+    *("starting_deadline_s", "suspend_after_dead", "expect_success_within_s", "alert_after_missed"),
+    *("starts_at", "ends_at"),
+)
 HEAD: Final = """\
 -- internal (called by schedule_written)
 -- What is wrong with a schedule, in the sentence of `kubectl apply`; null: nothing. Of a schedule that a cluster or a
@@ -56,10 +61,34 @@ as $$
 declare
   problem text;
 begin
-  -- Each transaction prepares each expression that it evaluates: so those of the messages stand apart.
-  if {beyond} then
+  -- Each transaction prepares each expression that it evaluates, with all its parts: so what is rare stands apart.
+  if {beyond}
+     or num_nonnulls(
+       {optional}
+     ) > 0
+     or def.backoff_cap_s < def.backoff_base_s or def.limit_key like '%:%'
+     or starts_with(def.job_type, '{reserved}') or def.job_type in ({built_in}) then
     problem := case
 {bounds}    end;
+    perform check_backoff(def.backoff_base_s, def.backoff_cap_s);
+    perform refuse_value('limit_key', def.limit_key) where def.limit_key like '%:%';
+    if problem is null and def.source = 'app' then
+      problem := case
+{others}      end;
+    end if;
+    if problem is null and def.source = 'app' and def.job_type in ({built_in}) then
+      declare
+        written constant jsonb := (
+          select coalesce(jsonb_object_agg(key, value), '{}')
+            from jsonb_each(case jsonb_typeof(def.payload) when 'object' then def.payload else '{}' end)
+           where value <> 'null');
+        known constant text[] := case def.job_type {known} end;
+        unknown constant text := (select min(key collate "C") from jsonb_object_keys(written - known) as key);
+      begin
+        problem := format('payload does not fit the built-in job type %s: ', def.job_type) || case
+{payloads}        end;
+      end;
+    end if;
   end if;
   if problem is not null or def.source <> 'app' then
     return problem;
@@ -74,25 +103,10 @@ begin
 {cron}      end;
     end;
   end if;
-  if not {zones} ? def.time_zone then
-    problem := coalesce(problem, {zone});
-  end if;
-  if problem is null and ({wrong}) then
+  if problem is null and (not {zones} ? def.time_zone
+     or {misnamed}) then
     problem := case
-{others}    end;
-  end if;
-  if problem is null and def.job_type in ({built_in}) then
-    declare
-      written constant jsonb := (
-        select coalesce(jsonb_object_agg(key, value), '{}')
-          from jsonb_each(case jsonb_typeof(def.payload) when 'object' then def.payload else '{}' end)
-         where value <> 'null');
-      known constant text[] := case def.job_type {known} end;
-      unknown constant text := (select min(key collate "C") from jsonb_object_keys(written - known) as key);
-    begin
-      problem := format('payload does not fit the built-in job type %s: ', def.job_type) || case
-{payloads}      end;
-    end;
+{names}      else {zone} end;
   end if;
   return problem;
 end
@@ -106,18 +120,22 @@ def main() -> None:
     """Prints the file."""
     schema = JobSchedule.model_json_schema(by_alias=True)
     bounds = [*_bounds(schema, BOUNDED), *_of_all_sources()]
-    others = [*_bounds(schema, NAMES), *_others()]
+    names = list(_bounds(schema, NAMES))
+    needed = {column: place for column, place in BOUNDED.items() if column not in OPTIONAL}
     # The keys of an object are sorted, so that Postgres finds one in a microsecond.
     zones = "jsonb\n    '{" + _folded([f'"{zone}": 0' for zone in sorted(known_zones())]) + "}'"
     parts = {
-        "{beyond}": _any(bounds),
-        "{wrong}": _any(others),
+        "{beyond}": _any(_bounds(schema, needed)),
+        "{optional}": ",\n       ".join(f"def.{column}" for column in OPTIONAL),
+        "{reserved}": rules.RESERVED,
+        "{misnamed}": _any(names),
         "{zones}": zones,
         "{zone}": _about("time_zone", rules.KNOWN_ZONE["message"]),
         "{simple}": _quoted(SIMPLE),
         "{cron}": _cases(_cron()),
         "{bounds}": _cases(bounds),
-        "{others}": _cases(others),
+        "{names}": _cases(names),
+        "{others}": _cases(_others()),
         "{built_in}": ", ".join(map(_quoted, SHAPES)),
         "{known}": "\n        ".join(f"when {_quoted(name)} then '{{{','.join(_names(name))}}}'" for name in SHAPES),
         "{payloads}": _cases(_payloads()),

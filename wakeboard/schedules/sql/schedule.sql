@@ -32,7 +32,7 @@ declare
   in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
   short constant text := substr(name, strpos(name, '/') + 1);
   line constant text := case when num_nonnulls(every, at) = 0 then cron else schedule_line(cron, every, at) end;
-  has_ended constant boolean := coalesce(ends_at <= statement_timestamp(), false);
+  is_free boolean;                           -- the name is, and there is no bound (set_max_schedules): the trigger need not look
   def job_definitions;
 begin
   if name is null or short = '' or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
@@ -63,11 +63,18 @@ begin
     -- end
   end if;
   loop
-    select * into def from job_definitions as known
-     where known.source = 'app' and known.namespace = in_namespace and known.name = short;
-    exit when found;
+    select max_schedules_per_namespace is null
+           and not exists (select from job_definitions as known
+                            where known.namespace collate "C" = in_namespace and known.name collate "C" = short)
+      into is_free
+      from installation where only_row;
+    if not is_free then
+      select * into def from job_definitions as known
+       where known.source = 'app' and known.namespace = in_namespace and known.name = short;
+      exit when found;
+    end if;
     insert into job_definitions (
-      namespace, name, job_type, payload, schedule,
+      namespace, name, job_type, payload, schedule, next_run_at,
       -- columns: {column}
       time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
       dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
@@ -75,6 +82,7 @@ begin
       -- end
     ) values (
       in_namespace, short, schedule.job_type, schedule.payload, line,
+      case when is_free and not schedule.suspended and schedule.at is null and line is not null then statement_timestamp() end,
       -- columns: schedule.{name}{cast}
       schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy, schedule.catch_up,
       schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended,
@@ -85,7 +93,7 @@ begin
     on conflict on constraint a_schedule_is_named_once_per_source do nothing
     returning job_definitions.id into schedule.id;
     if found then
-      answer := case when has_ended then 'ended' else 'created' end;
+      answer := case when ends_at <= statement_timestamp() then 'ended' else 'created' end;
       return next;
       return;
     end if;                                  -- another transaction has just created it
@@ -109,7 +117,7 @@ begin
        schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s, schedule.alert_after_missed
        -- end
      ) then
-    answer := case when has_ended or def.removed_at is not null then 'ended' else 'unchanged' end;
+    answer := case when ends_at <= statement_timestamp() or def.removed_at is not null then 'ended' else 'unchanged' end;
     perform wait_for_standby();
     return next;
     return;
@@ -127,9 +135,7 @@ begin
          alert_after_missed = schedule.alert_after_missed
          -- end
    where known.id = def.id;
-  answer := case when has_ended then 'ended' else 'updated' end;
+  answer := case when ends_at <= statement_timestamp() then 'ended' else 'updated' end;
   return next;
-exception when lock_not_available then
-  perform refuse_locked();
 end
 $$;

@@ -10,19 +10,23 @@ as $$
 declare
   problem text;
 begin
-  -- Each transaction prepares each expression that it evaluates: so those of the messages stand apart.
+  -- Each transaction prepares each expression that it evaluates, with all its parts: so what is rare stands apart.
   if def.concurrency_policy not in ('Allow', 'Forbid', 'Replace', 'Queue')
      or def.catch_up not in ('Skip', 'Latest', 'All')
      or def.catch_up_limit not between 1 and 10000
-     or def.starting_deadline_s not between 1 and 31536000
      or def.jitter_s not between 0 and 86400
      or def.dst_gap not in ('Skip', 'RunAfter')
      or def.dst_overlap not in ('First', 'Both')
-     or def.suspend_after_dead not between 1 and 100
-     or def.expect_success_within_s not between 1 and 2678400
-     or def.alert_after_missed not between 1 and 100
-     or def.starts_at > def.ends_at
-     or starts_with(def.job_type, 'wakeboard.') then
+     or num_nonnulls(
+       def.starting_deadline_s,
+       def.suspend_after_dead,
+       def.expect_success_within_s,
+       def.alert_after_missed,
+       def.starts_at,
+       def.ends_at
+     ) > 0
+     or def.backoff_cap_s < def.backoff_base_s or def.limit_key like '%:%'
+     or starts_with(def.job_type, 'wakeboard.') or def.job_type in ('http', 'command', 'job') then
     problem := case
       when def.concurrency_policy not in ('Allow', 'Forbid', 'Replace', 'Queue')
         then format('concurrency_policy is %s; write Allow, Forbid, Replace or Qu'
@@ -57,6 +61,91 @@ begin
         then format('job_type is %s; names that begin with wakeboard. are of the '
         'product, write another one', to_json(def.job_type))
     end;
+    perform check_backoff(def.backoff_base_s, def.backoff_cap_s);
+    perform refuse_value('limit_key', def.limit_key) where def.limit_key like '%:%';
+    if problem is null and def.source = 'app' then
+      problem := case
+      when def.jitter_s >= def.starting_deadline_s
+        then 'jitter_s must be below starting_deadline_s, or runs would be'
+        ' skipped before they may start; write for example jitter_s: '
+        '0'
+      when def.starts_at not between 'epoch' and '2099-12-31T23:59:59Z'
+        then format('starts_at %s: this is not from 1970 to 2099; write for examp'
+        'le 2026-12-01T08:00:00Z', to_json(def.starts_at))
+      when def.ends_at not between 'epoch' and '2099-12-31T23:59:59Z'
+        then format('ends_at %s: this is not from 1970 to 2099; write for example'
+        ' 2026-12-01T08:00:00Z', to_json(def.ends_at))
+      when num_nonnulls(def.starts_at, def.ends_at) > 0 and (def.schedule is null or def.schedule like 'at %')
+        then 'starts_at and ends_at bound the ticks of schedule or every, '
+        'which are absent; write one of them'
+      when def.suspend_after_dead is not null and def.schedule is null
+        then 'suspend_after_dead stops the ticks of schedule or after, whi'
+        'ch are absent; write one of them, or leave it out'
+      when def.expect_success_within_s is not null and def.schedule is null
+        then 'expect_success_within_s counts from the ticks of schedule or'
+        ' after, which are absent; write one of them, or leave it out'
+      when def.alert_after_missed is not null and def.expect_success_within_s is null
+        then 'alert_after_missed counts ticks that miss expect_success_wit'
+        'hin_s, which is absent; write it, or leave alert_after_misse'
+        'd out'
+      end;
+    end if;
+    if problem is null and def.source = 'app' and def.job_type in ('http', 'command', 'job') then
+      declare
+        written constant jsonb := (
+          select coalesce(jsonb_object_agg(key, value), '{}')
+            from jsonb_each(case jsonb_typeof(def.payload) when 'object' then def.payload else '{}' end)
+           where value <> 'null');
+        known constant text[] := case def.job_type when 'http' then '{method,url,headers,body}'
+        when 'command' then '{command,args,env}'
+        when 'job' then '{cronJob,env,args}' end;
+        unknown constant text := (select min(key collate "C") from jsonb_object_keys(written - known) as key);
+      begin
+        problem := format('payload does not fit the built-in job type %s: ', def.job_type) || case
+      when unknown is not null
+        then format('its payload has no field ''%s''; the fields are %s', left(unknown, 80), array_to_string(known, ', '))
+      when def.job_type = 'http'
+       and not coalesce(jsonb_typeof(written -> 'method') = 'string' and char_length(written ->> 'method') <= 8192
+        and written ->> 'method' ~ '(?i)^(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$', true)
+        then 'method is one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTION'
+        'S; write for example method: POST'
+      when def.job_type = 'http'
+       and not coalesce(jsonb_typeof(written -> 'url') = 'string' and char_length(written ->> 'url') <= 8192
+        and written ->> 'url' ~ '(?is)^(?:https?://([^/?#@\s]*@)?[^/?#@:\s].*)$'
+        or jsonb_typeof(written -> 'url') = 'object' and written -> 'url' ? '$secret', false)
+        then 'url must be a text that begins with https:// or http:// and '
+        'contains a host; write for example url: https://api.example.'
+        'com/reports'
+      when def.job_type = 'http'
+       and not coalesce(jsonb_typeof(written -> 'headers') = 'object', true)
+        then 'headers must be an object; write for example {"Accept": "app'
+        'lication/json"}'
+      when def.job_type = 'command'
+       and not coalesce(jsonb_typeof(written -> 'command') = 'string', false)
+        then 'command must name a command of the workers; write for exampl'
+        'e command: backup'
+      when def.job_type = 'command'
+       and not coalesce(jsonb_typeof(written -> 'args') = 'object', true)
+        then 'args must be an object; write for example {"path": "/data"}'
+      when def.job_type = 'command'
+       and not coalesce(jsonb_typeof(written -> 'env') = 'object', true)
+        then 'env must be an object; write for example {"REGION": "eu"}'
+      when def.job_type = 'job'
+       and not coalesce(jsonb_typeof(written -> 'cronJob') = 'string' and char_length(written ->> 'cronJob') <= 52
+        and written ->> 'cronJob' ~ '^(?:^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z'
+        '0-9])?)*$)$', false)
+        then 'cronJob must name a CronJob in the schedule''s namespace; wri'
+        'te for example nightly-report'
+      when def.job_type = 'job'
+       and not coalesce(jsonb_typeof(written -> 'env') = 'object', true)
+        then 'env must be an object; write for example {REGION: eu}'
+      when def.job_type = 'job'
+       and not coalesce(jsonb_typeof(written -> 'args') = 'array', true)
+        then 'args must be a list of texts; write for example [--month, ''2'
+        '031-01'']'
+        end;
+      end;
+    end if;
   end if;
   if problem is not null or def.source <> 'app' then
     return problem;
@@ -144,7 +233,7 @@ begin
       end;
     end;
   end if;
-  if not jsonb
+  if problem is null and (not jsonb
     '{"Africa/Abidjan": 0, "Africa/Accra": 0, "Africa/Addis_Ababa": 0, "Africa/Algiers": 0, "Africa/Asmara": 0, "Africa/Asmera": 0, '
     '"Africa/Bamako": 0, "Africa/Bangui": 0, "Africa/Banjul": 0, "Africa/Bissau": 0, "Africa/Blantyre": 0, "Africa/Brazzaville": 0, '
     '"Africa/Bujumbura": 0, "Africa/Cairo": 0, "Africa/Casablanca": 0, "Africa/Ceuta": 0, "Africa/Conakry": 0, "Africa/Dakar": 0, '
@@ -248,20 +337,10 @@ begin
     '"Pacific/Truk": 0, "Pacific/Wake": 0, "Pacific/Wallis": 0, "Pacific/Yap": 0, "Poland": 0, "Portugal": 0, "ROC": 0, "ROK": 0, '
     '"Singapore": 0, "Turkey": 0, "UCT": 0, "US/Alaska": 0, "US/Aleutian": 0, "US/Arizona": 0, "US/Central": 0, "US/East-Indiana": 0, '
     '"US/Eastern": 0, "US/Hawaii": 0, "US/Indiana-Starke": 0, "US/Michigan": 0, "US/Mountain": 0, "US/Pacific": 0, "US/Samoa": 0, '
-    '"UTC": 0, "Universal": 0, "W-SU": 0, "WET": 0, "Zulu": 0}' ? def.time_zone then
-    problem := coalesce(problem, format('time_zone %s: this is not a known time zone; write for examp'
-        'le Europe/Lisbon', to_json(left(def.time_zone, 100))));
-  end if;
-  if problem is null and (def.namespace !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' or char_length(def.namespace) > 63
+    '"UTC": 0, "Universal": 0, "W-SU": 0, "WET": 0, "Zulu": 0}' ? def.time_zone
+     or def.namespace !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' or char_length(def.namespace) > 63
      or def.name !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9]'
-        ')?)*$' or char_length(def.name) > 63
-     or def.jitter_s >= def.starting_deadline_s
-     or def.starts_at not between 'epoch' and '2099-12-31T23:59:59Z'
-     or def.ends_at not between 'epoch' and '2099-12-31T23:59:59Z'
-     or num_nonnulls(def.starts_at, def.ends_at) > 0 and (def.schedule is null or def.schedule like 'at %')
-     or def.suspend_after_dead is not null and def.schedule is null
-     or def.expect_success_within_s is not null and def.schedule is null
-     or def.alert_after_missed is not null and def.expect_success_within_s is null) then
+        ')?)*$' or char_length(def.name) > 63) then
     problem := case
       when def.namespace !~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' or char_length(def.namespace) > 63
         then format('namespace is %s; write lower-case letters, digits and inner '
@@ -270,86 +349,8 @@ begin
         ')?)*$' or char_length(def.name) > 63
         then format('name is %s; write lower-case letters, digits and inner hyphe'
         'ns and dots, at most 63, for example "weekly-report"', to_json(left(def.name, 60)))
-      when def.jitter_s >= def.starting_deadline_s
-        then 'jitter_s must be below starting_deadline_s, or runs would be'
-        ' skipped before they may start; write for example jitter_s: '
-        '0'
-      when def.starts_at not between 'epoch' and '2099-12-31T23:59:59Z'
-        then format('starts_at %s: this is not from 1970 to 2099; write for examp'
-        'le 2026-12-01T08:00:00Z', to_json(def.starts_at))
-      when def.ends_at not between 'epoch' and '2099-12-31T23:59:59Z'
-        then format('ends_at %s: this is not from 1970 to 2099; write for example'
-        ' 2026-12-01T08:00:00Z', to_json(def.ends_at))
-      when num_nonnulls(def.starts_at, def.ends_at) > 0 and (def.schedule is null or def.schedule like 'at %')
-        then 'starts_at and ends_at bound the ticks of schedule or every, '
-        'which are absent; write one of them'
-      when def.suspend_after_dead is not null and def.schedule is null
-        then 'suspend_after_dead stops the ticks of schedule or after, whi'
-        'ch are absent; write one of them, or leave it out'
-      when def.expect_success_within_s is not null and def.schedule is null
-        then 'expect_success_within_s counts from the ticks of schedule or'
-        ' after, which are absent; write one of them, or leave it out'
-      when def.alert_after_missed is not null and def.expect_success_within_s is null
-        then 'alert_after_missed counts ticks that miss expect_success_wit'
-        'hin_s, which is absent; write it, or leave alert_after_misse'
-        'd out'
-    end;
-  end if;
-  if problem is null and def.job_type in ('http', 'command', 'job') then
-    declare
-      written constant jsonb := (
-        select coalesce(jsonb_object_agg(key, value), '{}')
-          from jsonb_each(case jsonb_typeof(def.payload) when 'object' then def.payload else '{}' end)
-         where value <> 'null');
-      known constant text[] := case def.job_type when 'http' then '{method,url,headers,body}'
-        when 'command' then '{command,args,env}'
-        when 'job' then '{cronJob,env,args}' end;
-      unknown constant text := (select min(key collate "C") from jsonb_object_keys(written - known) as key);
-    begin
-      problem := format('payload does not fit the built-in job type %s: ', def.job_type) || case
-      when unknown is not null
-        then format('its payload has no field ''%s''; the fields are %s', left(unknown, 80), array_to_string(known, ', '))
-      when def.job_type = 'http'
-       and not coalesce(jsonb_typeof(written -> 'method') = 'string' and char_length(written ->> 'method') <= 8192
-        and written ->> 'method' ~ '(?i)^(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$', true)
-        then 'method is one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTION'
-        'S; write for example method: POST'
-      when def.job_type = 'http'
-       and not coalesce(jsonb_typeof(written -> 'url') = 'string' and char_length(written ->> 'url') <= 8192
-        and written ->> 'url' ~ '(?is)^(?:https?://([^/?#@\s]*@)?[^/?#@:\s].*)$'
-        or jsonb_typeof(written -> 'url') = 'object' and written -> 'url' ? '$secret', false)
-        then 'url must be a text that begins with https:// or http:// and '
-        'contains a host; write for example url: https://api.example.'
-        'com/reports'
-      when def.job_type = 'http'
-       and not coalesce(jsonb_typeof(written -> 'headers') = 'object', true)
-        then 'headers must be an object; write for example {"Accept": "app'
-        'lication/json"}'
-      when def.job_type = 'command'
-       and not coalesce(jsonb_typeof(written -> 'command') = 'string', false)
-        then 'command must name a command of the workers; write for exampl'
-        'e command: backup'
-      when def.job_type = 'command'
-       and not coalesce(jsonb_typeof(written -> 'args') = 'object', true)
-        then 'args must be an object; write for example {"path": "/data"}'
-      when def.job_type = 'command'
-       and not coalesce(jsonb_typeof(written -> 'env') = 'object', true)
-        then 'env must be an object; write for example {"REGION": "eu"}'
-      when def.job_type = 'job'
-       and not coalesce(jsonb_typeof(written -> 'cronJob') = 'string' and char_length(written ->> 'cronJob') <= 52
-        and written ->> 'cronJob' ~ '^(?:^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z'
-        '0-9])?)*$)$', false)
-        then 'cronJob must name a CronJob in the schedule''s namespace; wri'
-        'te for example nightly-report'
-      when def.job_type = 'job'
-       and not coalesce(jsonb_typeof(written -> 'env') = 'object', true)
-        then 'env must be an object; write for example {REGION: eu}'
-      when def.job_type = 'job'
-       and not coalesce(jsonb_typeof(written -> 'args') = 'array', true)
-        then 'args must be a list of texts; write for example [--month, ''2'
-        '031-01'']'
-      end;
-    end;
+      else format('time_zone %s: this is not a known time zone; write for examp'
+        'le Europe/Lisbon', to_json(left(def.time_zone, 100))) end;
   end if;
   return problem;
 end

@@ -3,11 +3,9 @@
 -- Postgres reads and plans for each statement. One that expects successes of its ticks is looked at next by update_expectations when this
 -- says; ticks until now do not count if the expectation is new. The rest is for schedules of applications, written by `schedule` or by a
 -- plain statement. It is left to the scheduler to compile their expressions. Until then its next_run_at is a moment, not a tick: its ticks
--- are those after that moment, so that none is lost or late. An edit is a new generation. The tick of the former definition that is due
--- then becomes a run of the former definition. The other due ticks, which there are after an outage, are those of the former times, and the
--- scheduler makes runs of the new definition of them, as catch_up says (former_timings). An edit that suspends the schedule drops them. An
--- UPDATE that changes nothing is no edit. Where an administrator has set a bound, the callers of a namespace wait for each other. The
--- trigger acts with the rights of the owner.
+-- are those after that moment, so that none is lost or late. `schedule` says that moment itself after it has found that the name is free
+-- and that no administrator has set a bound. Where there is one, the callers of a namespace wait for each other. An UPDATE that changes
+-- nothing is no edit (edit_schedule). The trigger acts with the rights of the owner.
 
 create or replace function wakeboard.schedule_written()
 returns trigger language plpgsql security definer
@@ -20,66 +18,72 @@ declare
   former bigint;                       -- a removed schedule of this name
   most integer;
   is_known boolean;                    -- another schedule has or had this name
-  is_due boolean;
+  is_edit boolean := true;
   seen_to timestamptz := present;      -- its ticks are those after this moment
-  former_at timestamptz;               -- ticks of the former times are due after it
 begin
-  if tg_op = 'INSERT' and new.name = '' then
+  if tg_op = 'UPDATE' then             -- nested, because Postgres prepares the whole of a condition
+    is_edit := old.removed_at is distinct from new.removed_at and old.removed_at is not null
+      or (
+        old.job_type, old.payload, old.schedule,
+        -- columns: old.{column}
+        old.time_zone, old.queue, old.priority, old.limit_key, old.concurrency_policy, old.catch_up, old.catch_up_limit,
+        old.starting_deadline_s, old.jitter_s, old.dst_gap, old.dst_overlap, old.suspended, old.suspend_after_dead, old.max_attempts,
+        old.timeout_s, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.starts_at, old.ends_at, old.expect_success_within_s,
+        old.alert_after_missed
+        -- end
+      ) is distinct from (
+        new.job_type, new.payload, new.schedule,
+        -- columns: new.{column}
+        new.time_zone, new.queue, new.priority, new.limit_key, new.concurrency_policy, new.catch_up, new.catch_up_limit,
+        new.starting_deadline_s, new.jitter_s, new.dst_gap, new.dst_overlap, new.suspended, new.suspend_after_dead, new.max_attempts,
+        new.timeout_s, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.starts_at, new.ends_at, new.expect_success_within_s,
+        new.alert_after_missed
+        -- end
+      );
+  elsif new.name = '' then
     new.name := 'schedule-' || new.id;
   end if;
-  if char_length(new.origin) > 300 or jsonb_typeof(new.labels) <> 'object' or pg_column_size(new.labels) > 8192 then
-    raise exception using errcode = '22023', message = 'origin has at most 300 characters, and labels are an object of at most 8 KiB';
-  end if;
-  if num_nonnulls(new.circuit_opened_at, new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes) > 0 then
+  -- 1. What the plainest schedules of applications do not have: labels, a circuit that is open, an expectation.
+  if new.source <> 'app' or num_nonnulls(new.circuit_opened_at, new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes,
+                                         new.expect_success_within_s, new.success_due_at, new.success_missed_at) > 0 then
+    if char_length(new.origin) > 300 or jsonb_typeof(new.labels) <> 'object' or pg_column_size(new.labels) > 8192 then
+      raise exception using errcode = '22023', message = 'origin has at most 300 characters, and labels are an object of at most 8 KiB';
+    end if;
     if new.source = 'app' and new.suspend_after_dead is null then
       new.circuit_opened_at := null;
       new.circuit_probe_at := null;
       new.circuit_probe_id := null;
       new.circuit_probes := null;
-    elsif new.circuit_opened_at is null or num_nonnulls(new.suspend_after_dead, new.circuit_probe_at, new.circuit_probes) < 3 then
+    elsif (case when new.circuit_opened_at is null then num_nonnulls(new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes) > 0
+                else num_nonnulls(new.suspend_after_dead, new.circuit_probe_at, new.circuit_probes) < 3 end) then
       raise exception using errcode = '23514', constraint = 'only_an_open_circuit_has_probes', message = 'only an open circuit has probes';
     end if;
-  end if;
-  if tg_op = 'UPDATE' and (old.removed_at is null or old.removed_at is not distinct from new.removed_at)
-     and (old.job_type, old.payload, old.schedule,
-          -- columns: old.{column}
-          old.time_zone, old.queue, old.priority, old.limit_key, old.concurrency_policy, old.catch_up, old.catch_up_limit,
-          old.starting_deadline_s, old.jitter_s, old.dst_gap, old.dst_overlap, old.suspended, old.suspend_after_dead, old.max_attempts,
-          old.timeout_s, old.backoff_strategy, old.backoff_base_s, old.backoff_cap_s, old.starts_at, old.ends_at,
-          old.expect_success_within_s, old.alert_after_missed
-          -- end
-         ) is not distinct from (
-          new.job_type, new.payload, new.schedule,
-          -- columns: new.{column}
-          new.time_zone, new.queue, new.priority, new.limit_key, new.concurrency_policy, new.catch_up, new.catch_up_limit,
-          new.starting_deadline_s, new.jitter_s, new.dst_gap, new.dst_overlap, new.suspended, new.suspend_after_dead, new.max_attempts,
-          new.timeout_s, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s, new.starts_at, new.ends_at,
-          new.expect_success_within_s, new.alert_after_missed
-          -- end
-         ) then
-    return new;                        -- nothing that is an edit: a circuit that opens, or closes, needs no valid schedule
-  end if;
-  problem := schedule_problem(new);    -- PL/pgSQL evaluates it without the executor, as it does each expression that reads no table
-  if problem is not null then
-    raise exception using errcode = '22023', message = problem;
-  end if;
-  if new.backoff_cap_s < new.backoff_base_s or new.limit_key like '%:%' then
-    perform check_backoff(new.backoff_base_s, new.backoff_cap_s);
-    perform refuse_value('limit_key', new.limit_key);
-  end if;
-  if num_nonnulls(new.expect_success_within_s, new.success_due_at, new.success_missed_at) > 0 then
-    if new.expect_success_within_s is null or tg_op = 'INSERT' or old.expect_success_within_s is null or old.removed_at is not null then
+    if is_edit and (new.expect_success_within_s is null or tg_op = 'INSERT' or old.expect_success_within_s is null
+                    or old.removed_at is not null) then
       new.success_expected_from := case when new.expect_success_within_s is not null then present end;
       new.success_missed_at := null;
     end if;
-    new.success_due_at := case when new.expect_success_within_s is not null then present + case tg_op when 'INSERT'
-      then greatest(new.next_run_at - present, '0') + make_interval(secs => new.expect_success_within_s) else '0' end end;
+    if is_edit then
+      new.success_due_at := case when new.expect_success_within_s is not null then present + case tg_op when 'INSERT'
+        then greatest(new.next_run_at - present, '0') + make_interval(secs => new.expect_success_within_s) else '0' end end;
+    end if;
+  end if;
+  if not is_edit then                  -- a circuit that opens, or closes, needs no valid schedule
+    return new;
+  end if;
+  -- 2. Its options.
+  problem := schedule_problem(new);    -- PL/pgSQL evaluates it without the executor, as it does each expression that reads no table
+  if problem is not null then
+    raise exception using errcode = '22023', message = problem;
   end if;
   if new.source <> 'app' then
     if (new.schedule is null) <> (new.cron_fields is null) then
       raise exception using errcode = '23514', constraint = 'a_schedule_has_compiled_fields', message = 'a schedule has compiled fields';
     end if;
     return new;
+  end if;
+  if tg_op = 'INSERT' and new.next_run_at is not null then
+    return new;                        -- `schedule` has looked at its name
   end if;
   if new.schedule like 'at %' then     -- a single moment that has passed is due at once
     begin
@@ -88,83 +92,39 @@ begin
       perform refuse_argument('schedule', new.schedule, 'a time that exists, such as at 2026-12-01T08:00:00Z');
     end;
   end if;
-  if tg_op = 'INSERT' then
-    select max_schedules_per_namespace,
-           exists (select from job_definitions where namespace collate "C" = new.namespace and name collate "C" = new.name)
-      into most, is_known
-      from installation;
-    if is_known then                         -- apart, because an aggregate takes long to begin
-      select max(source) filter (where source <> 'app' and removed_at is null),
-             max(id) filter (where source = 'app' and removed_at is not null)
-        into owner, former
-        from job_definitions
-       where namespace collate "C" = new.namespace and name collate "C" = new.name;
-      if former is not null then             -- of a plain INSERT: `schedule` edits it
-        delete from job_definitions where id = former;
-      end if;
-      if owner is not null then
-        raise exception using errcode = '22023', message = format(
-          'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
-      end if;
+  if tg_op = 'UPDATE' then
+    return edit_schedule(old, new, seen_to);
+  end if;
+  -- 3. Its name, and how many there are.
+  select max_schedules_per_namespace,
+         exists (select from job_definitions where namespace collate "C" = new.namespace and name collate "C" = new.name)
+    into most, is_known
+    from installation where only_row;
+  if is_known then                         -- apart, because an aggregate takes long to begin
+    select max(source) filter (where source <> 'app' and removed_at is null),
+           max(id) filter (where source = 'app' and removed_at is not null)
+      into owner, former
+      from job_definitions
+     where namespace collate "C" = new.namespace and name collate "C" = new.name;
+    if former is not null then             -- of a plain INSERT: `schedule` edits it
+      delete from job_definitions where id = former;
     end if;
-    if most is not null then                 -- two callers together do not exceed it
-      perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || new.namespace, 0));
-      if most <= (select count(*) from (
-                    select from job_definitions
-                     where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
-        raise exception using errcode = '22023', message = format(
-          'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
-          new.namespace, most);
-      end if;
+    if owner is not null then
+      raise exception using errcode = '22023', message = format(
+        'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
     end if;
-    new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
-    return new;
   end if;
-  is_due := old.removed_at is null and not old.suspended and old.schedule_error is null and old.next_run_at <= present
-            and old.cron_fields is not null;
-  if is_due then
-    perform enqueue_former_tick(old, case when new.suspended then 'Suspended' end);
-    new.last_tick_at := greatest(old.last_tick_at, old.next_run_at);
-  end if;
-  if (old.concurrency_policy <> 'Allow', old.limit_key) is distinct from (new.concurrency_policy <> 'Allow', new.limit_key)
-     and not (case when new.concurrency_policy = 'Allow' then update_limit_keys(new.id, new.limit_key, null)
-                   else update_limit_keys(new.id, 'schedule:' || new.id, new.limit_key) end) then
-    perform refuse_locked();
-  end if;
-  if old.removed_at is not null or old.suspended or old.schedule_error is not null
-     or (old.schedule, old.time_zone, old.dst_gap, old.dst_overlap, old.starts_at, old.ends_at)
-        is distinct from (new.schedule, new.time_zone, new.dst_gap, new.dst_overlap, new.starts_at, new.ends_at) then
-    former_at := case when old.removed_at is null and not old.suspended and old.schedule_error is null and old.next_run_at <= present
-                      then old.next_run_at end;
-    new.cron_fields := null;
-    new.next_run_at := case when new.schedule is not null then seen_to end;
-    new.former_timings := null;
-    if former_at is not null then
-      new.former_timings := coalesce(old.former_timings, '[]') || jsonb_build_object(
-        'schedule', old.schedule, 'time_zone', old.time_zone, 'dst_gap', old.dst_gap, 'dst_overlap', old.dst_overlap,
-        'starts_at', old.starts_at, 'ends_at', old.ends_at, 'until', present, 'next_run_at', new.next_run_at);
-      new.next_run_at := former_at;
+  if most is not null then                 -- two callers together do not exceed it
+    perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || new.namespace, 0));
+    if most <= (select count(*) from (
+                  select from job_definitions
+                   where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
+      raise exception using errcode = '22023', message = format(
+        'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
+        new.namespace, most);
     end if;
-  elsif is_due then
-    new.cron_fields := null;                 -- its ticks after this one
   end if;
-  if new.suspended then
-    new.next_run_at := null;
-    new.former_timings := null;
-  end if;
-  if old.removed_at is not null then
-    new.circuit_opened_at := null;
-    new.circuit_probe_at := null;
-    new.circuit_probe_id := null;
-    new.circuit_probes := null;
-  end if;
-  if new.suspend_after_dead is not null and (old.suspend_after_dead is null or old.removed_at is not null) then
-    new.dead_counted_from := present;
-  end if;
-  new.generation := old.generation + 1;
-  new.schedule_error := null;
-  new.updated_at := present;
-  new.last_synced_at := present;
+  new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
   return new;
 end
 $$;

@@ -1,0 +1,60 @@
+-- internal (called by schedule_written)
+-- The row of an edited schedule of an application: the next generation of `former`, with the options of `def` and with the ticks after
+-- `seen_to`. The tick of `former` that is due becomes a run as `former` says. The other due ticks, which there are after an outage, are
+-- those of the former times, and the scheduler makes runs of the new definition of them, as catch_up says (former_timings). An edit that
+-- suspends the schedule drops them.
+
+create or replace function wakeboard.edit_schedule(
+  former wakeboard.job_definitions, def wakeboard.job_definitions, seen_to timestamptz)
+returns wakeboard.job_definitions language plpgsql security definer
+as $$
+declare
+  present constant timestamptz := statement_timestamp();
+  had_ticks constant boolean := former.removed_at is null and not former.suspended and former.schedule_error is null;
+  due_after constant timestamptz := case when had_ticks and former.next_run_at <= present then former.next_run_at end;
+  is_due constant boolean := due_after is not null and former.cron_fields is not null;        -- else the scheduler has not seen it yet
+begin
+  if is_due then
+    perform enqueue_former_tick(former, case when def.suspended then 'Suspended' end);
+    def.last_tick_at := greatest(former.last_tick_at, former.next_run_at);
+  end if;
+  if (former.concurrency_policy <> 'Allow', former.limit_key) is distinct from (def.concurrency_policy <> 'Allow', def.limit_key)
+     and not (case when def.concurrency_policy = 'Allow' then update_limit_keys(def.id, def.limit_key, null)
+                   else update_limit_keys(def.id, 'schedule:' || def.id, def.limit_key) end) then
+    perform refuse_locked();
+  end if;
+  if not had_ticks
+     or (former.schedule, former.time_zone, former.dst_gap, former.dst_overlap, former.starts_at, former.ends_at)
+        is distinct from (def.schedule, def.time_zone, def.dst_gap, def.dst_overlap, def.starts_at, def.ends_at) then
+    def.cron_fields := null;
+    def.next_run_at := case when def.schedule is not null then seen_to end;
+    def.former_timings := null;
+    if due_after is not null then
+      def.former_timings := coalesce(former.former_timings, '[]') || jsonb_build_object(
+        'schedule', former.schedule, 'time_zone', former.time_zone, 'dst_gap', former.dst_gap, 'dst_overlap', former.dst_overlap,
+        'starts_at', former.starts_at, 'ends_at', former.ends_at, 'until', present, 'next_run_at', def.next_run_at);
+      def.next_run_at := due_after;
+    end if;
+  elsif is_due then
+    def.cron_fields := null;                 -- its ticks after this one
+  end if;
+  if def.suspended then
+    def.next_run_at := null;
+    def.former_timings := null;
+  end if;
+  if former.removed_at is not null then
+    def.circuit_opened_at := null;
+    def.circuit_probe_at := null;
+    def.circuit_probe_id := null;
+    def.circuit_probes := null;
+  end if;
+  if def.suspend_after_dead is not null and (former.suspend_after_dead is null or former.removed_at is not null) then
+    def.dead_counted_from := present;
+  end if;
+  def.generation := former.generation + 1;
+  def.schedule_error := null;
+  def.updated_at := present;
+  def.last_synced_at := present;
+  return def;
+end
+$$;
