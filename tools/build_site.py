@@ -32,6 +32,7 @@ WORK: Final = ROOT / "build" / "site-source"
 SITE: Final = ROOT / "build" / "site"
 CONFIG: Final = "zensical.toml"
 VERSIONS: Final = "versions.js"
+ASKS_HOST: Final = ' data-md-component="source"'  # by which each page asks GitHub for the repository's stars
 EDIT: Final = "edit/main/"  # behind the address of the repository, before the path of a file
 FENCE: Final = re.compile(r"(^(`{3,}).*?^\2$)", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -130,12 +131,14 @@ def render() -> None:
 def mend_pages(pages: Mapping[str, str]) -> None:
     """Lets edit links of files outside of docs/ lead to them, and takes headers without text from tables.
 
+    A link to the repository stays a link, and asks nothing of its host.
+
     Removes the page for addresses that do not exist: a server has one for all versions (tools/release/site.py).
     """
     (SITE / "404.html").unlink()
     edited = re.compile(rf'/{re.escape(EDIT)}docs/([^"]+)"')
     for page in SITE.rglob("*.html"):
-        text = EMPTY_HEADER.sub("<td></td>", page.read_text(encoding="utf-8"))
+        text = EMPTY_HEADER.sub("<td></td>", page.read_text(encoding="utf-8")).replace(ASKS_HOST, "")
         text = edited.sub(lambda link: f'/{EDIT}{pages[unquote(link[1])]}"', text)
         page.write_text(text, encoding="utf-8")
 

@@ -46,16 +46,22 @@ def site() -> Path:
     return SITE
 
 
-def test_edit_links_lead_to_the_files_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_site, "repository_address", lambda: "https://code.example/wakeboard")
+async def test_edit_links_lead_to_the_files_of_the_pages_and_ask_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: Page
+) -> None:
+    monkeypatch.setattr(build_site, "repository_address", lambda: "https://github.com/acme/wakeboard")
     monkeypatch.setattr(build_site, "WORK", tmp_path / "work")
     monkeypatch.setattr(build_site, "SITE", tmp_path / "site")
     pages = build_site.prepare_pages()
     build_site.render()
     build_site.mend_pages(pages)
-    html = [page.read_text("utf-8") for page in (tmp_path / "site").rglob("*.html")]
-    edited = [link for text in html for link in re.findall(r"code\.example/wakeboard/edit/main/([^\"]+)", text)]
+    html = [file.read_text("utf-8") for file in (tmp_path / "site").rglob("*.html")]
+    edited = [link for text in html for link in re.findall(r"github\.com/acme/wakeboard/edit/main/([^\"]+)", text)]
     assert sorted(edited) == sorted(pages.values())
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.goto(address(tmp_path / "site", "install.md"), wait_until="networkidle")
+    assert [url for url in asked if url.startswith("http")] == []
 
 
 def listed_pages() -> list[str]:
