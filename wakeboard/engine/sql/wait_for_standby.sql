@@ -1,4 +1,5 @@
--- internal (called by every function that may answer "that is done already" without having written anything)
+-- internal (called by many functions)
+-- A function calls it before it answers that something is done already, if it may have written nothing itself.
 -- Makes the commit of the caller wait for a synchronous standby, although the caller has written nothing. What its answer names may be a
 -- commit whose own session no longer waits: a cancelled or terminated wait makes a commit visible that a failover still loses. WAL has one
 -- order, so a later commit is confirmed with all earlier ones. A revoked right to write a message ends no call.
