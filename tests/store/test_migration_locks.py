@@ -16,7 +16,7 @@ from psycopg.rows import scalar_row
 import wakeboard
 from chaos.lock_waits import LockWaits
 from tests.store.sql_clients import SqlClient
-from wakeboard.errors import SchemaMismatch
+from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 from wakeboard.store import migrate
 from wakeboard.store.migration_locks import LOCK_WAIT_S
 from wakeboard.store.schema_files import Migration, migrations
@@ -168,6 +168,21 @@ def test_a_session_that_holds_an_undeclared_lock_is_named(
         with pytest.raises(SchemaMismatch, match=f"{named}.*End them"):
             migrated(database, said.append, wait_s=1.5)
     assert named in said[0]
+
+
+def test_a_migration_that_loses_its_connection_while_it_waits_says_so(
+    database: str, meanwhile: ThreadPoolExecutor
+) -> None:
+    """As in a failover: `wakeboard migrate --wait` then tries again."""
+    said: Queue[str] = Queue()
+    with psycopg.connect(database, autocommit=True) as conn, psycopg.connect(database) as holder:
+        holder.execute("select count(*) from wakeboard.job_keys")
+        migrating = meanwhile.submit(migrated, database, said.put)
+        said.get(timeout=60)
+        conn.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'wakeboard migrate'"
+        )
+        assert isinstance(migrating.exception(timeout=60), DatabaseUnavailable)
 
 
 def test_after_its_time_a_migration_ends_and_has_changed_nothing(database: str) -> None:

@@ -18,7 +18,6 @@ from psycopg import sql
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, WakeboardError
 from wakeboard.store.connection import connect, describe_connection, foreign_schema, version_key
-from wakeboard.store.database_errors import translated
 from wakeboard.store.migration_locks import (
     LOCK_WAIT_S,
     TablesInUse,
@@ -41,7 +40,7 @@ from wakeboard.store.schema_files import (
     migrations,
     sql_functions,
 )
-from wakeboard.store.statements import pinned_transaction, role_of, translating
+from wakeboard.store.statements import pinned_transaction, translating
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -157,18 +156,17 @@ async def migrate(  # one keyword for each decision of the caller
         if announce is not None:
             announce(await _plan(conn))
         waiting = Waiting(conn, wait_s, say)
-        while True:
-            try:
-                done = await _try(conn, roles or Roles(), revoke, waiting)
-                return replace(done, held_up_s=round(waiting.held_up_s, 3))
-            except _AnotherWasFirst:
-                continue
-            except TablesInUse as in_use:
-                await waiting.pause(in_use)
-            except psycopg.errors.LockNotAvailable:
-                await waiting.pause(TablesInUse())  # such as VACUUM, while `create_partitions` adds a table
-            except psycopg.Error as exc:
-                raise translated(exc, role_of(conn)) from exc
+        with translating(conn):
+            while True:
+                try:
+                    done = await _try(conn, roles or Roles(), revoke, waiting)
+                    return replace(done, held_up_s=round(waiting.held_up_s, 3))
+                except _AnotherWasFirst:
+                    continue
+                except TablesInUse as in_use:
+                    await waiting.pause(in_use)
+                except psycopg.errors.LockNotAvailable:
+                    await waiting.pause(TablesInUse())  # such as VACUUM, while `create_partitions` adds a table
 
 
 async def plan_migration(dsn: str) -> MigrationPlan:
