@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from chaos.environment import Environment
 
 RECOVERY_TIMEOUT_S: Final = 20.0
-DRAIN_TIMEOUT_S: Final = 240.0  # quarantined runs are executed one by one, and a busy machine has many of them
+STUCK_S: Final = 120.0  # without an end of a run: quarantined ones are executed one by one, and may be many
+DRAIN_TIMEOUT_S: Final = 600.0
 WORKER_TIMEOUT_S: Final = 20.0
 POLL_S: Final = 0.02
 
@@ -46,6 +48,7 @@ _UNFINISHED: Final = """
 select id, job_type, status, run_at, attempts, crash_count, locked_by, locked_until, left(last_error, 200)
   from wakeboard.job_runs where status <> 'dead' and run_at < now() + interval '5 s' limit 20
 """
+_LEFT: Final = "select count(*) from wakeboard.job_runs where status <> 'dead'"
 # What maintenance has to do yet. Dependent schedules get runs while their parents' runs end.
 _UNSETTLED: Final = """
 select 'backfill', id::text, total::text, created::text, paused_at::text
@@ -95,9 +98,12 @@ def _wait(environment: Environment, query: str, *values: Any) -> bool:
 
 def drain(environment: Environment, clients: ClientRecord) -> tuple[float, list[Violation]]:
     """Waits until no run is due. Returns the seconds that it took, and the runs that are stuck."""
-    started = time.monotonic()
+    started = last_end = time.monotonic()
+    least = math.inf
     environment.query(_RESUME)
-    while time.monotonic() < started + DRAIN_TIMEOUT_S:
+    while time.monotonic() < min(last_end + STUCK_S, started + DRAIN_TIMEOUT_S):
+        if (left := environment.query(_LEFT)[0][0]) < least:
+            least, last_end = left, time.monotonic()
         dead = [row[0] for row in environment.query(_DEAD, list(GOOD))]
         if dead:
             clients.changed_by_users.update(dead)
