@@ -1,4 +1,4 @@
-"""Prints the rules of wakeboard/text/mask_rules.py as Go or TypeScript, for the workers of clients/."""
+"""Prints the rules of text/mask_rules.py and the words of text/secret_keys.py as Go or TypeScript, for clients/."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.text.mask_rules import MASK_RULES
+from wakeboard.text.secret_keys import SECRET_ENDINGS, SECRET_PARTS, SECRET_WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wakeboard.text.mask_rules import MaskRule
 
-SOURCE: Final = "wakeboard/text/mask_rules.py"
+SOURCE: Final = "wakeboard/text/mask_rules.py and secret_keys.py"
+WORDS: Final = {
+    "secretWords": sorted(SECRET_WORDS),
+    "secretParts": sorted(SECRET_PARTS),
+    "secretEndings": sorted(SECRET_ENDINGS),
+}  # of keys
 
 GO: Final = f"""\
 // Code generated from {SOURCE} by make fix. DO NOT EDIT.
@@ -22,6 +30,10 @@ import "regexp"
 
 var maskRules = []maskRule{{
 %s}}
+
+// The words, parts and endings of keys whose values are secret.
+var (
+%s)
 """
 TYPESCRIPT: Final = f"""\
 /** Generated from {SOURCE} by make fix: do not edit. */
@@ -30,7 +42,9 @@ import type {{ MaskRule }} from "./redact.js";
 
 export const MASK_RULES: MaskRule[] = [
 %s];
-"""
+
+/** The words, parts and endings of keys whose values are secret. */
+%s"""
 
 
 def go_rule(rule: MaskRule) -> str:
@@ -74,14 +88,28 @@ def typescript_rule(rule: MaskRule) -> str:
     )
 
 
+def go_words(name: str, words: Sequence[str]) -> str:
+    """A variable of a block, which gofmt aligns."""
+    return f"\t{name:<{max(map(len, WORDS))}} = []string{{{', '.join(map(json.dumps, words))}}}\n"
+
+
+def typescript_words(name: str, words: Sequence[str]) -> str:
+    """A constant."""
+    return f"export const {name} = {json.dumps(words)};\n"
+
+
 def _escaped(pattern: str) -> str:
     return pattern.replace("/", r"\/")
 
 
 def main() -> int:
     """Prints the rules in the language that the first argument names."""
-    template, shown = {"go": (GO, go_rule), "typescript": (TYPESCRIPT, typescript_rule)}[sys.argv[1]]
-    sys.stdout.write(template % "".join(map(shown, MASK_RULES)))
+    template, shown, shown_words = {
+        "go": (GO, go_rule, go_words),
+        "typescript": (TYPESCRIPT, typescript_rule, typescript_words),
+    }[sys.argv[1]]
+    words = "".join(shown_words(name, listed) for name, listed in WORDS.items())
+    sys.stdout.write(template % ("".join(map(shown, MASK_RULES)), words))
     return 0
 
 

@@ -147,7 +147,14 @@ FAULTS = (
         "credentials in a log are stored",
         "logs",
         "the lines are stored as",
-        {"readable(text, MAX_LINE)]": "text.slice(0, MAX_LINE)]"},
+        {"readable(hide(text, log.secrets), MAX_LINE)]": "text.slice(0, MAX_LINE)]"},
+        file="run_logs",
+    ),
+    Fault(
+        "secrets of the payload in a log are stored",
+        "logs",
+        "a value of the payload under",
+        {"hide(text, log.secrets)": "text"},
         file="run_logs",
     ),
     Fault(

@@ -1,4 +1,7 @@
-"""Which keys of JSON objects hold credentials. It goes by the words of the key, and in doubt a key is secret."""
+"""Which keys of JSON objects hold credentials. It goes by the words of the key, and in doubt a key is secret.
+
+The workers of clients/ have the same words and parts (tools/generate_mask_rules.py).
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,19 @@ import re
 from typing import Final
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_WORDS: Final = frozenset(
+SECRET_WORDS: Final = frozenset(
     {
         "auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv",
         "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets",
         "sig", "signature", "ssn", "token", "tokens",
     }
 )  # fmt: skip
-_SECRET_PARTS: Final = ("accesskey", "apikey", "credential", "passphrase", "passwd", "password", "privatekey", "secret")
-_SECRET_ENDINGS: Final = (
+SECRET_PARTS: Final = ("accesskey", "apikey", "credential", "passphrase", "passwd", "password", "privatekey", "secret")
+SECRET_ENDINGS: Final = (
     *("connectionstring", "dsn", "token", "signingkey", "encryptionkey", "accountkey", "masterkey", "sharedkey"),
     "subscriptionkey",
 )
-_ALL: Final = _SECRET_WORDS | {*_SECRET_PARTS, *_SECRET_ENDINGS, "pass"}
+_ALL: Final = SECRET_WORDS | {*SECRET_PARTS, *SECRET_ENDINGS, "pass"}
 # Each secret key contains one of them, without what is between its words.
 _MARKS: Final = [mark.encode() for mark in _ALL if not any(other in mark for other in _ALL - {mark})]
 _NO_LETTER: Final = bytes(code for code in range(256) if not (code < 128 and chr(code).isalnum()))  # noqa: PLR2004 - ASCII
@@ -37,8 +40,8 @@ def is_secret_key(key: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(key)]
     whole = "".join(words)
     return (
-        any(word in _SECRET_WORDS for word in words)
-        or any(part in whole for part in _SECRET_PARTS)
-        or whole.endswith(_SECRET_ENDINGS)
+        any(word in SECRET_WORDS for word in words)
+        or any(part in whole for part in SECRET_PARTS)
+        or whole.endswith(SECRET_ENDINGS)
         or (len(words) > 1 and words[-1] == "pass")  # alone it is often the result of a test
     )

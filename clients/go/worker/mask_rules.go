@@ -1,4 +1,4 @@
-// Code generated from wakeboard/text/mask_rules.py by make fix. DO NOT EDIT.
+// Code generated from wakeboard/text/mask_rules.py and secret_keys.py by make fix. DO NOT EDIT.
 
 package worker
 
@@ -90,3 +90,10 @@ var maskRules = []maskRule{
 		pattern: regexp.MustCompile(`\b(eyJ[0-9A-Za-z_-]+\.[0-9A-Za-z_-]{8,}(?:\.[0-9A-Za-z_-]*)?)|\beyJ[0-9A-Za-z_-]+`),
 	},
 }
+
+// The words, parts and endings of keys whose values are secret.
+var (
+	secretWords   = []string{"auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv", "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets", "sig", "signature", "ssn", "token", "tokens"}
+	secretParts   = []string{"accesskey", "apikey", "credential", "passphrase", "passwd", "password", "privatekey", "secret"}
+	secretEndings = []string{"accountkey", "connectionstring", "dsn", "encryptionkey", "masterkey", "sharedkey", "signingkey", "subscriptionkey", "token"}
+)

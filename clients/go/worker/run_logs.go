@@ -45,7 +45,8 @@ type attemptLog struct {
 
 	// Of the goroutine alone.
 	sequence int32
-	tail     []storedBatch // behind the first quarter
+	hider    *strings.Replacer // of the secrets of the payload
+	tail     []storedBatch     // behind the first quarter
 	tailSize int
 }
 
@@ -233,9 +234,12 @@ func (l *runLogs) packAll(log *attemptLog, lines []logLine, isTail bool) {
 
 func (l *runLogs) pack(log *attemptLog, lines []logLine, size int, isTail bool) {
 	first, level := lines[0], 0
+	if log.hider == nil {
+		log.hider = hiderOf(log.run.Payload)
+	}
 	rows := make([][5]any, len(lines))
 	for at, line := range lines {
-		rows[at] = [5]any{line.number, line.at.Sub(first.at).Milliseconds(), line.level, line.source, storable(line.text, maxLogLine)}
+		rows[at] = [5]any{line.number, line.at.Sub(first.at).Milliseconds(), line.level, line.source, storable(log.hider.Replace(line.text), maxLogLine)}
 		level = max(level, line.level)
 	}
 	packed, _ := json.Marshal(rows)

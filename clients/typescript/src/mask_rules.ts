@@ -1,4 +1,4 @@
-/** Generated from wakeboard/text/mask_rules.py by make fix: do not edit. */
+/** Generated from wakeboard/text/mask_rules.py and secret_keys.py by make fix: do not edit. */
 
 import type { MaskRule } from "./redact.js";
 
@@ -95,3 +95,8 @@ export const MASK_RULES: MaskRule[] = [
     unless: [],
   },
 ];
+
+/** The words, parts and endings of keys whose values are secret. */
+export const secretWords = ["auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv", "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets", "sig", "signature", "ssn", "token", "tokens"];
+export const secretParts = ["accesskey", "apikey", "credential", "passphrase", "passwd", "password", "privatekey", "secret"];
+export const secretEndings = ["accountkey", "connectionstring", "dsn", "encryptionkey", "masterkey", "sharedkey", "signingkey", "subscriptionkey", "token"];

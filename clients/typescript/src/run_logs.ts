@@ -10,6 +10,7 @@ import { deflate } from "node:zlib";
 
 import { type Connection, DatabaseUnavailable } from "./connection.js";
 import { readable } from "./outcome.js";
+import { hide, type Secret } from "./redact.js";
 import type { ClaimedRow } from "./run.js";
 
 export const LEVELS = { debug: 10, info: 20, warning: 30, error: 40 };
@@ -60,7 +61,7 @@ export class AttemptLog {
   failed: boolean | null = null; // null: it runs
 
   /** `room`: what the first quarter still has room for. */
-  constructor(readonly row: ClaimedRow, public room: number) {}
+  constructor(readonly row: ClaimedRow, readonly secrets: Secret[], public room: number) {}
 }
 
 export class RunLogs {
@@ -76,7 +77,7 @@ export class RunLogs {
     this.ended = options.runLogs === "off" ? Promise.resolve() : this.flushUntilStopped();
   }
 
-  of = (row: ClaimedRow) => new AttemptLog(row, this.options.runLogMaxBytes / 4);
+  of = (row: ClaimedRow, secrets: Secret[]) => new AttemptLog(row, secrets, this.options.runLogMaxBytes / 4);
 
   /** Keep a line. It does not wait, and throws nothing. */
   add(log: AttemptLog, level: Level, text: unknown, source = "wakeboard.run"): void {
@@ -157,7 +158,7 @@ export class RunLogs {
     const rows: unknown[] = [];
     let [size, droppedFrom, droppedTo] = [0, 0, 0];
     for (const { number, at, level, source, text } of lines) {
-      rows.push([number, at - first.at, level, source, readable(text, MAX_LINE)]);
+      rows.push([number, at - first.at, level, source, readable(hide(text, log.secrets), MAX_LINE)]);
       size += text.length + 1;
       if (rows.length % MASKED_AT_ONCE === 0) await nextTurn();
     }

@@ -12,6 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { checkDsn, Connection, DatabaseUnavailable, Hosts, InvalidOption, LeaseLost, Locked } from "./connection.js";
 import { failure, type Outcome, readable, type StopReason, storableOutcome, success } from "./outcome.js";
 import { type ClaimedRow, Run } from "./run.js";
+import { type Secret, secretsOf } from "./redact.js";
 import { type AttemptLog, LEVELS, type LogOptions, RunLogs } from "./run_logs.js";
 
 /** Executes a run. Its result is stored as JSON. It must stop when `run.signal` is aborted. */
@@ -77,6 +78,7 @@ const clock = () => performance.now() / 1000; // monotonic: the wall clock may b
 interface Attempt {
   row: ClaimedRow;
   run: Run;
+  secrets: Secret[]; // of its payload
   log: AttemptLog | null; // null: it has logged nothing
   startedAt: number;
   endedAt: number;
@@ -254,14 +256,15 @@ export class Worker {
       if (!rows) throw new LeaseLost(`the lease of run ${row.id} is lost`);
       return rows;
     }, () => (this.progressed = true), (level, text) => this.logs.add(this.logOf(attempt), level, text));
-    const attempt: Attempt = { row, run, log: null, startedAt: clock(), endedAt: 0, stopped: null, outcome: null };
+    const secrets = this.options.runLogs === "off" ? [] : secretsOf(row.payload); // before the handler changes it
+    const attempt: Attempt = { row, run, secrets, log: null, startedAt: clock(), endedAt: 0, stopped: null, outcome: null };
     const older = this.held.get(row.id);
     if (older && !older.outcome) this.lose(older); // its lease must be lost, and the heartbeat does not say so
     this.held.set(row.id, attempt);
     return attempt;
   }
 
-  private logOf = (attempt: Attempt) => (attempt.log ??= this.logs.of(attempt.row));
+  private logOf = (attempt: Attempt) => (attempt.log ??= this.logs.of(attempt.row, attempt.secrets));
 
   private async execute(attempt: Attempt): Promise<void> {
     const { row, run } = attempt;

@@ -20,6 +20,7 @@ MANY: Final = 5_000
 PER_S: Final = 500  # lines that a busy machine logs, also on standard error
 LONGEST: Final = 8_000
 CREDENTIAL: Final = "connect to postgresql://app:s3cr3t-Pa55@db/shop"
+PASSPHRASE: Final = "correct horse"  # noqa: S105 - of a payload
 HOSTILE: Final = "bell \a escape \x1b[2J html <script> forged\n12:00:00 error forged " + "x" * 20_000
 STORE_NOTHING: Final = rb"""
 do $$ begin
@@ -56,10 +57,14 @@ def logged(harness: Harness, run_id: int, number: int) -> None:
 def logs(harness: Harness) -> None:
     run = harness.one("log", {"lines": 3, "text": CREDENTIAL, "fails": True}, max_attempts=1)
     hostile = harness.one("log", {"lines": 0, "text": HOSTILE})
+    secret = harness.one(
+        "log", {"lines": 0, "text": f"logged in with {PASSPHRASE}", "login": {"userPassword": PASSPHRASE}}
+    )
     silent = harness.one("echo")
     harness.start()
     logged(harness, run, 5)
     logged(harness, hostile, 1)
+    logged(harness, secret, 1)
     harness.succeeded(silent)
     found = [(line.number, line.level, line.text) for line in lines_of(harness, run)]
     masked = CREDENTIAL.replace("s3cr3t-Pa55", "***")
@@ -74,6 +79,11 @@ def logs(harness: Harness) -> None:
     expect(
         line.text.startswith(HOSTILE[:50]) and len(line.text) <= LONGEST,
         f"a line with a length of {len(HOSTILE)} is stored with one of {len(line.text)}, as {line.text[:60]!r}…",
+    )
+    (line,) = lines_of(harness, secret)
+    expect(
+        line.text.startswith("logged in with ") and PASSPHRASE not in line.text,
+        f"a value of the payload under the key userPassword is stored in a log, as {line.text!r}",
     )
     rows = b"select count(*) from wakeboard.job_run_logs where run_uuid = %s"
     expect(not harness.rows(rows, harness.run(silent)["uuid"])[0][0], "a run that logs nothing has a log")
