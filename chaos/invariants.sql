@@ -174,11 +174,14 @@ select job.id, job.total, job.created, count(item.tick), count(run.id), job.paus
   left join wakeboard.all_runs as run on run.id = item.run_id and run.scheduled_for = item.tick and run.trigger = 'backfill'
  where job.cancelled_at is null
  group by job.id
-having job.finished_at is null or job.created <> job.total or count(run.id) <> count(item.tick)
+having job.created <> job.total or count(run.id) <> count(item.tick)
     or job.total - count(item.tick) not between 0 and (
          select count(*) from wakeboard.all_runs as gone
           where gone.definition_id = job.definition_id and gone.trigger = 'backfill' and gone.status = 'cancelled'
             and gone.scheduled_for >= job.range_begin and gone.scheduled_for < job.range_end);
+
+-- other: each backfill ends
+select id, total, created, paused_at from wakeboard.backfills where finished_at is null;
 
 -- other: an open circuit lets one run of a tick at a time through
 with made as (
