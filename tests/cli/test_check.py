@@ -73,7 +73,10 @@ def test_a_role_that_cannot_check_is_named_with_those_that_can(
         enqueued = bare_cli("enqueue", "mail", "--dsn", client)
         assert (enqueued.code, enqueued.err) == (0, ""), "it may not read what workers serve"
         result = bare_cli("check", "--dsn", client)
-        assert result.err.startswith("wakeboard: the database role wakeboard_cli_client may not do this: permission")
+        named = (
+            "wakeboard: the database role of this connection (login wakeboard_cli_client) may not do this: permission"
+        )
+        assert result.err.startswith(named)
         assert "the roles of the operator and of viewers may read it" in result.err
     finally:
         sample.sql("drop owned by wakeboard_cli_client")

@@ -87,7 +87,9 @@ def test_a_role_that_can_only_read(bare_cli: Cli, database: str, sample: SampleS
         result = run_all(bare_cli, database.replace("postgres@", "wakeboard_cli_reader@"))
 
     refused = {
-        each for each, text in result.items() if "wakeboard_cli_reader may not do this: permission denied" in text
+        each
+        for each, text in result.items()
+        if "(login wakeboard_cli_reader) may not do this: permission denied" in text
     }
     assert all(any(each.startswith(word) for each in refused) for word in WRITES)
     assert not {each for each in result if each.startswith(("runs", "run 1", "failures", "schedules", "next"))}

@@ -104,7 +104,7 @@ def report_of(exc: psycopg.Error) -> ErrorReport:
 def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
     """The wakeboard error for a database error: DatabaseUnavailable if a retry may succeed, else a final one.
 
-    `role`: the database role of the connection, for the message about a missing right.
+    `role`: the one that logged in, for the message about a missing right.
     """
     return translated_report(report_of(exc), role)
 
@@ -136,7 +136,8 @@ def _no_right(message: str, role: str) -> MissingRight:
     kind = re.search(r"permission denied for (\w+)", message)
     who_may = _WHO_MAY.get(kind[1]) if kind else None
     hint = f"; {who_may}" if who_may else ""
-    return MissingRight(f"the database role {f'{role} ' if role else ''}may not do this: {message}{hint}.")
+    by = f" (login {role})" if role else ""  # SET ROLE may have chosen another one, of which the client does not hear
+    return MissingRight(f"the database role of this connection{by} may not do this: {message}{hint}.")
 
 
 def _final(code: str, report: ErrorReport) -> WakeboardError:

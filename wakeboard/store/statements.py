@@ -252,7 +252,7 @@ async def read(
 
 
 def role_of(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any] | None) -> str:
-    """The database role of an open connection; "" if there is none."""
+    """The database role that logged in; "" if the connection is not open."""
     return conn.info.user if conn is not None and not conn.closed else ""
 
 
@@ -260,7 +260,7 @@ def role_of(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any] | None)
 def translating(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any] | None = None) -> Generator[None]:
     """Raises the errors of the database and of values that cannot be sent as errors of wakeboard.errors.
 
-    `conn`: the connection whose role the message about a missing right names.
+    `conn`: the connection whose login the message about a missing right names.
     """
     try:
         yield
