@@ -108,7 +108,7 @@ func ResumeSchedules(ctx context.Context, tx Querier, pattern string) (int, erro
 	return one[int](ctx, tx, "select wakeboard.resume_schedules($1::text)", pattern)
 }
 
-// ListSchedules returns schedules of applications that match the pattern, in the order of their names: at most count after
+// ListSchedules returns schedules of applications that match the pattern (*/*: all), in the order of names: at most count after
 // the name after, which is the last one of the page before.
 func ListSchedules(ctx context.Context, tx Querier, pattern, after string, count int) ([]StoredSchedule, error) {
 	const query = "select coalesce(json_agg(page), '[]')::text from wakeboard.list_schedules($1::text, $2::text, $3::integer) as page"

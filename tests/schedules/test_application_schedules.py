@@ -235,6 +235,20 @@ async def test_many_are_created_and_removed_or_none(store: MaintenanceStore):
     assert await wakeboard.list_schedules(store.conn, "customers/*") == []
 
 
+async def test_a_list_of_all_namespaces_has_pages_and_changes_none(store: MaintenanceStore):
+    names = ["a-b/z", "a/x", "a/y", "default/x"]  # in the order of namespaces, then of names
+    await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(name, "ping") for name in names])
+    await put(store, declared("declared"))
+    names.sort(key=lambda name: name.split("/"))
+    listed: list[str] = []
+    for _ in range(3):
+        page = await wakeboard.list_schedules(store.conn, "*/*", after=listed[-1] if listed else "", count=2)
+        listed += [one.name for one in page]
+    assert listed == names
+    with pytest.raises(InvalidValue, match="pattern is"):
+        await wakeboard.unschedule_all(store.conn, "*/*")
+
+
 async def test_paused_schedules_have_no_ticks_until_they_are_resumed(store: MaintenanceStore):
     await add(store)
     await make_ticks(store)

@@ -272,7 +272,7 @@ def list_schedules(
 def list_schedules(
     conn: _Connection, pattern: str, *, after: str = "", count: int = 100
 ) -> list[StoredSchedule] | Awaitable[list[StoredSchedule]]:
-    """The schedules of applications that match ("customers/*"; a name for one), in the order of their names.
+    """The schedules of applications that match ("customers/*"; "*/*": all; a name: one), in the order of their names.
 
     At most `count` after the name `after`: pass the last name of a page to get the next one.
     """

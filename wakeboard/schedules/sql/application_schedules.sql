@@ -1,6 +1,7 @@
 -- internal (called by list_schedules, pause_schedules, resume_schedules and unschedule_all)
 -- The schedules of applications whose names match `pattern` (namespace/name, or a name in the namespace `default`; a last * stands for any
--- rest), in the order of their names, at most `count` after the full name `after`. An index finds them.
+-- rest), in the order of their names, at most `count` after the full name `after`. An index finds them. Only list_schedules takes the
+-- pattern */*, those of all namespaces: nothing changes the schedules of all tenants at once by mistake.
 
 create or replace function wakeboard.application_schedules(pattern text, after text, count integer)
 returns table (id bigint, full_name text) language plpgsql stable security definer
@@ -13,6 +14,17 @@ declare
   is_prefix constant boolean := right(wanted, 1) = '*';
   begins text := case when is_prefix then left(wanted, -1) else wanted end;
 begin
+  if in_namespace = '*' and wanted = '*' and count is not null then
+    return query
+    select def.id, def.namespace || '/' || def.name
+      from job_definitions as def
+     where def.source = 'app' and def.removed_at is null
+       and (def.namespace collate "C", def.name collate "C")
+           > (split_part(coalesce(after, ''), '/', 1), split_part(coalesce(after, ''), '/', 2))
+     order by def.namespace collate "C", def.name collate "C"
+     limit count;
+    return;
+  end if;
   if pattern is null or begins ~ '[^a-z0-9.-]' or in_namespace !~ '^[a-z0-9-]{1,63}$' or char_length(begins) > 63 then
     perform refuse_argument('pattern', pattern, 'namespace/name, or the beginning of it with *, such as customers/42-*');
   end if;

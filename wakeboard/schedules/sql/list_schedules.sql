@@ -1,6 +1,6 @@
 -- for: scheduler
--- Returns schedules of applications whose names match `pattern` (see unschedule_all; without * it is one schedule), in the order of their
--- names: at most `count` after the name `after`, the last one of the page before. `definition`: the arguments of `schedule` that differ
+-- Returns schedules of applications whose names match `pattern` (see unschedule_all; without * it is one schedule; */* are those of all
+-- namespaces), in the order of their names: at most `count` after the name `after`, the last one of the page before. `definition`: the arguments of `schedule` that differ
 -- from their defaults, as `schedule_many` reads them. `paused`: by pause_schedules, or with its queue or everything. `error`: why its ticks
 -- cannot be computed. `next_run_at` is null until the scheduler has seen the schedule, and if there is no next tick.
 -- Example:
@@ -50,6 +50,6 @@ begin
          case when def.cron_fields is not null then def.next_run_at end, nullif(def.last_tick_at, 'epoch'), def.schedule_error
     from application_schedules(pattern, after, count) as shown
     join job_definitions as def using (id)
-   order by shown.full_name collate "C";
+   order by def.namespace collate "C", def.name collate "C";
 end
 $$;
