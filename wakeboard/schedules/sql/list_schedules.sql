@@ -1,8 +1,9 @@
 -- for: scheduler
 -- Returns schedules of applications whose names match `pattern` (see unschedule_all; without * it is one schedule; */* are those of all
--- namespaces), in the order of their names: at most `count` after the name `after`, the last one of the page before. `definition`: the arguments of `schedule` that differ
--- from their defaults, as `schedule_many` reads them. `paused`: by pause_schedules, or with its queue or everything. `error`: why its ticks
--- cannot be computed. `next_run_at` is null until the scheduler has seen the schedule, and if there is no next tick.
+-- namespaces), in the order of their names: at most `count` after the name `after`, the last one of the page before. `definition`: the
+-- arguments of `schedule` that differ from their defaults, as `schedule_many` reads them. `paused`: by pause_schedules, or with its queue
+-- or everything. `error`: why its ticks cannot be computed. `next_run_at` is null until the scheduler has seen the schedule, and if there
+-- is no next tick.
 -- Example:
 --   select * from wakeboard.list_schedules('customers/*', after => 'customers/42-report');
 
