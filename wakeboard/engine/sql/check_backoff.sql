@@ -1,4 +1,4 @@
--- internal (called by enqueue, schedule_written and sync_definitions)
+-- internal (called by enqueue, schedule_problem and sync_definitions)
 -- Raises 22023 if cap_s is below base_s: `backoff` would cut the first pause to cap_s.
 
 create or replace function wakeboard.check_backoff(base_s integer, cap_s integer)

@@ -1,4 +1,4 @@
--- internal (called by schedule_written and sync_definitions)
+-- internal (called by edit_schedule and sync_definitions)
 -- Sets the limit keys of all live runs of a schedule, running ones too. False: another transaction has locked one of the runs, and none was
 -- changed. The caller has locked the schedule, so that no new run of it appears.
 
