@@ -298,11 +298,16 @@ async def test_intervals_bounds_and_single_moments_come_back_as_they_were_given(
 
 async def test_a_moment_that_has_passed_is_due_at_once_and_once(store: MaintenanceStore):
     moment = datetime.now(UTC) - timedelta(days=1)
-    for answer, ticks in (("created", (1, 1, 0, 0)), ("ended", (0, 0, 0, 0))):
-        assert (await wakeboard.schedule(store.conn, "team/once", "ping", at=moment)).answer == answer
-        assert await make_ticks(store) == ticks
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="write a time that exists"):
-        await rows(store, "insert into job_definitions (job_type, schedule) values ('ping', 'at 2026-02-30T08:00:00Z')")
+    for number, options in enumerate(({"at": moment}, {"cron": f"at {moment:%Y-%m-%dT%H:%M:%SZ}"})):
+        for answer, ticks in (("created", (1, 1, 0, 0)), ("ended", (0, 0, 0, 0))):
+            assert (await wakeboard.schedule(store.conn, f"team/once-{number}", "ping", **options)).answer == answer
+            assert await make_ticks(store) == ticks
+    for never in (
+        "insert into job_definitions (job_type, schedule) values ('ping', 'at 2026-02-30T08:00:00Z')",
+        "select schedule('team/never', 'ping', cron => 'at 2026-02-30T08:00:00Z')",
+    ):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="write a time that exists"):
+            await rows(store, never)
 
 
 async def test_a_schedule_whose_end_has_passed_says_so_and_changes_once(store: MaintenanceStore):
