@@ -14,6 +14,7 @@ from wakeboard.logs.queries import attempt_logs, lines_after
 from wakeboard.logs.rules import Gap, Line, with_gaps
 from wakeboard.settings import Settings
 from wakeboard.store.connection import connect
+from wakeboard_worker import run_logs
 from wakeboard_worker.attempt import Attempt
 from wakeboard_worker.run_logs import RunLogs
 
@@ -150,7 +151,8 @@ async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(stor
         if number % 3 == 0:
             logs.add(attempt, 20, "shop", "x" * 2_000)  # no short line
     assert sum(isinstance(each, Attempt) for each in gc.get_objects()) < 3_000
-    for part in ("first", "\n"):
+    logs._size = run_logs.MAX_GATHERED
+    for part in ("first", " line", "\n"):
         logs.write(late, "stdout", part)
     for _ in range(20):
         logs.add(watched, 20, "shop", "meanwhile")

@@ -440,8 +440,8 @@ def _cost_of_short(written: list[Written]) -> int:
 
 
 def _lines_in(level: int, text: str) -> int:
-    """How many lines a line, or a part of a stream, begins."""
-    return 1 if level != STREAM_PART else text.count("\n") + (not text.endswith("\n"))
+    """How many lines a line, or a part of a stream, ends. What a stream leaves without an end is not counted."""
+    return 1 if level != STREAM_PART else text.count("\n")
 
 
 def _lines_of(written: list[Written]) -> list[Line]:
