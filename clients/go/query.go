@@ -32,7 +32,7 @@ func (s standard) QueryRow(ctx context.Context, query string, args ...any) pgx.R
 // transaction has failed: roll back.
 var (
 	ErrInvalidValue = errors.New("an argument is invalid")
-	ErrLocked       = errors.New("another transaction keeps a lock that this needs: try again")
+	ErrLocked       = errors.New("another transaction keeps a lock that this needs; try again")
 )
 
 type refusal struct {
@@ -40,7 +40,12 @@ type refusal struct {
 	cause *pgconn.PgError
 }
 
-func (r refusal) Error() string { return r.cause.Message }
+func (r refusal) Error() string {
+	if r.kind == ErrLocked && !strings.HasSuffix(r.cause.Message, "try again") { // the server's own words name a timeout only
+		return ErrLocked.Error()
+	}
+	return r.cause.Message
+}
 
 func (r refusal) Unwrap() []error { return []error{r.kind, r.cause} }
 

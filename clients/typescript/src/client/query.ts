@@ -7,6 +7,8 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 /** Executes SQL and returns its rows, or an object with `rows`. The README has it for pg, Prisma and Drizzle. */
 export type Query = (sql: string, params: any[]) => PromiseLike<unknown>;
 
+const LOCKED = "another transaction keeps a lock that this needs; try again";
+
 /** An argument is invalid. The message names it and says what to write instead. The transaction has failed: roll back. */
 export class InvalidValue extends Error {}
 
@@ -32,6 +34,6 @@ function refusal(error: any): Error | null {
   if (typeof error !== "object" || error === null) return null;
   const [code, message] = [String(error.originalCode ?? error.code), error.originalMessage ?? error.message];
   if (code.length === 5 && code.startsWith("22")) return new InvalidValue(message, { cause: error });
-  if (code === "55P03") return new Locked(message, { cause: error });
+  if (code === "55P03") return new Locked(message.endsWith("try again") ? message : LOCKED, { cause: error });
   return refusal(error.meta?.driverAdapterError ?? error.cause);
 }
