@@ -12,6 +12,7 @@ the disk says so.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -153,7 +154,8 @@ class UpgradeCampaign:
         self.result.plan, last = output[:-1], output[-1]
         if not last.startswith("applied "):
             raise RuntimeError("\n".join(output))
-        self.result.held_up_s = float(last.removesuffix(" s.").rpartition(" ")[2])
+        waited = re.search(r"longer than (\S+) s\.$", last)
+        self.result.held_up_s = float(waited[1]) if waited else 0.0
         self.result.applied = last.removeprefix("applied ").partition(";")[0].split(", ")
         self.result.waits, self.result.longest_wait_s = waits.tables, waits.longest_s
 

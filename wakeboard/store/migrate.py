@@ -9,6 +9,7 @@ how it takes the locks of the tables that it changes.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -160,7 +161,7 @@ async def migrate(  # one keyword for each decision of the caller
             while True:
                 try:
                     done = await _try(conn, roles or Roles(), revoke, waiting)
-                    return replace(done, held_up_s=round(waiting.held_up_s, 3))
+                    return replace(done, held_up_s=math.ceil(waiting.held_up_s * 1000) / 1000)
                 except _AnotherWasFirst:
                     continue
                 except TablesInUse as in_use:
