@@ -95,7 +95,9 @@ _EARLIER_STEPS: LiteralString = f"""{_STEP_COLUMNS}
          cross join jsonb_to_recordset(earlier_starts)
                as start (lease_epoch bigint, started_at timestamptz, failed_at timestamptz, error text,
                          progress real, progress_message text)
-         where run_id = %(id)s) as step
+         where run_id = %(id)s
+         order by start.started_at desc
+         limit %(steps)s) as step
 {_OF_ATTEMPT}"""
 _EFFECTS: LiteralString = """
 select key, lease_epoch, begun_epochs,
