@@ -106,7 +106,7 @@ def test_a_migration_under_load_delays_no_call_and_fails_none(database: str, mea
 
 
 def test_a_migration_says_how_long_it_held_up_others(database: str, meanwhile: ThreadPoolExecutor) -> None:
-    """How long that is, the machine of the tests decides: the bound is twice LOCK_WAIT_S (`chaos.upgrade` measures it)."""
+    """How long that is, the machine decides. The bound is twice LOCK_WAIT_S; `chaos.upgrade` measures it."""
     said = list[float]()
     with enqueueing(database, meanwhile), psycopg.connect(database, autocommit=True) as conn:
         for _ in range(3):
