@@ -298,7 +298,8 @@ async def test_intervals_bounds_and_single_moments_come_back_as_they_were_given(
 
 async def test_a_moment_that_has_passed_is_due_at_once_and_once(store: MaintenanceStore):
     moment = datetime.now(UTC) - timedelta(days=1)
-    for number, options in enumerate(({"at": moment}, {"cron": f"at {moment:%Y-%m-%dT%H:%M:%SZ}"})):
+    ways: list[dict[str, Any]] = [{"at": moment}, {"cron": f"at {moment:%Y-%m-%dT%H:%M:%SZ}"}]
+    for number, options in enumerate(ways):
         for answer, ticks in (("created", (1, 1, 0, 0)), ("ended", (0, 0, 0, 0))):
             assert (await wakeboard.schedule(store.conn, f"team/once-{number}", "ping", **options)).answer == answer
             assert await make_ticks(store) == ticks

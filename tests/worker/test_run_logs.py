@@ -134,7 +134,9 @@ async def test_a_database_that_takes_no_logs_costs_lines_only(store: Store) -> N
     assert "1 line of the logs of runs could not be stored" in worker.log
 
 
-async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(store: Store) -> None:
+async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the thread starts, nothing is stored. Then the lines that were not kept are a gap."""
     logs = RunLogs(Settings.model_validate({"dsn": store.dsn}), "worker", {})
     run_id, late_id = store.enqueue("ping")[0], store.enqueue("ping")[0]
@@ -151,9 +153,10 @@ async def test_logs_that_cannot_be_stored_keep_a_bounded_number_of_attempts(stor
         if number % 3 == 0:
             logs.add(attempt, 20, "shop", "x" * 2_000)  # no short line
     assert sum(isinstance(each, Attempt) for each in gc.get_objects()) < 3_000
-    logs._size = run_logs.MAX_GATHERED
-    for part in ("first", " line", "\n"):
-        logs.write(late, "stdout", part)
+    with monkeypatch.context() as patched:
+        patched.setattr(run_logs, "MAX_GATHERED", 0)
+        for part in ("first", " line", "\n"):
+            logs.write(late, "stdout", part)
     for _ in range(20):
         logs.add(watched, 20, "shop", "meanwhile")
     written = 21
