@@ -1,4 +1,4 @@
-"""Packs `kubectl wakeboard` for krew: `python -m tools.kubectl_plugin FOLDER `.
+"""Packs `kubectl wakeboard` for krew: `python -m tools.kubectl_plugin FOLDER`.
 
 For each system it makes an archive with the plugin, this checkout's code and every package that it needs, and one
 manifest `wakeboard.yaml` that names them with their hashes. pydantic-core is the only package that depends on the

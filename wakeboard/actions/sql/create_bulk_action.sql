@@ -17,11 +17,11 @@ declare
   listed integer := coalesce(cardinality(ids), 0);
   bulk bulk_actions;
 begin
-  perform lease_base();                -- another server is recorded before it gives a number (void_leases)
   if listed > 1000000 then
     raise exception using errcode = '22023', message = format(
       'a bulk action has at most 1,000,000 runs and these are %s; narrow the filter', to_char(listed, 'FM999,999,999'));
   end if;
+  perform lease_base();                -- another server is recorded before it gives a number (void_leases)
   listed := (select count(distinct wanted) from unnest(ids) as wanted);
   insert into bulk_actions as made (action, filter, reason, actor, source, total, finished_at)
   values (create_bulk_action.action, coalesce(left(create_bulk_action.filter, 2000), ''),

@@ -30,7 +30,6 @@ declare
   made backfills;
 begin
   perform require_read_committed('create_backfill');
-  perform lease_base();                -- another server is recorded before it gives a number (void_leases)
   if (range_begin >= 'epoch' and range_begin < range_end and range_end <= statement_timestamp() + interval '1 minute') is not true then
     raise exception using errcode = '22023', message =
       'a backfill has a range from 1970 to now; write range_begin before range_end';
@@ -60,6 +59,7 @@ begin
     return query select null::bigint, 0, coalesce(planned, '{}');
     return;
   end if;
+  perform lease_base();                -- another server is recorded before it gives a number (void_leases)
   insert into backfills as new (definition_id, schedule, range_begin, range_end, again, at_once, total, reason, actor, source)
   values (def.id, def.namespace || '/' || def.name, create_backfill.range_begin, create_backfill.range_end, create_backfill.again,
           create_backfill.at_once, cardinality(chosen),
