@@ -135,7 +135,7 @@ def full_stop(sentence: str) -> str:
 
 
 def as_sentence(message: str) -> str:
-    """The message of an error as a sentence of its own: with a full stop, and a capital letter if a word of small letters begins it."""
+    """The message of an error as a sentence of its own: with a full stop, and a capital letter before small ones."""
     first = message.partition(" ")[0].rstrip(",;:")
     return full_stop(message[:1].upper() + message[1:] if first.isalpha() and first.islower() else message)
 
