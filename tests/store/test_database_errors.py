@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,7 +21,7 @@ from wakeboard.errors import (
     WakeboardError,
 )
 from wakeboard.store.database_errors import ErrorReport, translated, translated_report
-from wakeboard.store.schema_files import sql_functions
+from wakeboard.store.schema_files import SqlFunction, sql_functions
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import SqlClient
@@ -161,6 +162,27 @@ def test_an_error_of_the_client_is_final_and_names_the_problem(
     error = error_with(None, message, kind)
     assert not isinstance(error, DatabaseUnavailable)
     assert says in str(error)
+
+
+@pytest.mark.parametrize("function", [function for function in sql_functions() if function.roles])
+def test_a_missing_right_names_each_part_that_has_it(function: SqlFunction) -> None:
+    said = str(error_with("42501", f"permission denied for function {function.name}"))
+    assert set(re.findall(r"WAKEBOARD_(\w+)_ROLE", said)) == {role.upper() for role in function.roles}
+
+
+@pytest.mark.parametrize(
+    ("message", "part"),
+    [
+        ("permission denied for table job_definitions", "WAKEBOARD_SCHEDULER_ROLE"),
+        ("permission denied for table job_runs", "WAKEBOARD_CLIENT_ROLE"),
+        ("permission denied for table workers", "WAKEBOARD_VIEWER_ROLE"),
+        ("permission denied for schema wakeboard", "wakeboard migrate"),
+        ("permission denied for function stored_by_hand", "wakeboard migrate"),
+        ("permission denied for database shop", "may not do this"),
+    ],
+)
+def test_a_missing_right_says_which_part_has_it(message: str, part: str) -> None:
+    assert part in str(error_with("42501", message))
 
 
 @pytest.mark.parametrize("sqlstate", ["26000", "42P05"])

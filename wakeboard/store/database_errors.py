@@ -66,12 +66,10 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "55P03": lambda message: Locked(message if message.endswith("try again") else _LOCKED),
 }
 NO_RIGHT: Final = "42501"
-_WHO_MAY: Final = {  # by the kind of object in the server's message
-    "table": "the roles of the operator and of viewers may read it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE)",
-    "function": "connect with the role of the part that needs it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_WORKER_ROLE, …),"
-    " to which `wakeboard migrate` grants it",
-    "schema": "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_CLIENT_ROLE for applications, …)",
-}
+_READ_BY: Final = (
+    "the roles of the operator and of viewers may read it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE)"
+)
+_WRITTEN_BY: Final = {"job_runs": "client", "job_definitions": "scheduler"}  # some columns, in plain statements
 
 
 class ErrorReport(NamedTuple):
@@ -133,11 +131,31 @@ def translated_report(report: ErrorReport, role: str = "") -> WakeboardError:  #
 
 
 def _no_right(message: str, role: str) -> MissingRight:
-    kind = re.search(r"permission denied for (\w+)", message)
-    who_may = _WHO_MAY.get(kind[1]) if kind else None
+    denied = re.search(r"permission denied for (\w+) (\w+)", message)
+    who_may = _who_may(*denied.groups()) if denied else ""
     hint = f"; {who_may}" if who_may else ""
     by = f" (login {role})" if role else ""  # SET ROLE may have chosen another one, of which the client does not hear
     return MissingRight(f"the database role of this connection{by} may not do this: {message}{hint}.")
+
+
+def _who_may(kind: str, name: str) -> str:
+    """Which parts have the right to this object of the server's message; "" for a kind that is granted to none."""
+    if kind == "table":
+        part = _WRITTEN_BY.get(name)
+        return _READ_BY + (f", and {_setting(part)} may insert some of its columns" if part else "")
+    if kind == "function":
+        from wakeboard.store.schema_files import sql_functions  # as in _function_of
+
+        parts = next((function.roles for function in sql_functions() if function.name == name), None) or ()
+        which = " or ".join(map(_setting, sorted(parts))) or "the role of the part that needs it"
+        return f"connect with {which}, to which `wakeboard migrate` grants it"
+    if kind == "schema":
+        return "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_CLIENT_ROLE for applications, …)"
+    return ""
+
+
+def _setting(part: str) -> str:
+    return f"WAKEBOARD_{part.upper()}_ROLE"
 
 
 def _final(code: str, report: ErrorReport) -> WakeboardError:
