@@ -102,6 +102,19 @@ def test_the_page_has_the_schedule_as_yaml_and_where_it_comes_from(database: str
     wait_for(are_equal)  # "1 s ago" may become "2 s ago" between the two
 
 
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [(None, "Its next ticks are not computed yet."), ("no such day", "Its next ticks cannot be computed.")],
+)
+def test_a_schedule_without_computed_ticks_is_not_on_demand(database: str, board: str, error: str | None, says: str):
+    with schedules_in(database) as schedules:
+        schedules.conn.execute("select wakeboard.schedule('billing/job', 'ping', cron => '0 0 H(30-31) 2 *')")
+        schedules.conn.execute("update wakeboard.job_definitions set schedule_error = %s", (error,))
+    page = get(board, "/schedules/billing/job")
+    assert says in page.text
+    assert "on demand" not in page.text
+
+
 def test_secrets_in_the_payload_are_hidden(database: str, board: str):
     with schedules_in(database) as schedules:
         number = schedules.add("job", payload={"api": {"token": "s3cret-value"}, "amount": 3})

@@ -177,6 +177,23 @@ def test_a_schedule_whose_removal_waits_says_what_to_confirm(served: SampleStore
     ]
 
 
+def test_a_removed_schedule_says_what_removed_it(served: SampleStore, cli: Cli, explain: Explain):
+    served.sql("select wakeboard.schedule('past/once', 'report', at => '2020-01-01T00:00:00Z')")
+    served.sql("select wakeboard.schedule('past/report', 'report', cron => '@daily')")
+    definition = served.sql("select id from wakeboard.job_definitions where name = 'once'")[0][0]
+    served.sql(
+        "update wakeboard.job_definitions set removed_at = statement_timestamp(), next_run_at = null where id = %s",
+        definition,
+    )
+    served.sql("select wakeboard.unschedule('past/report')")
+    declared = served.add_schedule("past/declared")
+    served.sql("select wakeboard.remove_definitions('file:test', array[%s]::bigint[])", declared)
+    assert explain("past/once")[:2] == ["schedule past/once is removed.", "It removed itself …, after its last tick."]
+    assert explain("past/report")[1] == "It was removed …: an application removed it."
+    assert explain("past/declared")[1] == "It was removed …: its source file:test no longer declares it."
+    assert cli("next", "past/once").lines[0] == "past/once: at 2020-01-01T00:00:00Z. It is removed."
+
+
 def test_a_late_tick_reports_missing_maintenance(sample: SampleStore, explain: Explain):
     sample.add_schedule("report", due_in="-10 min")
     assert explain("report")[1:3] == [

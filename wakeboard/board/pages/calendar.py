@@ -318,7 +318,7 @@ async def _chosen(
     listed = [
         ScheduleInCell(
             schedule,
-            words_of(schedule.cron_fields),
+            words_of(schedule.schedule, schedule.cron_fields),
             _first_ticks(schedule.rule, counted_from, hits[schedule.rule].bit_count()),
             hits[schedule.rule].bit_count(),
         )

@@ -199,7 +199,7 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
     written, defaults = spec_document({**row, "payload": json.loads(payload.text)})
     model = ScheduleModel(
         found,
-        words_of(row["cron_fields"], tuple(parent.name for parent in found.situation.parents)),
+        words_of(row["schedule"], row["cron_fields"], tuple(parent.name for parent in found.situation.parents)),
         ticks,
         error,
         starts,

@@ -160,7 +160,7 @@ async def read_list(conn: AsyncConnection, wanted: ScheduleFilter, sort: Sort, a
             health.get(schedule.id),
             runs[schedule.id][-1] if runs[schedule.id] else None,
             strip_of(runs[schedule.id], now),
-            words_of(schedule.cron_fields, tuple(schedule.runs_after or ())),
+            words_of(schedule.schedule, schedule.cron_fields, tuple(schedule.runs_after or ())),
             next_local(schedule.time_zone, schedule.next_run_at) if schedule.state == "active" else None,
             blocked.get(schedule.id),
         )
@@ -170,12 +170,12 @@ async def read_list(conn: AsyncConnection, wanted: ScheduleFilter, sort: Sort, a
 
 
 @lru_cache(maxsize=4096)
-def words_of(cron_fields: str | None, runs_after: tuple[str, ...] = ()) -> str:
-    """When a schedule is due, in plain words; "" for fields that this release cannot read."""
+def words_of(cron: str | None, cron_fields: str | None, runs_after: tuple[str, ...] = ()) -> str:
+    """When a schedule is due, in plain words; "" for fields that are not computed or that this release cannot read."""
     if runs_after:
         return runs_after_words(runs_after)
     if cron_fields is None:
-        return "only on demand"
+        return "" if cron else "only on demand"
     try:
         return schedule_in_words(cron_fields)
     except InvalidSchedule:

@@ -90,7 +90,7 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
 async def _of_schedule(session: CommandSession, name: str, count: int) -> NextTicks:
     from wakeboard.cli.support.lookup import find_schedule, no_longer_there
 
-    known = await find_schedule(session.listings, name)
+    known = await find_schedule(session.listings, name, include_removed=True)
     found = await session.listings.next_ticks(known.id, count)
     if found is None:
         raise no_longer_there(known)

@@ -44,11 +44,12 @@ class ScheduleSituation:
     """A schedule, its runs, and what is in its way.
 
     `state`: what decides whether its ticks become runs. `object_gone`: its object no longer exists, and its removal
-    waits for a confirmation. `removal_count`, `removal_at`: the schedules of its source whose removal waits, and since
-    when. `unfinished`, `dead`: ids of some of its runs; their numbers are of at most 10,000 live runs. `last_*`: of its
-    newest finished runs, the last one that was not skipped. `last_worker`: when any worker was seen last.
-    `operator_leads`: some operator has a lease. `last_maintenance`: when expired leases were last looked for.
-    `waiting_ticks`: those that wait for other ticks of a parent with `ticks: All`, at most 10,000.
+    waits for a confirmation. `removed_itself`: an application created it, and its last tick has passed.
+    `removal_count`, `removal_at`: the schedules of its source whose removal waits, and since when. `unfinished`,
+    `dead`: ids of some of its runs; their numbers are of at most 10,000 live runs. `last_*`: of its newest finished
+    runs, the last one that was not skipped. `last_worker`: when any worker was seen last. `operator_leads`: some
+    operator has a lease. `last_maintenance`: when expired leases were last looked for. `waiting_ticks`: those that wait
+    for other ticks of a parent with `ticks: All`, at most 10,000.
     """
 
     now: datetime
@@ -64,6 +65,7 @@ class ScheduleSituation:
     suspended: bool
     object_gone: bool
     removed_at: datetime | None
+    removed_itself: bool
     schedule_error: str | None
     next_run_at: datetime | None
     removal_count: int | None
@@ -122,7 +124,7 @@ def explain_schedule(schedule: ScheduleSituation, *, with_counts: bool = True) -
 def _stops(schedule: ScheduleSituation, *, with_counts: bool) -> Iterator[Fact]:
     source = one_line(schedule.source)
     if schedule.removed_at:
-        yield Fact("removed", "It was removed", schedule.removed_at, f": its source {source} no longer declares it.")
+        yield _removal(schedule.removed_at, source, by_itself=schedule.removed_itself)
         return
     if schedule.object_gone:
         yield Fact("suspended", "It is suspended, because its object no longer exists: no tick becomes a run.")
@@ -143,6 +145,13 @@ def _stops(schedule: ScheduleSituation, *, with_counts: bool) -> Iterator[Fact]:
         yield pause_fact(pause, "It")
     if schedule.circuit_opened_at and not schedule.suspended:
         yield from _circuit(schedule)
+
+
+def _removal(at: datetime, source: str, *, by_itself: bool) -> Fact:
+    if by_itself:
+        return Fact("removed", "It removed itself", at, ", after its last tick.")
+    by = "an application removed it" if source == "app" else f"its source {source} no longer declares it"
+    return Fact("removed", "It was removed", at, f": {by}.")
 
 
 def _circuit(schedule: ScheduleSituation) -> Iterator[Fact]:
