@@ -3,17 +3,25 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 
+/** An error whose `name` is that of its class, also of a class that extends it. */
+export class NamedError extends Error {
+  constructor(message?: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
 /** The database cannot be reached at the moment. */
-export class DatabaseUnavailable extends Error {}
+export class DatabaseUnavailable extends NamedError {}
 
 /** Another transaction has locked what the statement needs. */
 export class Locked extends DatabaseUnavailable {}
 
 /** Another worker may have the run: stop, and roll back what is not committed. */
-export class LeaseLost extends Error {}
+export class LeaseLost extends NamedError {}
 
 /** A setting of the worker is invalid. */
-export class InvalidOption extends Error {}
+export class InvalidOption extends NamedError {}
 
 const TIMESTAMPTZ = 1184;
 const CLOSE_MS = 1000;

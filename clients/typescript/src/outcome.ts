@@ -1,13 +1,13 @@
 /** Turns what a handler returned or threw into the outcome to report. */
 
-import { LeaseLost } from "./connection.js";
+import { LeaseLost, NamedError } from "./connection.js";
 import { redact } from "./redact.js";
 
 /** Throw it: the run is dead, without further attempts. */
-export class Discard extends Error {}
+export class Discard extends NamedError {}
 
 /** What asks for another attempt after `seconds`. */
-class Delay extends Error {
+class Delay extends NamedError {
   constructor(readonly seconds: number, message: string) {
     super(message);
     if (!(seconds >= 0 && seconds <= MAX_DELAY)) throw new TypeError(`'${seconds}' is no number of seconds from 0 to ${MAX_DELAY}`);
@@ -34,7 +34,7 @@ export class EffectHeld extends Snooze {
 }
 
 /** A handler gave two effects of one attempt the same key. */
-export class EffectRepeated extends Error {
+export class EffectRepeated extends NamedError {
   constructor(key: string) {
     super(`this attempt already had the effect '${key}'. An effect happens once for each key, so each effect of a run needs its`
       + " own key (in a loop, put the item into it).");

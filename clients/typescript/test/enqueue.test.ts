@@ -9,9 +9,10 @@ import { type SQL, sql as template } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import pg from "pg";
 
-import { enqueue, InvalidValue } from "../src/index.js";
+import * as wakeboard from "../src/index.js";
 import { PrismaClient, type Transaction } from "./prisma_client.js";
 
+const { enqueue, InvalidValue } = wakeboard;
 const pool = new pg.Pool({ connectionString: process.env.TEST_DSN!, max: 2 });
 const count = async () => (await pool.query("select count(*)::int as runs from wakeboard.job_runs")).rows[0].runs;
 after(() => pool.end());
@@ -149,5 +150,12 @@ test("a wrong argument is refused with what to write instead", async () => {
   await refused({ toString: "x" }, /^toString is no option/);
   await refused({ runAt: "tomorrow" }, /^runAt is no Date; write/);
   await refused({ priority: "high" }, /^priority is high; write a whole number/);
-  await assert.rejects(enqueue(pool as any, "sync"), /^Error: query is no function; write/);
+  await assert.rejects(enqueue(pool as any, "sync"), /^InvalidValue: query is no function; write/);
+});
+
+test("the name of each error is that of its class", () => {
+  const classes = Object.values(wakeboard).filter((value: any) => value.prototype instanceof Error) as (new (...given: any[]) => Error)[];
+  assert.ok(classes.length >= 10, String(classes.length));
+  for (const each of classes) assert.equal(new each(1, "2").name, each.name);
+  assert.equal(new (class Closed extends wakeboard.Discard {})("the shop is closed").name, "Closed");
 });

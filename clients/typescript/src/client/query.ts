@@ -1,6 +1,6 @@
 /** Calls SQL functions in the caller's transaction, over any client that executes SQL with the parameters $1, $2, … */
 
-import { Locked } from "../connection.js";
+import { Locked, NamedError } from "../connection.js";
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -10,7 +10,7 @@ export type Query = (sql: string, params: any[]) => PromiseLike<unknown>;
 const LOCKED = "another transaction keeps a lock that this needs; try again";
 
 /** An argument is invalid. The message names it and says what to write instead. The transaction has failed: roll back. */
-export class InvalidValue extends Error {}
+export class InvalidValue extends NamedError {}
 
 /** The rows of a statement. Throws InvalidValue and Locked, whose cause is the client's error; all else as the client does. */
 export async function rowsOf<Row = any>(query: Query, sql: string, params: unknown[]): Promise<Row[]> {
