@@ -57,7 +57,8 @@ SECTIONS: Final = {
 def _entry(function: SqlFunction) -> str:
     found = SIGNATURE.search(function.text)
     assert found, f"{function.name}.sql has no signature"
-    signature, result = (" ".join(part.split()).replace("( ", "(").replace(" )", ")") for part in found.groups())
+    found = (re.sub(r" *--[^\n]*", "", part) for part in found.groups())
+    signature, result = (" ".join(part.split()).replace("( ", "(").replace(" )", ")") for part in found)
     signature = signature.replace(" wakeboard.", " ")
     text, _, example = function.description.partition("\nExample:\n")
     example = re.sub(r"^  ", "", example, flags=re.MULTILINE)
