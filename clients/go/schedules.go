@@ -104,8 +104,8 @@ func PauseSchedules(ctx context.Context, tx Querier, pattern, reason string) (in
 }
 
 // ResumeSchedules ends the pauses of the schedules that match; CatchUp decides about the missed ticks. It returns how many it resumed.
-func ResumeSchedules(ctx context.Context, tx Querier, pattern string) (int, error) {
-	return one[int](ctx, tx, "select wakeboard.resume_schedules($1::text)", pattern)
+func ResumeSchedules(ctx context.Context, tx Querier, pattern, reason string) (int, error) {
+	return one[int](ctx, tx, "select wakeboard.resume_schedules($1::text, $2::text)", pattern, reason)
 }
 
 // ListSchedules returns schedules of applications that match the pattern (*/*: all), in the order of names: at most count after

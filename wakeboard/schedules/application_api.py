@@ -37,7 +37,7 @@ _SCHEDULE_MANY: Final = checked_call("select id, answer from wakeboard.schedule_
 _UNSCHEDULE: Final = checked_call("select wakeboard.unschedule(%s)")
 _UNSCHEDULE_ALL: Final = checked_call("select wakeboard.unschedule_all(%s)")
 _PAUSE: Final = checked_call("select wakeboard.pause_schedules(%s, %s)")
-_RESUME: Final = checked_call("select wakeboard.resume_schedules(%s)")
+_RESUME: Final = checked_call("select wakeboard.resume_schedules(%s, %s)")
 _LIST: Final = checked_call("""
 select id, name, definition::pg_catalog.text, generation, paused, next_run_at, last_tick_at, error
   from wakeboard.list_schedules(%s, %s, %s::integer)""")
@@ -253,12 +253,12 @@ def pause_schedules(conn: _Connection, pattern: str, reason: str = "") -> int | 
 
 
 @overload
-def resume_schedules(conn: BlockingConnection, pattern: str) -> int: ...
+def resume_schedules(conn: BlockingConnection, pattern: str, reason: str = "") -> int: ...
 @overload
-def resume_schedules(conn: AwaitableConnection, pattern: str) -> Awaitable[int]: ...
-def resume_schedules(conn: _Connection, pattern: str) -> int | Awaitable[int]:
+def resume_schedules(conn: AwaitableConnection, pattern: str, reason: str = "") -> Awaitable[int]: ...
+def resume_schedules(conn: _Connection, pattern: str, reason: str = "") -> int | Awaitable[int]:
     """Ends the pauses of the schedules of applications that match. Returns how many it resumed."""
-    return _call_by_name(conn, _RESUME, pattern)
+    return _call_by_name(conn, _RESUME, pattern, reason)
 
 
 @overload

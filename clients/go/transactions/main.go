@@ -107,7 +107,7 @@ func everyOption(conn *pgx.Conn) {
 	}
 	paused, err := wakeboard.PauseSchedules(ctx, conn, "options/*", "the bill is not paid")
 	check(err)
-	resumed, err := wakeboard.ResumeSchedules(ctx, conn, "options/cron")
+	resumed, err := wakeboard.ResumeSchedules(ctx, conn, "options/cron", "the bill is paid")
 	check(err)
 	removed, err := wakeboard.UnscheduleAll(ctx, conn, "customers/*")
 	check(err)

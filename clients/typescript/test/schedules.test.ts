@@ -53,7 +53,9 @@ test("each argument of the SQL function is an option, and is read as it was writ
   assert.equal(await pauseSchedules(query, "options/*", "the bill is not paid"), 3);
   const { paused, generation, nextRunAt } = (await getSchedule(query, "options/every"))!;
   assert.deepEqual({ paused, generation, nextRunAt }, { paused: true, generation: 1, nextRunAt: null });
-  assert.equal(await resumeSchedules(query, "options/*"), 3);
+  assert.equal(await resumeSchedules(query, "options/*", "the bill is paid"), 3);
+  const { rows: audit } = await pool.query("select distinct action, reason from wakeboard.audit_log order by action");
+  assert.deepEqual(audit, [{ action: "pause", reason: "the bill is not paid" }, { action: "resume", reason: "the bill is paid" }]);
   assert.equal(await unscheduleAll(query, "options/*"), 3);
 });
 
@@ -64,7 +66,9 @@ test("what is refused is an InvalidValue that says what to write", async () => {
   await refused({ cron: "@daily", at: new Date() }, /exclude each other/);
   await refused({ at: new Date("tomorrow") }, /^at is an invalid Date/);
   await refused({ everySeconds: 0.5 }, /^everySeconds is 0.5; write a whole number/);
-  await refused({ crom: "@daily" }, /"crom"/);
+  for (const unknown of ["crom", "every", "timeout_s", "toString"]) {
+    await refused({ [unknown]: 5400 }, new RegExp(`^${unknown} is no option of a schedule; write one of .*everySeconds`));
+  }
   await assert.rejects(getSchedule(query, "customers/*"), InvalidValue);
   const locked = Promise.reject(Object.assign(new Error("it is locked; try again"), { code: "55P03" }));
   await assert.rejects(unschedule(() => locked, "customers/43"), Locked);

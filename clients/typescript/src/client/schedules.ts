@@ -92,8 +92,8 @@ export function pauseSchedules(query: Query, pattern: string, reason = ""): Prom
 }
 
 /** End the pauses of the schedules that match; `catchUp` decides about the missed ticks. Returns how many were resumed. */
-export function resumeSchedules(query: Query, pattern: string): Promise<number> {
-  return called(query, "resume_schedules", pattern);
+export function resumeSchedules(query: Query, pattern: string, reason = ""): Promise<number> {
+  return called(query, "resume_schedules", pattern, reason);
 }
 
 /** The schedules of applications that match, in the order of their names: at most `count` (100) after the name `after`. */
@@ -120,12 +120,20 @@ async function called<Answer>(query: Query, name: string, ...texts: string[]): P
   return (await rowsOf<{ answer: Answer }>(query, sql, texts))[0]!.answer;
 }
 
+/** The keys of a ScheduleDefinition. */
+const KEYS: Record<keyof ScheduleDefinition, true> = {
+  name: true, jobType: true, payload: true, cron: true, timeZone: true, everySeconds: true, at: true, startsAt: true, endsAt: true,
+  queue: true, priority: true, limitKey: true, concurrencyPolicy: true, catchUp: true, catchUpLimit: true, startingDeadlineSeconds: true,
+  jitterSeconds: true, dstGap: true, dstOverlap: true, suspended: true, suspendAfterDead: true, maxAttempts: true, timeoutSeconds: true,
+  backoff: true, backoffBaseSeconds: true, backoffCapSeconds: true, expectSuccessWithinSeconds: true, alertAfterMissed: true,
+};
 const UNIT_S: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };
 const TIMES = new Set(["at", "starts_at", "ends_at"]);
 
 /** The arguments of the SQL function: limitKey is limit_key, timeoutSeconds is timeout_s, and everySeconds is every. */
 function encoded(definition: ScheduleDefinition): object {
   return Object.fromEntries(Object.entries(definition).map(([key, value]) => {
+    if (!Object.hasOwn(KEYS, key)) throw new InvalidValue(`${key} is no option of a schedule; write one of ${Object.keys(KEYS).join(", ")}`);
     const name = key.replace(/Seconds$/, "S").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     if (value instanceof Date) return [name, encodedTime(key, value)];
     if (typeof value === "number" && key !== "payload" && !Number.isSafeInteger(value)) throw new InvalidValue(`${key} is ${value}; write a whole number`);
