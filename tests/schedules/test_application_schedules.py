@@ -311,6 +311,80 @@ async def test_a_moment_that_has_passed_is_due_at_once_and_once(store: Maintenan
             await rows(store, never)
 
 
+async def test_plain_statements_treat_a_removed_schedule_as_the_functions_do(store: MaintenanceStore):
+    insert = "insert into job_definitions (namespace, name, job_type, schedule) values ('team', %s, 'ping', %s)"
+    again = f"{insert} returning id, generation"
+    remove, change = "delete from job_definitions", "update job_definitions set priority = 2"
+    kept = "select id, generation, priority, removed_at is null, last_tick_at from job_definitions order by id"
+
+    ((once, _),) = await rows(store, again, "once", "at 2026-11-01T00:00:00Z")
+    ((paused, _),) = await rows(store, again, "paused", "* * * * *")
+    assert await make_ticks(store) == (2, 1, 0, 0)
+    await wakeboard.pause_schedules(store.conn, "team/paused", "no bill")
+    await rows(store, remove)  # also of the one that has removed itself, whose run waits
+    assert await rows(store, "select status::text, schedule from job_run_history") == [("cancelled", "team/once")]
+    before = await rows(store, kept)
+    for statement in (remove, change):  # by the owner of the table
+        assert (await store.conn.execute(f"{statement} where namespace = 'team'".encode())).rowcount == 0
+    assert await rows(store, kept) == before
+
+    assert await rows(store, again, "once", "at 2026-11-01T00:00:00Z") == [(once, 2)]
+    assert await rows(store, again, "paused", "* * * * *") == [(paused, 2)]
+    assert await make_ticks(store) == (1, 0, 0, 0)  # removes team/once
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) where name = 'paused'")
+    assert await make_ticks(store) == (0, 0, 0, 0)
+    assert [(one.name, one.paused) for one in await wakeboard.list_schedules(store.conn, "team/*")] == [
+        ("team/paused", True)
+    ]
+    await rows(store, "update job_definitions set removed_at = now() - interval '31 days'")
+    await rows(store, remove)
+    assert await rows(store, kept) == []
+
+
+async def test_an_edit_of_a_moment_that_has_run_says_ended(store: MaintenanceStore):
+    moment = datetime.now(UTC) - timedelta(hours=1)
+
+    async def answer(**options: Any) -> str:
+        return (await wakeboard.schedule(store.conn, "team/once", "ping", **options)).answer
+
+    assert await answer(at=moment) == "created"
+    assert await make_ticks(store) == (1, 1, 0, 0)
+    assert [await answer(at=moment, priority=4) for _ in range(2)] == ["ended", "ended"]
+    assert await make_ticks(store) == (1, 0, 0, 0)
+    assert await answer(at=moment, priority=4) == "ended"
+    assert await answer(at=moment + timedelta(seconds=9)) == "updated"
+    assert await make_ticks(store) == (1, 1, 0, 0)
+
+
+async def test_a_rename_is_refused_as_a_new_schedule_of_that_name_is(store: MaintenanceStore):
+    await add(store)
+    await put(store, declared("b"))
+    rename = "update job_definitions set {} where source = 'app' returning namespace, name"
+    for wrong, sentence in (
+        ("name = 'Renamed X'", "name is .*Renamed X.*; write lower-case letters"),
+        ("namespace = 'Team'", "namespace is .*Team.*; write lower-case letters"),
+        ("name = 'b'", "the schedule team/b belongs to file:test; write another name"),
+    ):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=sentence):
+            await rows(store, rename.format(wrong))
+    assert await rows(store, rename.format("name = 'c'")) == [("team", "c")]
+
+
+@pytest.mark.parametrize("key", ["at", "starts_at", "ends_at"])
+async def test_a_time_without_a_zone_is_refused_in_an_array(store: MaintenanceStore, key: str):
+    many = "select answer from schedule_many(jsonb_build_array(jsonb_build_object("
+    many += "'name', 'team/a', 'job_type', 'ping', 'cron', %s::text, %s::text, %s::text)))"
+    cron = None if key == "at" else "@daily"
+    for wrong in ("2031-01-04 08:00", "2031-01-04", "2031-01-04T08:00:00", "2031-01-04 08:00 PM", "tomorrow"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"{key} is .*{wrong}.*; write a time with its"):
+            await rows(store, many, cron, key, wrong)
+    answers = [
+        (await rows(store, many, cron, key, f"2031-01-04{right}"))[0][0]
+        for right in (" 08:00+00", "T08:00:00Z", "T08:00:00.000000+00:00", " 10:00 Europe/Kyiv", "T060000-0200")
+    ]
+    assert answers == ["created", *["unchanged"] * 4]
+
+
 async def test_a_schedule_whose_end_has_passed_says_so_and_changes_once(store: MaintenanceStore):
     past, later = (datetime.now(UTC) + timedelta(days=days) for days in (-1, 1))
 
@@ -421,7 +495,7 @@ async def test_a_circuit_is_no_edit_even_of_what_is_refused_today(store: Mainten
     await rows(store, opened)
     assert await rows(store, kept) == before
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="Gone/Zone"):
-        await rows(store, "update job_definitions set priority = 5")
+        await rows(store, "update job_definitions set priority = 5, removed_at = null")
 
 
 async def test_the_operator_reads_no_change_of_a_schedule_of_an_application(store: MaintenanceStore):

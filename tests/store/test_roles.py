@@ -193,7 +193,10 @@ def test_plain_statements_change_schedules_of_applications_and_no_others(role_da
         assert conn.execute(live).fetchone() == (0,)
         for _ in range(2):  # also one that was removed
             conn.execute("insert into wakeboard.job_definitions (name, job_type) values ('again', 'ping')")
-            conn.execute("delete from wakeboard.job_definitions where name = 'again'")
+            for late in ("delete from", "delete from", "update"):
+                change = "set priority = 2" if late == "update" else ""
+                done = conn.execute(f"{late} wakeboard.job_definitions {change} where name = 'again'".encode())
+                assert done.rowcount == 0
     with psycopg.connect(role_database.superuser) as conn:
         row = conn.execute(
             "select name ~ '^schedule-[0-9]+$', schedule, payload, generation, removed_at is null"

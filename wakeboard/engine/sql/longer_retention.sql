@@ -1,4 +1,4 @@
--- internal (called by delete_expired, drop_partitions, set_audit_retention and set_retention)
+-- internal (called by delete_expired, drop_partitions, schedule_guarded, set_audit_retention and set_retention)
 -- The longer of two retentions, `minimum` and `requested`, as an interval in seconds: an interval may mix positive months with negative
 -- days. Null if both are null.
 

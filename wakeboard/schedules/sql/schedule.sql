@@ -1,13 +1,13 @@
 -- for: scheduler
 -- Creates a schedule in the caller's transaction, or edits the one of this name, and returns its id and 'created', 'updated', 'unchanged'
--- or 'ended': then it has no ticks, because `ends_at` has passed, or because it was there and has removed itself. It exists if, and only
--- if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`. `cron`: the expression. Instead of it, `every`
--- is an interval of real time, counted from `starts_at` or from 1970, and `at` is one moment; without them it runs only on demand. It has
--- no ticks before `starts_at` and none after `ends_at`. After its last tick it removes itself. The other arguments are the fields of a
--- JobSchedule, with its defaults and bounds. A null in place of another argument than the name and the job type means its default. Raises
--- 22023 for a value that `kubectl apply` refuses, with its sentence, and for a name that a cluster or a folder declares. Of two callers
--- with one name, the second waits for the first, at most 2 seconds; then it raises 55P03. Another definition is the next generation. A
--- repeat changes nothing and locks nothing.
+-- or 'ended': then it has no ticks, because `ends_at` has passed, or because its one moment or its last tick was handled before. It exists
+-- if, and only if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`. `cron`: the expression. Instead
+-- of it, `every` is an interval of real time, counted from `starts_at` or from 1970, and `at` is one moment; without them it runs only on
+-- demand. It has no ticks before `starts_at` and none after `ends_at`. After its last tick it removes itself. The other arguments are the
+-- fields of a JobSchedule, with its defaults and bounds. A null in place of another argument than the name and the job type means its
+-- default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and for a name that a cluster or a folder declares. Of
+-- two callers with one name, the second waits for the first, at most 2 seconds; then it raises 55P03. Another definition is the next
+-- generation. A repeat changes nothing and locks nothing.
 -- Example:
 --   select * from wakeboard.schedule('customers/42-trial', 'trial_ends', '{"customer": 42}', at => '2027-01-04 08:00+00');
 --   select * from wakeboard.schedule('customers/42-report', 'send_report', '{"customer": 42}', '0 8 * * MON', 'America/New_York');
@@ -117,7 +117,9 @@ begin
        schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s, schedule.alert_after_missed
        -- end
      ) then
-    answer := case when ends_at <= statement_timestamp() or def.removed_at is not null then 'ended' else 'unchanged' end;
+    answer := case when ends_at <= statement_timestamp() or def.removed_at is not null then 'ended'
+                   when line like 'at %' then case when substr(line, 4)::timestamptz <= def.last_tick_at then 'ended' else 'unchanged' end
+                   else 'unchanged' end;
     perform wait_for_standby();
     return next;
     return;
@@ -134,8 +136,11 @@ begin
          ends_at = schedule.ends_at, expect_success_within_s = schedule.expect_success_within_s,
          alert_after_missed = schedule.alert_after_missed
          -- end
-   where known.id = def.id;
-  answer := case when ends_at <= statement_timestamp() then 'ended' else 'updated' end;
+   where known.id = def.id
+  returning last_tick_at into def.last_tick_at;
+  answer := case when ends_at <= statement_timestamp() then 'ended'
+                 when line like 'at %' then case when substr(line, 4)::timestamptz <= def.last_tick_at then 'ended' else 'updated' end
+                 else 'updated' end;
   return next;
 end
 $$;

@@ -1,6 +1,7 @@
 -- for: scheduler
 -- Creates or edits many schedules in the caller's transaction, all or none. `schedules`: an array of objects whose keys are the arguments
--- of `schedule`. Returns, in order, what `schedule` returns for each. A refusal names the place of the schedule in the array.
+-- of `schedule`, times with their zone. Returns, in order, what `schedule` returns for each. A refusal names the place of the schedule in
+-- the array.
 -- Example:
 --   select * from wakeboard.schedule_many('[{"name": "customers/42", "job_type": "report", "cron": "@daily"}]');
 
@@ -27,6 +28,11 @@ begin
   perform refuse_argument('schedules', found.key, 'only arguments of wakeboard.schedule as keys')
      from (select distinct key from jsonb_array_elements(schedules) as given (value) cross join jsonb_object_keys(value) as key) as found
     where found.key <> all (known);
+  perform refuse_argument(given.name, given.time, 'a time with its zone, such as 2027-01-04T08:00:00Z')
+     from jsonb_array_elements(schedules) as one (options)
+    cross join lateral (values ('at', options ->> 'at'), ('starts_at', options ->> 'starts_at'), ('ends_at', options ->> 'ends_at'))
+       as given (name, time)
+    where given.time !~* '[t ][0-9:.]+ ?(z|utc|gmt|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[a-z_]+/[a-z_/+-]+)$';
   for one in
     with wanted as materialized (
       select wanted.*, case when strpos(wanted.name, '/') = 0 then 'default' else split_part(wanted.name, '/', 1) end as in_namespace,

@@ -5,7 +5,8 @@
 -- plain statement. It is left to the scheduler to compile their expressions. Until then its next_run_at is a moment, not a tick: its ticks
 -- are those after that moment, so that none is lost or late. `schedule` says that moment itself after it has found that the name is free
 -- and that no administrator has set a bound. Where there is one, the callers of a namespace wait for each other. An UPDATE that changes
--- nothing is no edit (edit_schedule). The trigger acts with the rights of the owner.
+-- nothing is no edit (edit_schedule). An INSERT of a removed schedule edits it, as `schedule` does: the new row takes the id, and with it
+-- the pause, and the ticks that were handled. The trigger acts with the rights of the owner.
 
 create or replace function wakeboard.schedule_written()
 returns trigger language plpgsql security definer
@@ -15,7 +16,7 @@ declare
   present constant timestamptz := statement_timestamp();
   problem text;
   owner text;
-  former bigint;                       -- a removed schedule of this name
+  former job_definitions;              -- a removed schedule of this name
   most integer;
   is_known boolean;                    -- another schedule has or had this name
   is_edit boolean := true;
@@ -24,7 +25,7 @@ begin
   if tg_op = 'UPDATE' then             -- nested, because Postgres prepares the whole of a condition
     is_edit := old.removed_at is distinct from new.removed_at and old.removed_at is not null
       or (
-        old.job_type, old.payload, old.schedule,
+        old.namespace, old.name, old.job_type, old.payload, old.schedule,
         -- columns: old.{column}
         old.time_zone, old.queue, old.priority, old.limit_key, old.concurrency_policy, old.catch_up, old.catch_up_limit,
         old.starting_deadline_s, old.jitter_s, old.dst_gap, old.dst_overlap, old.suspended, old.suspend_after_dead, old.max_attempts,
@@ -32,7 +33,7 @@ begin
         old.alert_after_missed
         -- end
       ) is distinct from (
-        new.job_type, new.payload, new.schedule,
+        new.namespace, new.name, new.job_type, new.payload, new.schedule,
         -- columns: new.{column}
         new.time_zone, new.queue, new.priority, new.limit_key, new.concurrency_policy, new.catch_up, new.catch_up_limit,
         new.starting_deadline_s, new.jitter_s, new.dst_gap, new.dst_overlap, new.suspended, new.suspend_after_dead, new.max_attempts,
@@ -92,7 +93,7 @@ begin
       perform refuse_argument('schedule', new.schedule, 'a time that exists, such as at 2026-12-01T08:00:00Z');
     end;
   end if;
-  if tg_op = 'UPDATE' then
+  if old.namespace = new.namespace and old.name = new.name then
     return edit_schedule(old, new, seen_to);
   end if;
   -- 3. Its name, and how many there are.
@@ -101,20 +102,15 @@ begin
     into most, is_known
     from installation where only_row;
   if is_known then                         -- apart, because an aggregate takes long to begin
-    select max(source) filter (where source <> 'app' and removed_at is null),
-           max(id) filter (where source = 'app' and removed_at is not null)
-      into owner, former
+    select max(source) into owner
       from job_definitions
-     where namespace collate "C" = new.namespace and name collate "C" = new.name;
-    if former is not null then             -- of a plain INSERT: `schedule` edits it
-      delete from job_definitions where id = former;
-    end if;
+     where namespace collate "C" = new.namespace and name collate "C" = new.name and source <> 'app' and removed_at is null;
     if owner is not null then
       raise exception using errcode = '22023', message = format(
         'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
     end if;
   end if;
-  if most is not null then                 -- two callers together do not exceed it
+  if most is not null and old.namespace is distinct from new.namespace then                -- two callers together do not exceed it
     perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || new.namespace, 0));
     if most <= (select count(*) from (
                   select from job_definitions
@@ -124,12 +120,28 @@ begin
         new.namespace, most);
     end if;
   end if;
+  if tg_op = 'UPDATE' then
+    return edit_schedule(old, new, seen_to);
+  elsif is_known then                      -- by a plain INSERT
+    update job_definitions set removed_at = '-infinity'                   -- schedule_guarded lets go of it
+     where source = 'app' and namespace = new.namespace and name = new.name and removed_at is not null
+    returning * into former;
+    if found then
+      delete from job_definitions where id = former.id;
+      new.id := former.id;
+      new.created_at := former.created_at;
+      new.generation := former.generation;
+      new.last_tick_at := former.last_tick_at;
+      new.has_dependents := former.has_dependents;
+      return edit_schedule(former, new, seen_to);
+    end if;
+  end if;
   new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
   return new;
 end
 $$;
 create or replace trigger job_definitions_written before insert or update of
-    job_type, payload, schedule, origin, labels, circuit_opened_at, circuit_probe_at, circuit_probe_id, circuit_probes,
+    namespace, name, job_type, payload, schedule, origin, labels, circuit_opened_at, circuit_probe_at, circuit_probe_id, circuit_probes,
     -- columns: {column}
     time_zone, queue, priority, limit_key, concurrency_policy, catch_up, catch_up_limit, starting_deadline_s, jitter_s, dst_gap,
     dst_overlap, suspended, suspend_after_dead, max_attempts, timeout_s, backoff_strategy, backoff_base_s, backoff_cap_s, starts_at,
