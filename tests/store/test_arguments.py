@@ -312,6 +312,10 @@ RAISING: Final = frozenset({"refuse_argument", "refuse_value"})  # they raise th
 SENTENCE: Final = frozenset({"22023", "WB001", "WB002", "WB003", "WB004"})
 
 REFUSED: Final = (
+    *(
+        (f"unschedule({name})", "; write the name of one schedule")
+        for name in ("''", "'bulk/1*'", "'Bad NAME*'", "'*/*'", "'a/b/c'")
+    ),
     ("fail(71, '{1}', '{1}', '{zap}', '{a}', '{b}', '{c}', '{null}')", 'outcomes is "{zap}"; write an array of'),
     ("fail(71, '{1}', '{1}', '{failed}', '{a}', '{b}', '{c}', '{NaN}')", 'delays_s is "{NaN}"; write an array of'),
     (

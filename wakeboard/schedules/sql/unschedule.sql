@@ -20,6 +20,9 @@ begin
    where known.source = 'app' and known.namespace = in_namespace and known.name = short
      for update;
   if def.id is null then
+    if name is null or short !~ '^[a-z0-9.-]{1,63}$' or in_namespace !~ '^[a-z0-9-]{1,63}$' then
+      perform refuse_argument('name', name, 'the name of one schedule, such as customers/42-report; unschedule_all takes a pattern');
+    end if;
     select * into def from job_definitions as known
      where known.namespace collate "C" = in_namespace and known.name collate "C" = short and known.removed_at is null limit 1;
     if found then
