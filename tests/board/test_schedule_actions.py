@@ -125,6 +125,7 @@ async def test_an_effect_once_for_ever_is_found_and_released(client: Client, sto
     released = await client.follow("/effects/release", key="invoice:150", reason="paid back")
     assert "The effect invoice:150 is released" in released.words
     assert store.rows("select action, scope, reason from audit_log") == [("release_effect", "invoice:150", "paid back")]
+    assert "invoice:150 of run 7" in (await client.get("/audit")).words
     again = await client.follow("/effects/release", key="invoice:150", reason="paid back")
     assert "refused: no run has had an effect" in again.words
 

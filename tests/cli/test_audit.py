@@ -81,6 +81,21 @@ def test_audit_of_a_run_or_a_schedule_lists_only_its_actions(cli: Cli, sample: S
     assert "there is no schedule 'nothing'" in cli("audit", "nothing").err
 
 
+def test_a_released_effect_is_named_by_its_key(cli: Cli, sample: SampleStore):
+    run = sample.enqueue()
+    sample.sql(
+        "insert into wakeboard.job_forever_effects (key, first_run_uuid, run_id, lease_epoch, finished_at)"
+        " values ('invoice:8', gen_random_uuid(), %s, 1, now())",
+        run,
+    )
+    assert cli("effects", "release", "invoice:8").code == 0
+    for key in ("invoice:8", ""):
+        refused = cli("effects", "release", key)
+        assert refused.code == 1
+        assert f"the effect {key!r} is not released: no run has had an effect of this key" in refused.err
+    assert f"release-effect invoice:8 of run {run}" in cli("audit").cells[1]
+
+
 @pytest.mark.parametrize("given", ["json", "file"])
 def test_replay_and_run_now_take_another_payload(cli: Cli, sample: SampleStore, tmp_path: Path, given: str):
     sample.add_schedule("weekly-report", payload={"n": 1})

@@ -30,6 +30,7 @@ SECTIONS: Final = (  # of the navigation: label, path, and the key that leads th
     ("Limits", "/limits", "l"),
     ("Performance", "/performance", "p"),
     ("Alerts", "/alerts", "e"),
+    ("Effects", "/effects", "f"),
     ("Audit", "/audit", "a"),
 )
 NO_TIME: Final = Markup('<span class="none">-</span>')

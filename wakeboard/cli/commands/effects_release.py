@@ -9,6 +9,7 @@ import typer
 from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_database
+from wakeboard.cli.support.usage_errors import quoted
 from wakeboard.text.sanitize import one_line
 
 EXAMPLES = ('wakeboard effects release invoice:812 --reason "the bank has returned the payment"',)
@@ -29,6 +30,6 @@ def command(
     elif answer == "released":
         print_message(f"the effect {one_line(key)} is released: the next run for this key has it again.")
     else:
-        print_error(f"{one_line(key)}: {answer}.")
+        print_error(f"the effect {quoted(key)} is not released: {answer.removeprefix('refused: ')}.")
     if answer != "released":
         raise typer.Exit(1)

@@ -52,7 +52,12 @@ def command_name(row: AuditRow) -> str:
 def _object(row: AuditRow) -> str:
     """What was changed."""
     if row.run_id is not None:
-        return one_line(f"run {row.run_id}" + (f" of {row.schedule}" if row.schedule else ""))
+        parts = (
+            row.scope,
+            f"run {row.run_id}",
+            row.schedule,
+        )  # the scope: a key that was released, the receiver of a test
+        return one_line(" of ".join(filter(None, parts)))
     if row.bulk_action_id is not None:
         return f"bulk action {row.bulk_action_id}"
     if row.scope and row.scope.startswith("backfill:"):
