@@ -19,20 +19,20 @@ declare
     'backoff_cap_s', 'every', 'at', 'starts_at', 'ends_at', 'expect_success_within_s', 'alert_after_missed'
     -- end
   ];
+  keys text[];
   one record;
   place integer;
 begin
   if schedules is null or jsonb_typeof(schedules) <> 'array' or schedules @? 'strict $[*] ? (@.type() != "object")' then
     perform refuse_argument('schedules', schedules::text, 'an array of objects, one for each schedule');
   end if;
-  perform refuse_argument('schedules', found.key, 'only arguments of wakeboard.schedule as keys')
-     from (select distinct key from jsonb_array_elements(schedules) as given (value) cross join jsonb_object_keys(value) as key) as found
-    where found.key <> all (known);
-  perform refuse_argument(given.name, given.time, 'a time with its zone, such as 2027-01-04T08:00:00Z')
-     from jsonb_array_elements(schedules) as one (options)
-    cross join lateral (values ('at', options ->> 'at'), ('starts_at', options ->> 'starts_at'), ('ends_at', options ->> 'ends_at'))
-       as given (name, time)
-    where given.time !~* '[t ][0-9:.]+ ?(z|utc|gmt|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[a-z_]+/[a-z_/+-]+)$';
+  keys := array(select distinct key from jsonb_array_elements(schedules) as given (value) cross join jsonb_object_keys(value) as key);
+  perform refuse_argument('schedules', key, 'only arguments of wakeboard.schedule as keys')
+     from unnest(keys) as key where key <> all (known);
+  perform refuse_argument(key, options ->> key, 'a time with its zone, such as 2027-01-04T08:00:00Z')
+     from unnest(array['at', 'starts_at', 'ends_at']) as key cross join lateral jsonb_array_elements(schedules) as given (options)
+    where key = any (keys)
+      and options ->> key !~* '[t ][0-9:.]+ ?(z|utc|gmt|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[a-z_]+/[a-z_/+-]+)$';
   for one in
     with wanted as materialized (
       select wanted.*, case when strpos(wanted.name, '/') = 0 then 'default' else split_part(wanted.name, '/', 1) end as in_namespace,
