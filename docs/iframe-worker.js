@@ -5,12 +5,13 @@ if (location.protocol === "file:") {
     constructor(url) {
       this.frame = document.body.appendChild(Object.assign(document.createElement("iframe"), { hidden: true }));
       this.inside = this.frame.contentWindow;
-      this.inside.postMessage = (data) => this.onmessage?.({ data });
+      this.inside.postMessage = (data) => this.onmessage?.({ data: structuredClone(data) }); // as between threads: each has its own
       const script = Object.assign(this.inside.document.createElement("script"), { src: url });
       this.ready = new Promise((loaded) => { script.onload = loaded; });
       this.inside.document.body.append(script);
     }
-    postMessage(data) {
+    postMessage(message) {
+      const data = structuredClone(message);
       this.ready.then(() => this.inside.dispatchEvent(new MessageEvent("message", { data })));
     }
     terminate() {
