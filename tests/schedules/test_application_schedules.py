@@ -16,7 +16,7 @@ import wakeboard
 from tests.schedules.cel_rules import admitted
 from tests.schedules.schedules import connected, declared, make_due, put, rows, runs, until
 from tests.ticks.cron_expressions import cron_lines, loose_lines
-from wakeboard.errors import InvalidValue, Locked
+from wakeboard.errors import InvalidValue, Locked, WakeboardError
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.ticks.zones import known_zones
@@ -276,6 +276,12 @@ async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: Maint
             await until(store, "select 1 from pg_locks where locktype = 'advisory' and not granted")
         with pytest.raises(InvalidValue, match="the namespace team has 1 schedules"):
             await second
+    with pytest.raises(InvalidValue, match="the namespace team has 1 schedules"):
+        await add(store, "team/a")  # it was removed
+    await store.conn.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+    with pytest.raises(WakeboardError, match="must run in READ COMMITTED"):
+        async with store.conn.transaction():
+            await add(store, "third/a")
 
 
 async def test_intervals_bounds_and_single_moments_come_back_as_they_were_given(store: MaintenanceStore):

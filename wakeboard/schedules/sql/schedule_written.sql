@@ -93,7 +93,7 @@ begin
       perform refuse_argument('schedule', new.schedule, 'a time that exists, such as at 2026-12-01T08:00:00Z');
     end;
   end if;
-  if old.namespace = new.namespace and old.name = new.name then
+  if old.namespace = new.namespace and old.name = new.name and (old.removed_at is null or new.removed_at is not null) then
     return edit_schedule(old, new, seen_to);
   end if;
   -- 3. Its name, and how many there are.
@@ -110,7 +110,8 @@ begin
         'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
     end if;
   end if;
-  if most is not null and old.namespace is distinct from new.namespace then                -- two callers together do not exceed it
+  if most is not null and (old.namespace is distinct from new.namespace or old.removed_at is not null) then
+    perform require_read_committed('schedule');                            -- two callers together do not exceed the bound
     perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || new.namespace, 0));
     if most <= (select count(*) from (
                   select from job_definitions
