@@ -385,6 +385,7 @@ REFUSED: Final = (
     ("set_limit(null, 1)", "key is null; write the name of a limit key"),
     ("set_retention(null, '7 days')", "history is null; write an interval, such as 30 days"),
     ("replay(null)", "ids is null; write an array of"),
+    ("schedule_many('{}')", "schedules is {}; write an array of objects, one for each schedule"),
     ("sync_definitions('file:t', '{}')", "rows is {}; write an array of objects, one for each schedule"),
     (
         "run_annotation_action(1, 'explode', 'a')",
