@@ -104,7 +104,7 @@ exception
   when lock_not_available then
     perform refuse_locked();
   when data_exception or check_violation or not_null_violation then
-    if case jsonb_typeof(schedules) when 'array' then jsonb_array_length(schedules) > 1 end then       -- find the wrong one
+    if (case jsonb_typeof(schedules) when 'array' then jsonb_array_length(schedules) > 1 end) then     -- find the wrong one
       for place in 0 .. jsonb_array_length(schedules) - 1 loop
         begin
           perform schedule_many(jsonb_build_array(schedules -> place));
