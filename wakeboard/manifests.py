@@ -54,7 +54,8 @@ class Manifests:
     `problems` and `notes` are sentences that begin with `file:line`. `invalid` has the namespace and name of each
     schedule that is declared twice or cannot be used as written. `complete` is False if a part could not be read, so
     that it may declare more schedules. `limits`: the declared limits, None if there is no document with them;
-    `limits_invalid`: there is one that cannot be used as written.
+    `limits_invalid`: there is one that cannot be used as written. `alert_rules`: how many documents of alert rules were
+    checked.
     """
 
     schedules: tuple[JobSchedule, ...]
@@ -64,6 +65,7 @@ class Manifests:
     complete: bool
     limits: Limits | None = None
     limits_invalid: bool = False
+    alert_rules: int = 0
 
 
 def load_folder(path: Path) -> Manifests:
@@ -141,6 +143,7 @@ class _Loader:
         self._limits_at = ""
         self._read_now: list[tuple[JobSchedule, int]] = []
         self._limits_invalid = False
+        self._alert_rules = 0
 
     def result(self) -> Manifests:
         valid = (schedule for key, schedule in self._schedules.items() if key not in self._invalid)
@@ -152,6 +155,7 @@ class _Loader:
             self._complete,
             self._limits,
             self._limits_invalid,
+            self._alert_rules,
         )
 
     def add_read_error(self, error: OSError, file: Path | None = None) -> None:
@@ -195,6 +199,7 @@ class _Loader:
         if kind.endswith("List") and "items" in parts:
             self._read_list(parts["items"], file, in_list=in_list)
         elif kind == ALERT_RULES and self._with_alerts:
+            self._alert_rules += 1
             self._problems += _problems_of(node, file, load_alert_rules)
         elif kind == ALERT_RULES:
             self._notes.append(f"{file}:{line_of(node)}: ignored: alert rules; WAKEBOARD_ALERTS_FILE names their file")

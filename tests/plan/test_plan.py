@@ -12,6 +12,8 @@ from tests.plan.conftest import FROM
 from wakeboard.plan.markdown import LONGEST
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.cli.conftest import Cli, Result
     from tests.plan.conftest import Repository
 
@@ -225,6 +227,26 @@ def test_what_cannot_be_read_is_said_in_a_sentence(bare_cli: Cli, repository: Re
     ):
         result = bare_cli("plan", *words)
         assert (result.code, expected in result.err) == (2, True), (words, result.err)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("x.YAML", "kind: JobSchedule"),
+        ("x.json", "{}"),
+        ("x.yaml", "- kind: JobSchedule"),
+        ("x.yaml", "metadata: {name: x}"),
+    ],
+)
+def test_a_check_of_files_that_declare_nothing_is_refused(bare_cli: Cli, tmp_path: Path, file: str, text: str):
+    (tmp_path / "schedules").mkdir()
+    (tmp_path / "schedules" / file).write_text(text)
+    result = bare_cli("check", "schedules")
+    assert (result.code, "nothing is declared in schedules" in result.err) == (2, True)
+    (tmp_path / "schedules" / "alerts.yaml").write_text(
+        "apiVersion: wakeboard.dev/v1alpha1\nkind: AlertRules\nrules: []"
+    )
+    assert bare_cli("check", "schedules").code != 2
 
 
 @pytest.mark.timeout(30)

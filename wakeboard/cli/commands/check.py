@@ -14,9 +14,9 @@ import typer
 from wakeboard.cli.support.after_restore import after_restore as report_restore
 from wakeboard.cli.support.findings import has_failed, print_findings
 from wakeboard.cli.support.options import AsJson, Reason, Strict, read_path
-from wakeboard.cli.support.output import print_json
+from wakeboard.cli.support.output import print_error, print_json
 from wakeboard.cli.support.session import configured_read_dsn, database_dsn, dsn_hint
-from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
+from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch
 
 if TYPE_CHECKING:
     from wakeboard.health.findings import Finding
@@ -90,7 +90,16 @@ def _findings_of(files: list[Path]) -> list[Finding]:
     from wakeboard.plan.rules.state import NOTHING
     from wakeboard.plan.states import state_of
 
-    state = state_of("", load_paths(files, with_alerts=True))
+    manifests = load_paths(files, with_alerts=True)
+    for note in manifests.notes:
+        print_error(f"note: {note}")
+    state = state_of("", manifests)
+    if state.is_empty and not manifests.alert_rules:
+        names = ", ".join(map(str, files))
+        raise InvalidValue(
+            f"nothing is declared in {names}: no document has a JobSchedule, limits or alert rules; name the folder"
+            " with them. Of a folder, files that end in .yaml or .yml are read."
+        )
     return plan(NOTHING, state, datetime.now(UTC), DAYS).findings
 
 
