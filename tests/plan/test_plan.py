@@ -83,7 +83,10 @@ def test_schedules_that_cannot_be_read_are_in_no_number(bare_cli: Cli, repositor
 
     whole = result.json
     assert (whole["ticks_before"], whole["ticks_after"], whole["gained"], whole["lost"]) == (120, 120, 0, 0)
-    assert (whole["unchanged"], whole["schedules"], result.code) == (1, [], 1)
+    assert (whole["unchanged"], whole["not_compared"], whole["schedules"], result.code) == (1, 2, [], 1)
+    said = "no other schedule differs, 2 not compared; 120 ticks, no tick changes"
+    assert bare_cli(*PLAN).lines[-1].endswith(f": {said}.")
+    assert bare_cli(*PLAN, "-o", "markdown").lines[0] == f"### Plan: {said}"
 
 
 def test_a_file_that_is_no_yaml_removes_no_schedule(bare_cli: Cli, repository: Repository):

@@ -52,7 +52,7 @@ def test_the_action_writes_the_plan_and_fails_for_a_mistake(repository: Reposito
     code, summary = run_action(repository, "--strict")
 
     assert code == 1
-    assert summary.startswith("### Plan: 1 changed; 30 ticks, 30 moved\n")
+    assert summary.startswith("### Plan: 1 changed, 1 not compared; 30 ticks, 30 moved\n")
     assert "**files**: schedules/two" in summary
 
 

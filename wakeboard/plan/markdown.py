@@ -28,7 +28,7 @@ def markdown(plan: Plan) -> str:
     problems = [each for each in plan.findings if each.level != "ok"]
     changes = sorted(plan.schedules, key=lambda each: -(each.gained + each.lost + each.moved))
     head = [
-        f"### Plan: {plan_summary(plan, plan.schedules)}",
+        f"### Plan: {plan_summary(plan, plan.schedules, plan.not_compared)}",
         "",
         f"{_text(plan.before)} → {_text(plan.after)}, {plan.begin:%Y-%m-%d %H:%M} to {plan.end:%Y-%m-%d %H:%M} UTC.",
     ]

@@ -30,7 +30,8 @@ class Plan(TickChange):
 
     `before` and `after`: the names of the states. The numbers are those of all schedules together; `schedules` has
     those that differ, and `unchanged` counts the others. Both leave out the schedules whose declaration is wrong in one
-    of the states, and those that run after them. `findings`: as of `wakeboard check`; they name these.
+    of the states, and those that run after them: `not_compared` counts these. `findings`: as of `wakeboard check`; they
+    name what is wrong.
     """
 
     before: str
@@ -38,6 +39,7 @@ class Plan(TickChange):
     begin: datetime
     end: datetime
     unchanged: int
+    not_compared: int
     schedules: list[ScheduleChange]
     findings: list[Finding]
 
@@ -58,6 +60,7 @@ def plan(before: State, after: State, since: datetime, days: int) -> Plan:
         lost=sum(each.lost for each in changes),
         moved=sum(each.moved for each in changes),
         unchanged=len(after.schedules.keys() - compared.unknown) - sum(each.change != "removed" for each in changes),
+        not_compared=len(compared.unknown),
         schedules=changes,
         findings=findings(compared),
     )

@@ -223,4 +223,5 @@ def _summary(found: Plan) -> str:
     from wakeboard.plan.rules.words import plan_summary
 
     period = f"{found.begin:%Y-%m-%d %H:%M} to {found.end:%Y-%m-%d %H:%M} UTC"
-    return f"{found.before} -> {found.after}, {period}: {plan_summary(found, found.schedules)}."
+    summary = plan_summary(found, found.schedules, found.not_compared)
+    return f"{found.before} -> {found.after}, {period}: {summary}."

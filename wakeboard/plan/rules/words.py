@@ -33,11 +33,13 @@ def totals(change: TickChange) -> str:
     return f"{change.ticks_before:,} -> {counted(change.ticks_after, 'tick')}"
 
 
-def plan_summary(plan: TickChange, schedules: Iterable[ScheduleChange]) -> str:
-    """In one line what changes."""
+def plan_summary(plan: TickChange, schedules: Iterable[ScheduleChange], not_compared: int) -> str:
+    """In one line what changes, and how many schedules are not compared."""
     counts = Counter(each.change for each in schedules)
-    changed = ", ".join(f"{count:,} {change}" for change, count in sorted(counts.items())) or "no schedule differs"
-    return f"{changed}; {totals(plan)}, {tick_words(plan)}"
+    parts = [f"{count:,} {change}" for change, count in sorted(counts.items())]
+    if not_compared:
+        parts = [*(parts or ["no other schedule differs"]), f"{not_compared:,} not compared"]
+    return f"{', '.join(parts) or 'no schedule differs'}; {totals(plan)}, {tick_words(plan)}"
 
 
 def difference(change: ScheduleChange) -> str:
