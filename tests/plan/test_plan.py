@@ -89,6 +89,21 @@ def test_schedules_that_cannot_be_read_are_in_no_number(bare_cli: Cli, repositor
     assert bare_cli(*PLAN, "-o", "markdown").lines[0] == f"### Plan: {said}"
 
 
+def test_a_change_of_after_shows_the_entries_that_differ(bare_cli: Cli, repository: Repository):
+    repository.write("parents", *({"name": f"transform-{each}", "every": "6h"} for each in "abc"))
+    repository.write("child", after=[{"schedule": "transform-a"}, {"schedule": "transform-b"}])
+    repository.commit()
+    ended = {"schedule": "transform-b", "outcome": "Ended"}
+    repository.write("child", after=[{"schedule": "transform-a"}, ended, {"schedule": "transform-c"}])
+
+    expected = (
+        "after: - transform-b outcome=Succeeded ticks=Same, + transform-b outcome=Ended ticks=Same,"
+        " + transform-c outcome=Succeeded ticks=Same"
+    )
+    assert expected in "\n".join(bare_cli(*PLAN).cells)
+    assert expected in bare_cli(*PLAN, "-o", "markdown").out
+
+
 def test_a_file_that_is_no_yaml_removes_no_schedule(bare_cli: Cli, repository: Repository):
     repository.write("same", every="6h")
     repository.write("broken", every="1h")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.text.humanize import counted
 from wakeboard.text.redact import redact
@@ -51,9 +51,29 @@ def _differences(change: ScheduleChange) -> Iterator[str]:
     if change.was:
         yield f"was {change.was}"
     for name, (before, after) in change.fields.items():
-        yield name if name.startswith("payload.") else f"{name}: {_value(before)} -> {_value(after)}"
+        if name.startswith("payload."):
+            yield name
+        elif isinstance(before, list) or isinstance(after, list):
+            yield f"{name}: {_entries(cast('list[Any]', before or []), cast('list[Any]', after or []))}"
+        else:
+            yield f"{name}: {_value(before)} -> {_value(after)}"
     if change.change == "follows":
         yield "its parents' ticks differ"
+
+
+def _entries(before: list[Any], after: list[Any]) -> str:
+    """The entries of a list that go (-) and come (+)."""
+    gone = [f"- {_entry(each)}" for each in before if each not in after]
+    come = [f"+ {_entry(each)}" for each in after if each not in before]
+    return ", ".join(gone + come) or "in another order"
+
+
+def _entry(entry: Any) -> str:
+    """One entry of `after`: its name, and how it waits."""
+    if not isinstance(entry, dict):
+        return _value(entry)
+    first, *others = cast("dict[str, Any]", entry).items()
+    return " ".join([_value(first[1]), *(f"{name}={_value(value)}" for name, value in others)])
 
 
 def _value(value: Any) -> str:
