@@ -280,4 +280,4 @@ def test_a_clone_without_a_files_content_does_not_hang(bare_cli: Cli, repository
 
 def test_outside_of_a_repository_a_revision_is_refused(bare_cli: Cli):
     result = bare_cli("plan", "main:x", "main:x")
-    assert (result.code, "reads no repository in the current folder (not a git repository" in result.err) == (1, True)
+    assert (result.code, "reads no repository in the current folder (not a git repository" in result.err) == (2, True)

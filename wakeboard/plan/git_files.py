@@ -76,7 +76,7 @@ def _tree_of(revision: str) -> str:
     found = _run("rev-parse", "--git-dir")
     if found.returncode:
         why = one_line(os.fsdecode(found.stderr)).removeprefix("fatal: ")[:200]  # none, or one of another user
-        raise WakeboardError(
+        raise InvalidValue(
             f"Git reads no repository in the current folder ({why}), so there is no revision {revision!r}. Go to the"
             " repository, or write the path of a folder."
         )
