@@ -140,6 +140,19 @@ def test_a_missing_folder_is_an_error(cli: Cli, command: str):
     assert cli(command, "nowhere").err.startswith("wakeboard: there is no folder nowhere")
 
 
+def test_an_empty_folder_prunes_only_if_that_is_allowed(cli: Cli, sample: SampleStore, folder: Path):
+    cli("apply", "schedules")
+    kept = names(sample)
+    (folder.parent / "empty").mkdir()
+    prune = ("apply", "empty", "--name", "schedules", "--prune")
+
+    refused = cli(*prune)
+    assert (refused.code, "add --allow-empty" in refused.err, names(sample)) == (2, True, kept)
+    assert cli(*prune, "--dry-run").code == 2
+
+    assert (cli(*prune, "--allow-empty").code, names(sample)) == (0, set())
+
+
 def test_a_removal_of_many_schedules_needs_confirmation(cli: Cli, sample: SampleStore, folder: Path):
     for number in range(12):
         write_schedule(folder, f"job-{number}")

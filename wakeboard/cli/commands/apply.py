@@ -79,6 +79,14 @@ def command(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="The source is file:NAME. The default is the folder's name.")
     ] = None,
+    allow_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-empty",
+            help="With --prune: the folder may declare nothing, which removes all schedules of the source.",
+            show_default=False,
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change and change nothing.", show_default=False)
     ] = False,
@@ -87,9 +95,15 @@ def command(
     """Create and update the JobSchedules and limits of a folder.
 
     The schedules belong to the source file:NAME; schedules of other sources are not changed. If a file is invalid,
-    nothing is changed. A removal of many schedules at once needs `wakeboard confirm removal`.
+    nothing is changed. --prune refuses a folder that declares nothing, unless --allow-empty is there. A removal of more
+    than ten schedules that are more than a fifth of the source's needs `wakeboard confirm removal`.
     """
     manifests = _load(folder)
+    if prune and not allow_empty and not manifests.schedules and manifests.limits is None:
+        raise InvalidValue(
+            f"{folder} declares nothing, and --prune would remove all schedules of the source: name the folder with"
+            " them, or add --allow-empty to remove them."
+        )
     source = f"file:{name or _name_of(folder)}"
     operation = _preview if dry_run else _apply
     result = with_database(lambda session: operation(session, source, manifests, prune))
