@@ -86,7 +86,10 @@ def test_schedules_that_cannot_be_read_are_in_no_number(bare_cli: Cli, repositor
     assert (whole["unchanged"], whole["not_compared"], whole["schedules"], result.code) == (1, 2, [], 1)
     said = "no other schedule differs, 2 not compared; 120 ticks, no tick changes"
     assert bare_cli(*PLAN).lines[-1].endswith(f": {said}.")
-    assert bare_cli(*PLAN, "-o", "markdown").lines[0] == f"### Plan: {said}"
+    comment = bare_cli(*PLAN, "-o", "markdown").lines
+    assert comment[0] == f"### Plan: {said}"
+    (failed,) = [line for line in comment if "**files**" in line]
+    assert failed.endswith(" → Nothing of it can be applied until then.")
 
 
 def test_a_change_of_after_shows_the_entries_that_differ(bare_cli: Cli, repository: Repository):

@@ -55,7 +55,7 @@ def _bounded(rows: list[str], head: list[str], room: int, noun: str) -> Iterator
 
 
 def _finding(finding: Finding) -> str:
-    hint = f" {_text(finding.hint)}" if finding.hint else ""
+    hint = f" → {_text(finding.hint)}" if finding.hint else ""  # sentences of files have no full stop
     return f"- {_MARKS[finding.level]} **{finding.check}**: {_text(finding.message)}{hint}"
 
 
