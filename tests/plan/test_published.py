@@ -15,6 +15,7 @@ import yaml
 from testbed.processes import inherited_environment
 
 if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
     from tests.plan.conftest import Repository
 
 ROOT = Path(__file__).parents[2]
@@ -83,9 +84,22 @@ def test_the_action_compares_a_folder_that_goes(repository: Repository, keeps: b
     assert (code, summary.partition("\n")[0]) == (0, "### Plan: 1 removed; 30 -> 0 ticks, 30 lost")
 
 
-def test_the_hook_runs_a_command_that_exists():
+def test_the_hook_checks_the_whole_folder_and_fails_for_warnings(bare_cli: Cli, repository: Repository):
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    assert (hook["entry"], hook["types"]) == ("wakeboard check", ["yaml"])
+    assert (hook["pass_filenames"], hook["always_run"]) == (False, True)
+    program, *words = [*hook["entry"].split(), *hook["args"]]
+    assert program == "wakeboard"
+    repository.write("extract", every="6h")
+    repository.write("report", after=[{"schedule": "extract"}])
+    assert bare_cli(*words).code == 0
+
+    repository.write("secret", every="6h", payload={"password": "clear"})
+    assert bare_cli(*words).code == 1
+    repository.remove("secret")
+
+    repository.remove("extract")
+    missing = bare_cli(*words)
+    assert (missing.code, "shop/report runs after shop/extract, which does not exist" in missing.out) == (1, True)
 
 
 def test_the_schemas_have_every_field_of_the_examples():
