@@ -97,7 +97,7 @@ def test_the_viewer_role_can_check_and_list(
             assert "may not" not in result.err + result.out
         refused = bare_cli("cancel", str(run), "--dsn", viewer).err
         assert "may not do this: permission denied for function" in refused
-        assert "connect with the role of the part that needs it (WAKEBOARD_OPERATOR_ROLE, " in refused
+        assert "connect with WAKEBOARD_OPERATOR_ROLE, to which `wakeboard migrate` grants it" in refused
         assert "VIEWER" not in refused, "viewers may call none"
     finally:
         sample.sql("drop owned by wakeboard_cli_viewer")
