@@ -14,7 +14,7 @@ from testbed.processes import inherited_environment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SENTENCE = r"(Error: |[0-9/]+ [0-9:]+ )?WAKEBOARD_DSN is not a valid connection string: [^\n]+\n"
+SENTENCE = r"(InvalidOption: |[0-9/]+ [0-9:]+ )?WAKEBOARD_DSN is not a valid connection string: [^\n]+\n"
 WORKERS = {"go": (lambda: [str(go_worker())], 1), "typescript": (lambda: typescript_command(typescript_worker()), 2)}
 DSNS = [
     "postgresql://u:hunter2?x@127.0.0.1:1/x",
@@ -51,7 +51,7 @@ def test_a_refused_login_ends_the_typescript_worker_in_a_sentence(database: str)
         (
             {"WAKEBOARD_DSN": database, "WAKEBOARD_CONCURRENCY": "x"},
             2,
-            "Error: WAKEBOARD_CONCURRENCY='x': write a number, such as 100.\n",
+            "InvalidOption: WAKEBOARD_CONCURRENCY='x': write a number, such as 100.\n",
         ),
     ):
         environment = {**inherited_environment(), "CONFORMANCE_DSN": database, **settings}
