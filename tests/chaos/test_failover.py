@@ -59,7 +59,8 @@ def test_after_a_failover_no_lost_attempt_changes_another_run(postgres_folder: P
 
             with Watcher(primary.dsn) as watcher:
                 watcher.do("create table paid (run_uuid uuid, tag text)")
-                watcher.wait("select exists (select from wakeboard.workers)")
+                # By the first `reap` of the worker.
+                watcher.wait("select server_timeline is not null from wakeboard.installation")
                 standby.fall_behind()
                 lost = enqueue(watcher, tmp_path, "lost", "outage", "later")
                 wait_for_handlers("lost", "began")
