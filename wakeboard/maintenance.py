@@ -83,11 +83,11 @@ class _Task:
 class MaintenanceLoop:
     """The maintenance tasks of one process. `now` is a reading of any monotonic clock, in seconds.
 
-    `sets_retention`: this process decides the retention of the installation. Workers do not. `alerts` returns the alert
-    rules that this process evaluates; None: it evaluates none. `limits` returns the limits that `source` declares, or
-    None while they are not known. `between_claims`: this process claims runs between two passes, so a pass enqueues
-    only some ticks, and consumes only one batch of the ends of runs. `failing`: the tasks whose last run failed, with
-    the error.
+    `sets_retention`: this process decides the retention and the misfire grace of the installation. Workers do not.
+    `alerts` returns the alert rules that this process evaluates; None: it evaluates none. `limits` returns the limits
+    that `source` declares, or None while they are not known. `between_claims`: this process claims runs between two
+    passes, so a pass enqueues only some ticks, and consumes only one batch of the ends of runs. `failing`: the tasks
+    whose last run failed, with the error.
     """
 
     def __init__(
@@ -208,5 +208,7 @@ class MaintenanceLoop:
                 raise Locked(locked_limits(changed))  # the others are set; the next call sets these
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
+        if self._sets_retention:
+            await store.set_misfire_grace(self._misfire_grace)
         done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)
         return done.deleted.more

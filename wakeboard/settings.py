@@ -231,7 +231,8 @@ class Settings(BaseSettings):
         ge=1,
         le=86_400,
         description="If the oldest due tick of a schedule is later than this many seconds, there was an outage or a "
-        "pause: `catchUp` decides which of its due ticks run. After a shorter delay each of them runs.",
+        "pause: `catchUp` decides which of its due ticks run. After a shorter delay each of them runs. The operator,"
+        " `up` and `migrate` store it for the ticks that are due when an application edits a schedule.",
     )
     history_retention_days: int = Field(
         30,

@@ -116,6 +116,19 @@ async def test_edits_of_when_in_an_outage_lose_no_tick(store: MaintenanceStore, 
     ]
 
 
+@pytest.mark.parametrize(("grace", "reason"), [(None, "CatchUpSkip"), (timedelta(hours=1), None)])
+async def test_the_grace_of_the_installation_decides_about_the_tick_of_an_edit(
+    store: MaintenanceStore, grace: timedelta | None, reason: str | None
+):
+    await add(store, catch_up="Skip")
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '20 min'")
+    if grace is not None:
+        await store.set_misfire_grace(grace)
+    await add(store, catch_up="Skip", payload={"new": True})
+    assert await rows(store, "select reason from all_runs") == [(reason,)]
+
+
 async def test_a_removed_schedule_has_no_more_ticks_until_it_is_created_again(store: MaintenanceStore):
     made = await add(store)
     await make_ticks(store)

@@ -73,6 +73,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "list_schedules": ("list_schedules('billing/*')",),
     "pause_schedules": ("pause_schedules('billing/another')",),
     "resume_schedules": ("resume_schedules('billing/another')",),
+    "set_misfire_grace": ("set_misfire_grace('5 minutes')",),
     "set_max_schedules": ("set_max_schedules(100)",),
     # administrators
     "cancel": ("cancel({queued})", status("queued", "cancelled")),

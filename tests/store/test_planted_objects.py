@@ -237,6 +237,7 @@ def synchronization(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable
         "remove_definitions": lambda: schedule_calls.remove_definitions(store, "s", [1], NOW),
         "declare_limits": lambda: limit_calls.declare_limits(store, "s", [{"key": "k", "max_running": 2}]),
         "set_retention": lambda: store.set_retention(90 * DAY, 7 * DAY, None, None),
+        "set_misfire_grace": lambda: store.set_misfire_grace(DAY),
         "set_audit_retention": lambda: store.set_audit_retention(400 * DAY),
         "request_removal": lambda: schedule_calls.request_removal(store, "s", "hash", 1),
         "pop_changed_definitions": lambda: schedule_calls.pop_changed_definitions(store),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import wakeboard
 from wakeboard.engine.attempt_outcomes import ATTEMPT_OUTCOMES, FAILURES
 from wakeboard.engine.run import ClaimedRow
-from wakeboard.settings import Settings
 from wakeboard.views.queries.listings import DUE_SINCE
 from wakeboard.views.rules.run_explanation import QUARANTINED
 
@@ -182,8 +181,3 @@ def test_the_head_of_an_internal_function_names_its_callers() -> None:
         if set(re.split(r", | and ", found[1])) != wanted:
             wrong[file.stem] = f"called by {', '.join(sorted(wanted))}"
     assert wrong == {}
-
-
-def test_the_grace_of_an_edit_is_the_default_of_the_setting() -> None:
-    (minutes,) = re.findall(r"misfire_grace constant interval := '(\d+) minutes'", FUNCTIONS["enqueue_former_tick.sql"])
-    assert int(minutes) * 60 == Settings.model_fields["misfire_grace_seconds"].default

@@ -87,6 +87,10 @@ class MaintenanceStore:
         query = "select wakeboard.set_retention(%s, %s, %s, %s, %s)"
         await self.rows(query, history, keys, dead, effects, logs)
 
+    async def set_misfire_grace(self, grace: timedelta) -> None:
+        """Sets how late the due tick of a schedule may be that an application edits, before `catch_up` decides."""
+        await self.rows("select wakeboard.set_misfire_grace(%s)", grace)
+
     async def set_audit_retention(self, retention: timedelta) -> None:
         """Sets how long audit rows and bulk actions are kept."""
         await self.rows("select wakeboard.set_audit_retention(%s)", retention)

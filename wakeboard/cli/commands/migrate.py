@@ -1,4 +1,4 @@
-"""The command `wakeboard migrate`: creates or upgrades the schema, grants rights to roles, stores the retention."""
+"""The command `wakeboard migrate`: creates or upgrades the schema, grants rights to roles, stores settings."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ RETENTION_SETTINGS = {
     "log_retention_days",
 }
 AUDIT_SETTING = "audit_retention_days"
+GRACE_SETTING = "misfire_grace_seconds"
 
 
 class Part(StrEnum):
@@ -99,8 +100,8 @@ def command(
     granted exactly what they need. A part without its variable keeps its role. If no part has a role, the owner of the
     schema does everything.
 
-    If WAKEBOARD_HISTORY_RETENTION_DAYS, WAKEBOARD_IDEMPOTENCY_KEY_RETENTION_DAYS or WAKEBOARD_DEAD_RETENTION_DAYS is
-    set, the retention is stored.
+    If WAKEBOARD_MISFIRE_GRACE_SECONDS or one of the retention settings, such as WAKEBOARD_HISTORY_RETENTION_DAYS, is
+    set, it is stored for the installation.
     """
     roles = _roles()
     if print_roles:
@@ -117,7 +118,7 @@ def command(
         return
     announce = None if as_json else _announce
     done = asyncio.run(_migrate(database_dsn(), roles, tuple(revoke_role or ()), wait, announce))
-    asyncio.run(_store_retention(database_dsn()))
+    asyncio.run(_store_settings(database_dsn()))
     if as_json:
         print_json(done)
     else:
@@ -139,15 +140,15 @@ def _roles() -> Roles:
     )
 
 
-async def _store_retention(dsn: str) -> None:
-    """Stores the retention settings. If none is set in the environment, the stored retention does not change."""
+async def _store_settings(dsn: str) -> None:
+    """Stores the settings of the installation that the environment has. The others do not change."""
     from wakeboard.engine.maintenance_api import MaintenanceStore
     from wakeboard.engine.retention import Retention
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect
 
     settings = read_settings()
-    given = settings.model_fields_set & {*RETENTION_SETTINGS, AUDIT_SETTING}
+    given = settings.model_fields_set & {*RETENTION_SETTINGS, AUDIT_SETTING, GRACE_SETTING}
     if not given:
         return
     retention = Retention.from_settings(settings)
@@ -159,6 +160,8 @@ async def _store_retention(dsn: str) -> None:
             )
         if AUDIT_SETTING in given:
             await store.set_audit_retention(retention.audit)
+        if GRACE_SETTING in given:
+            await store.set_misfire_grace(settings.misfire_grace)
 
 
 def _print_roles(roles: Roles) -> None:

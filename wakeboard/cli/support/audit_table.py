@@ -85,6 +85,7 @@ _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "set_rate_limit": lambda detail: f"{_rate(detail['before'])} to {_rate(detail['after'])}",
     "set_retention": lambda detail: f"{_days(detail['before'])} to {_days(detail['after'])}",
     "set_audit_retention": lambda detail: f"{detail['before']} to {counted(detail['after'], 'day')}",
+    "set_misfire_grace": lambda detail: f"{detail['before']} s to {detail['after']} s",
     "set_max_schedules": lambda detail: f"{detail['before'] or 'any'} to {detail['after'] or 'any'}",
     "acknowledge_server_changes": lambda detail: counted(detail["count"], "server change"),
     "confirm_removal": lambda detail: counted(detail["count"], "schedule"),

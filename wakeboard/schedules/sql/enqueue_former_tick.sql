@@ -8,13 +8,12 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 as $$
 declare
   late constant interval := statement_timestamp() - def.next_run_at;
-  misfire_grace constant interval := '5 minutes';    -- the default of misfire_grace_seconds: no other value is stored
   reason text := case
     when def.next_run_at <= def.last_tick_at then 'handled'
     when skip_reason is not null then skip_reason
     when exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'Paused'
     when late > make_interval(secs => def.starting_deadline_s) then 'TooLate'
-    when late > misfire_grace and def.catch_up = 'Skip' then 'CatchUpSkip'
+    when def.catch_up = 'Skip' and late > (select misfire_grace from installation) then 'CatchUpSkip'
     when def.circuit_opened_at is not null then 'CircuitOpen'
     when def.concurrency_policy = 'Forbid'
      and exists (select from job_runs as run

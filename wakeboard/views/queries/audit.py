@@ -43,6 +43,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "set_audit_retention",
     "set_max_schedules",
     "set_limit",
+    "set_misfire_grace",
     "set_rate_limit",
     "set_retention",
     "silence_alert",
