@@ -99,7 +99,7 @@ bytecode: .venv/dev.ready # compile our modules, as in an installed package, eve
 test-bytecode: .venv/dev.ready # compile the tests as pytest does, once for all processes of a parallel run
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only --quiet >/dev/null
 
-test-packages: # install what tests need in addition to .venv: PostgreSQL 15, Patroni, PgBouncer, Chromium
+test-packages: # install what tests need in addition to .venv: PostgreSQL 15, Patroni, pgBackRest, PgBouncer, Chromium
 	$(PYTHON) tools/bootstrap.py test-packages
 
 test-cluster: .venv/dev.ready # build the Kubernetes programs that testbed/cluster runs, once, into the user's cache

@@ -4,7 +4,7 @@ demo     what `wakeboard up` needs
 patterns that, and what examples/patterns need
 site     what builds the documentation site
 dev      that, and what tests and checks need
-test-packages  Debian packages that tests need: PostgreSQL 15, Patroni, PgBouncer, Chromium (if not root, it prints how)
+test-packages  Debian packages that tests need: PostgreSQL 15, Patroni, Chromium and others (if not root, it prints how)
 
 Everything is installed from locks/, by hash, from whatever index this machine is set up for. Only the standard library
 is used, and only syntax that an older Python can read, so that it can say that it is too old.
@@ -35,6 +35,7 @@ LOCKS = {
 TEST_PACKAGES = {
     "postgresql-15": "/usr/lib/postgresql/15/bin/postgres",
     "patroni": "/usr/bin/patroni",
+    "pgbackrest": "/usr/bin/pgbackrest",
     "pgbouncer": "/usr/sbin/pgbouncer",
     "cron": "/usr/bin/crontab",
     "chromium-headless-shell": "/usr/bin/chromium-headless-shell",
