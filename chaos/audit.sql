@@ -1,5 +1,6 @@
 -- The campaign's own tables: the effects, the rows that applications insert together with runs, and an audit log of every
--- change of a run's lease or status. A trigger writes the log in the transaction that makes the change.
+-- change of a run's lease or status. A trigger writes the log in the transaction that makes the change. Another one writes
+-- what happens to runs and effects into the WAL alone, for wal_witness.py.
 
 create schema chaos;
 
@@ -165,6 +166,29 @@ create trigger record_changed_run after update on wakeboard.job_runs for each ro
   when (old.locked_by is distinct from new.locked_by or old.status is distinct from new.status
         or old.lease_epoch is distinct from new.lease_epoch)
   execute function chaos.record_run();
+
+create function chaos.note_in_wal() returns trigger language plpgsql as $$
+declare
+  changed jsonb := to_jsonb(case tg_op when 'DELETE' then old else new end);
+begin
+  perform pg_logical_emit_message(true, 'change', jsonb_build_array(
+    tg_argv[0], tg_op, coalesce(changed ->> 'id', (changed ->> 'run_uuid') || ' ' || (changed ->> 'key')),
+    changed ->> 'status', changed ->> 'locked_by', changed ->> 'lease_epoch')::text);
+  return null;
+end
+$$;
+create trigger note_new_run after insert or delete on wakeboard.job_runs
+  for each row execute function chaos.note_in_wal('job_runs');
+create trigger note_changed_run after update on wakeboard.job_runs for each row
+  when (old.locked_by is distinct from new.locked_by or old.status is distinct from new.status
+        or old.lease_epoch is distinct from new.lease_epoch)
+  execute function chaos.note_in_wal('job_runs');
+create trigger note_ended_run after insert or update or delete on wakeboard.job_run_history
+  for each row execute function chaos.note_in_wal('job_run_history');
+create trigger note_key after insert or delete on wakeboard.job_effects
+  for each row execute function chaos.note_in_wal('job_effects');
+create trigger note_effect after insert or update or delete on chaos.effects
+  for each row execute function chaos.note_in_wal('effects');
 
 grant usage on schema chaos to chaos_app, chaos_worker;
 grant select on chaos.held to chaos_app;

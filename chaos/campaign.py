@@ -27,6 +27,7 @@ from chaos.other_release import FIRST
 from chaos.plan import PlannedFault, make_plan
 from chaos.recovery import check_every_worker, drain, measure_recovery
 from chaos.results import RESULT, UNDONE, Result, Violation
+from chaos.wal_witness import check_wal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,8 +137,14 @@ class Campaign:
         for wrong in sorted(self.clients.wrong):
             self._fail(f"applications: {wrong}")
         with environment.connect() as conn:
-            result.violations += check(conn, self.clients, environment.supervisor.ledger)
+            ledger = environment.supervisor.ledger
+            result.violations += check(conn, self.clients, ledger)
             count(conn, result)
+            found, counts = check_wal(environment.archive, environment.server.binaries, conn, self.clients, ledger)
+        result.violations += found
+        result.counts += counts
+        if not result.violations:
+            environment.archive.remove()
         result.counts["acknowledged enqueues"] += len(self.clients.acknowledged)
         result.counts["enqueues without a reply"] += len(self.clients.unsure - self.clients.acknowledged.keys())
         result.counts["server starts"] += environment.server.starts

@@ -21,6 +21,7 @@ from chaos.other_release import extract_first_release
 from chaos.patroni_servers import PatroniServers
 from chaos.postgres_server import ROLES, ChaosServer
 from chaos.processes import Slot, Supervisor
+from chaos.wal_archive import WalArchive
 from testbed.pgbouncer import PgBouncer, find_pgbouncer
 from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.store.migrate import migrate
@@ -55,7 +56,8 @@ class Environment:
         log = self.logs / "postgres.log"
         home = (self.disk.folder if self.disk else folder) / "server"
         servers = partial(PatroniServers, in_own_namespaces=in_own_namespaces) if failover else ChaosServer
-        self.server = servers(home, log)
+        self.archive = WalArchive(folder / "wal")
+        self.server = servers(home, log, self.archive.settings)
         self.server_lock = threading.Lock()  # one fault of the server at a time
         self.pooler: PgBouncer | None = None
         self.pooler_ends = 0  # by itself

@@ -12,11 +12,13 @@ import psycopg
 
 from chaos.disk import SmallDisk
 from chaos.postgres_server import SETTINGS
-from testbed.patroni import NAMES, PatroniCluster
+from testbed.patroni import NAMES, POSTGRES, PatroniCluster
 from testbed.server_network import ServerNetwork
+from wakeboard.local.postgres import find_binaries
 from wakeboard.local.postgres_data import DATABASE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from testbed.patroni import PatroniNode
@@ -28,16 +30,17 @@ DISK_MB: Final = 1000  # for the data, the WAL that is kept for standbys, and wh
 class PatroniServers:
     """Three servers with a synchronous standby, in `folder`. Their logs are there; `log` gets the ends of them.
 
-    `disks`: of each server, by its name; empty if the namespaces are not our own.
+    `settings`: more of each server. `disks`: of each server, by its name; empty if the namespaces are not our own.
     """
 
-    def __init__(self, folder: Path, log: Path, *, in_own_namespaces: bool) -> None:
+    def __init__(self, folder: Path, log: Path, settings: Mapping[str, str], *, in_own_namespaces: bool) -> None:
         folder.mkdir()
+        self.binaries = find_binaries(POSTGRES)
         self.disks = {name: SmallDisk(folder / name, DISK_MB) for name in NAMES} if in_own_namespaces else {}
         network = ServerNetwork(NAMES) if in_own_namespaces else None
         if network is not None:
             network.start()
-        self.cluster = PatroniCluster(folder, settings=SETTINGS, network=network)
+        self.cluster = PatroniCluster(folder, settings={**SETTINGS, **settings}, network=network)
         self._log = log
         self.starts, self.failovers = 0, 0
 

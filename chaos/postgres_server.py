@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
-from wakeboard.local.postgres import SOCKET_PORT, EmbeddedPostgres
+from wakeboard.local.postgres import SOCKET_PORT, EmbeddedPostgres, find_binaries
 from wakeboard.store.migrate import Roles
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 ROLES: Final = Roles(  # least rights for each
@@ -33,10 +34,11 @@ SIGNALS: Final = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": si
 
 
 class ChaosServer:
-    """PostgreSQL in `folder`. The log of all its starts is appended to `log`."""
+    """PostgreSQL in `folder`. The log of all its starts is appended to `log`. `settings`: more of them."""
 
-    def __init__(self, folder: Path, log: Path) -> None:
-        self._engine = EmbeddedPostgres(folder, settings=SETTINGS, trusting=True)
+    def __init__(self, folder: Path, log: Path, settings: Mapping[str, str]) -> None:
+        self.binaries = find_binaries()
+        self._engine = EmbeddedPostgres(folder, settings={**SETTINGS, **settings}, trusting=True)
         self._log = log
         self.starts, self.failovers = 0, 0
 

@@ -13,6 +13,7 @@ from chaos.faults.catalogue import FAULTS, faults_of
 from chaos.held_locks import BOUND_S, SLOWER
 from chaos.processes import LEASE_S
 from chaos.results import EDGES_S, UNDONE, Recovery, Result
+from chaos.wal_witness import CAMPAIGNS, COUNT_OF_WAL, INVARIANTS
 from testbed.patroni import TTL_S
 from testbed.processes import ROOT
 
@@ -47,6 +48,7 @@ CHECKED_IN_PYTHON: Final = (
     "every worker works again",
     "a held lock stops only what it locks",
     "a process ends only as it should",
+    *INVARIANTS,
 )
 
 _ABOUT: Final = """\
@@ -79,7 +81,7 @@ workers, limits, backfills and schedules, an open `cancel`, an open `reap`). Run
 within {bound:g} s meanwhile, or {slower:g} times as long as without the locks on a busy machine. At last everything
 must drain and every worker must work. A checker then reads the tables, the effects table, the replies that
 applications received, and an audit log of each change of a run, which a trigger writes in the transaction that makes
-the change. It checks these invariants:
+the change. A second reader reads the archived WAL with `pg_waldump`. The checkers know these invariants:
 
 {invariants}
 
@@ -135,8 +137,9 @@ The same campaign with three PostgreSQL servers that Patroni keeps (a synchronou
 in place of one server. Each has a small disk and a network namespace, which a bridge links to the others, to etcd and
 to the other processes. These have connection strings of all three servers; PgBouncer has a load balancer in front of
 it, which follows the primary. Handlers also note each effect whose commit was acknowledged in a file, with fsync, and
-the checker compares it with the tables. This command ran a campaign, once for each of its seeds, and `--parts` added
-them up:
+the checker compares it with the tables. The servers archive their WAL, and `pg_waldump` reads that of the last
+timeline, from the first commit on. This command ran a campaign, once for each of its seeds, and `--parts` added them
+up:
 
 ```sh
 {command}
@@ -146,8 +149,14 @@ them up:
 
 {findings}
 
+{witness}
+
 {faults}
 """
+_WITNESS: Final = """\
+The WAL of {campaigns} of these campaigns was read: {figures}. It contradicted the ledger, the replies that applications
+received, the tables or itself {contradictions} times. `tests/chaos/test_wal_witness.py` plants faults that the tables
+hide, and the WAL shows them."""
 _SECTION: Final = re.compile(r"^## Failovers\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 
 
@@ -163,6 +172,7 @@ def page_with_failovers(result: Result, command: str, before: str) -> str:
         effort=_effort(result),
         about=result.about,
         findings="\n".join([*_findings(result), "", *map(_shortened, _violations(result))]).strip(),
+        witness=_witness(result),
         faults="\n".join(_fault_table(result, kinds, descriptions=True)),
     )
     return _SECTION.sub("", before).replace(REPLAYING, f"{section}\n{REPLAYING}")
@@ -211,6 +221,14 @@ def page(result: Result, command: str, before: str = "") -> str:
         _LIMITS,
     ]
     return "\n".join(parts)
+
+
+def _witness(result: Result) -> str:
+    """What the WAL says: each count, and how many violations it shows."""
+    counted = [(COUNT_OF_WAL.match(name), count) for name, count in result.counts.items()]
+    figures = ", ".join(f"{count:,} {found[1]}" for found, count in counted if found)
+    contradictions = sum(one.invariant in INVARIANTS for one in result.violations)
+    return _WITNESS.format(campaigns=result.counts[CAMPAIGNS], figures=figures, contradictions=contradictions)
 
 
 def _hit(result: Result) -> str:

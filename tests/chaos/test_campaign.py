@@ -51,6 +51,8 @@ def test_nothing_is_lost_where_servers_are_cut_off_full_or_behind() -> None:
     result = run_campaign("--failover", f"--faults={len(OF_SERVERS)}", f"--seed={ONE_OF_EACH}", *kinds)
     assert result["injected"] == dict.fromkeys(OF_SERVERS, 1)
     assert result["counts"]["failovers"] >= 2
+    assert result["counts"]["timelines of this WAL"] >= 3
+    assert result["counts"]["acknowledged effects found in this WAL"] > 20
     assert result["counts"]["succeeded"] > 60
     assert result["violations"] == []
 
