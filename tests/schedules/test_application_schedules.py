@@ -97,10 +97,11 @@ async def test_a_tick_due_at_an_edit_runs_as_it_was_defined(store: MaintenanceSt
 
 @pytest.mark.parametrize("catch_up", ["All", "Latest", "Skip"])
 async def test_edits_of_when_in_an_outage_lose_no_tick(store: MaintenanceStore, catch_up: CatchUpPolicy):
-    made = await add(store, cron="0 * * * *", catch_up=catch_up)
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    made = await add(store, cron=f"{(now.minute + 30) % 60} * * * *", catch_up=catch_up)
     await make_ticks(store)
-    await rows(store, "update job_definitions set next_run_at = date_trunc('hour', now(), 'UTC') - interval '5 h'")
-    await add(store, cron="30 * * * *", catch_up=catch_up)
+    await rows(store, "update job_definitions set next_run_at = %s", now - timedelta(hours=5, minutes=30))
+    await add(store, cron=f"{(now.minute + 45) % 60} * * * *", catch_up=catch_up)
     await add(store, "team/a", cron="0 0 1 1 *", catch_up=catch_up, payload={"new": True})
     while any(await make_ticks(store)):
         pass

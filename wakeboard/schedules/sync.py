@@ -47,7 +47,8 @@ class SyncReport:
     """What a sync did, as names `namespace/name` in order.
 
     - `stale`: the store has a newer generation of the same object.
-    - `failed`: the ticks cannot be computed, or an application has the name. The last valid spec stays in force.
+    - `failed`: the ticks cannot be computed: then the last valid spec stays in force; or an application has the name:
+      then the application's schedule runs, and this one does not.
     - `contended`: other syncs kept changing it. The next sync continues.
     - `missing`: stored, no longer desired, and not removed, because the caller did not ask for it or because the
       removal is pending. `pending_removal` is the message for users then, with the command that confirms it.
@@ -176,13 +177,15 @@ async def _send(
                 continue
             done.add(key)
             if synced.answer == "taken":
-                report.failed[desired[key].full_name] = (
-                    f"the schedule {desired[key].full_name} belongs to an application; write another name, or remove"
-                    " that one first"
-                )
+                report.failed[desired[key].full_name] = taken(desired[key].full_name)
             else:
                 report.add(synced.answer, desired[key].full_name)
     return done, due
+
+
+def taken(name: str) -> str:
+    """What is wrong with a declared schedule whose name an application has (stop_taken_schedules.sql)."""
+    return f"the schedule {name} belongs to an application; write another name, or remove that one first"
 
 
 async def _enqueue_due_ticks(

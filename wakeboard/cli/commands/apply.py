@@ -31,7 +31,7 @@ class Applied:
 
     `missing`: schedules that are no longer in the folder and were not removed. `conflicts`: schedules that other
     processes changed or kept locked at the same time; apply again. `failed`: schedules whose ticks cannot be computed,
-    and why; their last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null.
+    or whose name an application has, and why. `pending_removal`: why a removal needs confirmation, or null.
     `duplicates`: schedules of the folder with other sources that have a schedule of the same name; all of them run.
     `limits`: the limit keys whose declarations changed: set, removed, or kept because an administrator has set another
     limit; and those that another transaction has locked: apply again. `differences`: with --dry-run, of each schedule
@@ -141,6 +141,7 @@ async def _apply(session: DatabaseSession, source: str, manifests: Manifests, pr
     from wakeboard.schedules.desired_schedule import desired_from_files
     from wakeboard.schedules.sync import sync
     from wakeboard.settings import read_settings
+    from wakeboard.views.queries.listings import sources_with_same_name
 
     desired = desired_from_files(manifests.schedules)
     limits = declared_limits(manifests, removes=prune)
@@ -160,7 +161,9 @@ async def _apply(session: DatabaseSession, source: str, manifests: Manifests, pr
         conflicts=report.contended,
         failed=report.failed,
         pending_removal=report.pending_removal,
-        duplicates=await _duplicates(session, source, desired),
+        duplicates=sources_with_same_name(
+            await session.listings.schedules_called([each.key for each in desired]), source
+        ),
         limits=changed,
     )
 
@@ -170,6 +173,8 @@ async def _preview(session: DatabaseSession, source: str, manifests: Manifests, 
     from wakeboard.manifests import declared_limits
     from wakeboard.schedules.calls import list_definitions
     from wakeboard.schedules.desired_schedule import desired_from_files
+    from wakeboard.schedules.sync import taken
+    from wakeboard.views.queries.listings import sources_with_same_name
 
     desired = desired_from_files(manifests.schedules)
     limits = declared_limits(manifests, removes=prune)
@@ -178,18 +183,21 @@ async def _preview(session: DatabaseSession, source: str, manifests: Manifests, 
     known = {(each.namespace, each.name): each for each in await list_definitions(session.store, source)}
     current = {key for key, each in known.items() if not each.removed}
     same = {each.key for each in desired if each.is_synced(known.get(each.key))}
-    updated = [each for each in desired if each.key in current - same]
     missing = sorted(f"{namespace}/{name}" for namespace, name in current - {each.key for each in desired})
     _print_missing_parents(desired, set() if prune else current)
+    called = await session.listings.schedules_called([each.key for each in desired])
+    failed = {each.short: taken(each.short) for each in called if each.source == "app" and not each.removed}
+    updated = [each for each in desired if each.key in current - same and each.full_name not in failed]
     return Applied(
         source=source,
         dry_run=True,
-        created=sorted(each.full_name for each in desired if each.key not in current),
+        created=sorted(each.full_name for each in desired if each.key not in current and each.full_name not in failed),
         updated=sorted(each.full_name for each in updated),
-        unchanged=sorted(each.full_name for each in desired if each.key in same),
+        failed=failed,
+        unchanged=sorted(each.full_name for each in desired if each.key in same and each.full_name not in failed),
         removed=missing if prune else [],
         missing=[] if prune else missing,
-        duplicates=await _duplicates(session, source, desired),
+        duplicates=sources_with_same_name(called, source),
         limits={
             key: "set" if key in wanted else "removed"
             for key in sorted({*wanted, *declared})
@@ -222,14 +230,6 @@ async def _difference(session: DatabaseSession, source: str, desired: DesiredSch
     rows = (stored[0], definition_row(desired, None, session.now)) if stored else ()
     before, after = ([yaml_text(spec_document(row)[0]).splitlines() for row in rows] or [[], []])[:2]
     return [line for line in unified_diff(before, after, n=0) if not line.startswith("@@")][2:]
-
-
-async def _duplicates(
-    session: DatabaseSession, source: str, desired: Sequence[DesiredSchedule]
-) -> dict[str, list[str]]:
-    from wakeboard.views.queries.listings import sources_with_same_name
-
-    return sources_with_same_name(await session.listings.schedules_called([each.key for each in desired]), source)
 
 
 def _print_schedules(result: Applied, would: str) -> None:

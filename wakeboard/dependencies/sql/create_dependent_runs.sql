@@ -1,6 +1,6 @@
 -- internal (called by enqueue_dependents and enqueue_joined_ticks)
 -- Creates the runs of up to `count` ticks whose dependencies have ended (schedule_ticks.waits_for is 'run'). Those of schedules
--- that are paused, suspended or locked stay. While the circuit of a schedule is open (suspend_after_dead), its ticks are
+-- that are paused, suspended, stopped or locked stay. While the circuit of a schedule is open (suspend_after_dead), its ticks are
 -- skipped (CircuitOpen), except probes: the newest tick that is ready after the pause, if a tick was skipped since the pause began. Returns
 -- the numbers of runs created and of ticks skipped, because of concurrencyPolicy or the circuit.
 
@@ -31,9 +31,11 @@ begin
     )
     select def.id from job_definitions as def
      where def.id = any (array(select id from waiting))
-       and def.removed_at is null and not def.suspended
+       and def.removed_at is null and not def.suspended and def.schedule_error is null
        and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
      order by def.id for no key update skip locked);
+  locked := stop_taken_schedules(mine);
+  mine := array(select id from unnest(mine) as id where id <> all (locked));
   -- Of each schedule the oldest ticks first, so that none takes all places.
   select array_agg(definition_id), array_agg(scheduled_for) into definitions, ticks
     from (select tick.definition_id, tick.scheduled_for

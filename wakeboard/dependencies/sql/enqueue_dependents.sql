@@ -49,6 +49,7 @@ begin
     -- Of two callers at the ends of two parents, the second to lock a child sees what the first has recorded.
     children := array(select distinct edge.definition_id from schedule_dependencies as edge where edge.parent_id = any (definitions));
     mine := array(select def.id from job_definitions as def where def.id = any (children) order by def.id for no key update skip locked);
+    perform stop_taken_schedules(mine);
     busy := array(select def.id from job_definitions as def where def.id = any (children) and def.id <> all (mine));
     dependents := array(select distinct edge.run_id from run_dependencies as edge where edge.parent_id = any (ids) and not edge.succeeded);
     my_runs := array(select run.id from job_runs as run where run.id = any (dependents) order by run.id for no key update skip locked);

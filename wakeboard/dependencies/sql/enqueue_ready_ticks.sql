@@ -1,10 +1,10 @@
 -- internal (called by enqueue_dependents and store_dependencies)
--- Records in schedule_ticks those of the ticks (definitions[i], ticks[i]) for which the runs of all parents have ended as `after` wants.
--- It creates the runs of up to `at_once` of them, and returns how many it created. `create_dependent_runs` creates those of the others: of
--- schedules that are paused, have a circuit, or a concurrencyPolicy other than Allow, and of ticks from when a schedule had a cron
--- expression or that a backfill has. Parents with `ticks: All` are left to `joins_to_check`. A tick that is recorded already stays as it
--- is, and those of schedules that are removed, or have no parents, are not recorded; those of suspended ones are if `also_suspended`, for
--- an edit. The caller has locked the schedules.
+-- Records in schedule_ticks those of the ticks (definitions[i], ticks[i]) for which the runs of all parents have ended as `after` wants. It
+-- creates the runs of up to `at_once` of them, and returns how many it created. `create_dependent_runs` creates those of the others: of
+-- schedules that are paused or stopped, have a circuit, or a concurrencyPolicy other than Allow, and of ticks from when a schedule had a
+-- cron expression or that a backfill has. Parents with `ticks: All` are left to `joins_to_check`. A tick that is recorded already stays as
+-- it is, and those of schedules that are removed, or have no parents, are not recorded; those of suspended ones are if `also_suspended`,
+-- for an edit. The caller has locked the schedules.
 
 create or replace function wakeboard.enqueue_ready_ticks(definitions bigint[], ticks timestamptz[], at_once integer, also_suspended boolean)
 returns integer language plpgsql security definer
@@ -19,7 +19,7 @@ begin
   with ready as (
     select def.id, candidate.tick, entries.has_joins,
            not entries.has_joins and candidate.tick > def.last_tick_at and def.concurrency_policy = 'Allow'
-             and def.suspend_after_dead is null
+             and def.suspend_after_dead is null and def.schedule_error is null
            and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
            and not exists (select from backfill_ticks as item where item.definition_id = def.id and item.tick = candidate.tick) as is_simple
       from (select distinct definition_id, tick

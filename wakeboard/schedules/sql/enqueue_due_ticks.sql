@@ -6,10 +6,11 @@
 -- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. compiled[i]: the compiled expression of a schedule that had none (null: it
 -- has one; {}: all have). The ticks of a schedule with former_timings are of the first of these, which is done then: its next_cursors[i],
 -- errors[i] and compiled[i] are ignored. One of an application that has no further tick is removed. A schedule that is not due, whose
--- cursor or generation has changed, or whose row is locked, is left as it is. A Replace tick waits for the next call while another
--- transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished runs are read in a
--- snapshot from after the lock. While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except
--- probes. Returns the numbers of schedules advanced, runs created, ticks skipped and runs replaced. A repeat changes nothing.
+-- cursor or generation has changed, or whose row is locked, is left as it is. A declared one whose name an application has stops. A Replace
+-- tick waits for the next call while another transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are
+-- locked first; unfinished runs are read in a snapshot from after the lock. While the circuit of a schedule is open (suspend_after_dead),
+-- its ticks are skipped (CircuitOpen), except probes. Returns the numbers of schedules advanced, runs created, ticks skipped and runs
+-- replaced. A repeat changes nothing.
 
 create or replace function wakeboard.enqueue_due_ticks(
   ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],
@@ -52,6 +53,13 @@ begin
     return;
   end if;
   all_mine := cardinality(mine) = cardinality(ids);
+  if noted is not null then
+    locked := stop_taken_schedules(noted);
+    if locked <> '{}' then
+      mine := array(select id from unnest(mine) as id where id <> all (locked));
+      all_mine := false;
+    end if;
+  end if;
 
   if guarded is not null then
     broken := check_circuits(guarded);

@@ -1,6 +1,6 @@
 -- for: operator
 -- Returns the stored schedules of a source, removed ones too, so that a sync sends only what has changed. `stalled`: a sync must send it
--- again, because its ticks could not be computed, or because it lacks its next tick.
+-- again, because its ticks could not be computed, it lacks its next tick, or an application has its name.
 -- Example:
 --   select * from wakeboard.list_definitions('file:shop');
 
@@ -10,12 +10,16 @@ returns table (
   last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean, now timestamptz,
   origin text, labels jsonb)
 language sql stable security definer
-set lock_timeout = '2s'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '2s'
 as $$
   select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, last_synced_at, removed_at is not null,
-         schedule_error is not null or (not suspended and removed_at is null and lacks_tick(cron_fields, next_run_at)),
+         schedule_error is not null or (not suspended and removed_at is null and lacks_tick(cron_fields, next_run_at))
+         or (removed_at is null and (select exists (select from job_definitions where source = 'app'))
+             and exists (select from job_definitions as other
+                          where other.namespace collate "C" = def.namespace and other.name collate "C" = def.name
+                            and other.source = 'app' and other.removed_at is null)),
          statement_timestamp(), origin, labels
-    from job_definitions
-   where job_definitions.source = list_definitions.source
+    from job_definitions as def
+   where def.source = list_definitions.source
    order by namespace, name
 $$;

@@ -40,6 +40,7 @@ begin
     where wanted.next_run_at not between 'epoch' and statement_timestamp() + interval '100 years'
        or wanted.backoff_cap_s < wanted.backoff_base_s;
   locked_names := locked_parents(parents, mine);
+  perform stop_taken_schedules(mine);
   return query                               -- in a snapshot from after the locks
   with wanted as (
     select wanted.* from jsonb_to_recordset(rows) as wanted (

@@ -33,10 +33,10 @@ _Row = TypeVar("_Row")
 
 
 def sources_with_same_name(known: Iterable[ScheduleName], source: str) -> dict[str, list[str]]:
-    """The other sources of `known` schedules, by namespace/name. Schedules of different sources run independently."""
+    """The other sources that declare `known` schedules, by namespace/name. Those of different sources both run."""
     found: dict[str, list[str]] = {}
     for each in known:
-        if each.source != source and not each.removed:
+        if each.source not in {source, "app"} and not each.removed:
             found.setdefault(each.short, []).append(each.source)
     return found
 

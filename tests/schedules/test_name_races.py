@@ -1,0 +1,100 @@
+"""An application and a folder create a schedule of one name at the same time: neither sees the other."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import wakeboard
+from tests.schedules.schedules import MISFIRE_GRACE, SOURCE, connected, declared, make_due, put, rows
+from wakeboard.dependencies.dependents import enqueue_dependents
+from wakeboard.schedules.scheduler import schedule_due_ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+
+pytestmark = pytest.mark.anyio
+
+TAKEN = "the schedule team/a belongs to an application; write another name, or remove that one first"
+
+
+async def by_application(store: MaintenanceStore) -> None:
+    assert (await wakeboard.schedule(store.conn, "team/a", "ping", cron="* * * * *")).answer == "created"
+
+
+async def by_folder(store: MaintenanceStore) -> None:
+    assert (await put(store, declared("a"))).created == ["team/a"]
+
+
+async def create_at_once(
+    database: str,
+    first: Callable[[MaintenanceStore], Awaitable[Any]],
+    second: Callable[[MaintenanceStore], Awaitable[Any]],
+) -> None:
+    """Both create `team/a`: the transaction of `first` stays open until that of `second` is committed."""
+    async with AsyncExitStack() as stack:
+        one, other = [await stack.enter_async_context(connected(database)) for _ in range(2)]
+        async with one.conn.transaction():
+            await first(one)
+            await second(other)
+
+
+@pytest.mark.parametrize("folder_first", [False, True])
+async def test_of_one_name_created_twice_at_once_the_application_runs(
+    store: MaintenanceStore, database: str, folder_first: bool
+):
+    await create_at_once(database, *((by_folder, by_application) if folder_first else (by_application, by_folder)))
+    for _ in range(2):
+        await make_due(store)
+        await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    kept = "select source, schedule_error from job_definitions order by source"
+    assert await rows(store, kept) == [("app", None), (SOURCE, TAKEN)]
+    assert {
+        source
+        for (source,) in await rows(
+            store, "select source from job_runs join job_definitions as def on def.id = definition_id"
+        )
+    } == {"app"}
+    assert await rows(
+        store,
+        "select 1 from definition_changes where definition_id = (select id from job_definitions where source <> 'app')",
+    )
+
+    await wakeboard.unschedule(store.conn, "team/a")
+    assert (await put(store, declared("a"))).updated == ["team/a"]
+    await make_due(store)
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    assert await rows(
+        store, "select 1 from job_runs join job_definitions as def on def.id = definition_id where source <> 'app'"
+    )
+
+
+async def test_the_next_sync_names_a_schedule_that_an_application_has_too(store: MaintenanceStore, database: str):
+    await create_at_once(database, by_application, by_folder)
+    report = await put(store, declared("a"))
+    assert (report.failed, report.unchanged) == ({"team/a": TAKEN}, [])
+    assert await rows(store, "select schedule_error from job_definitions where source <> 'app'") == [(TAKEN,)]
+
+
+async def test_a_schedule_that_runs_after_another_stops_too(store: MaintenanceStore, database: str):
+    parent, child = declared("parent"), declared("a", schedule=None, after=[{"schedule": "parent", "outcome": "Ended"}])
+
+    async def pipeline(other: MaintenanceStore) -> None:
+        assert (await put(other, parent, child)).created == ["team/a", "team/parent"]
+
+    await create_at_once(database, by_application, pipeline)
+    await make_due(store, "parent")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await rows(
+        store, "select finish_runs(array_agg(id), 'succeeded', null) from job_runs where schedule = 'team/parent'"
+    )
+    await enqueue_dependents(store)
+    assert await rows(store, "select 1 from job_runs") == []
+    await wakeboard.unschedule(store.conn, "team/a")
+    await put(store, parent, child)
+    await enqueue_dependents(store)
+    assert await rows(store, "select schedule from job_runs") == [("team/a",)]
