@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.process.system_user import system_user
+from wakeboard.views.queries import listings
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
 
@@ -49,6 +52,21 @@ def test_a_pause_with_a_duration_ends_by_itself(cli: Cli, sample: SampleStore):
     ended = "select actor, reason from wakeboard.audit_log where action = 'resume' and definition_id = %s"
     assert sample.sql(ended.replace("%s", str(weekly))) == [("wakeboard", "its time is over")]
     assert cli("pause", "all", "--for", "400d").code == 2
+
+
+def test_a_table_lists_the_first_pauses_and_json_all(cli: Cli, sample: SampleStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(listings, "MOST_NAMES", 2)
+    for name in ("a", "b"):
+        sample.add_schedule(name)
+        cli("pause", "schedule", name)
+    cli("pause", "queue", "post")
+
+    assert cli("pause").lines[1:] == [
+        *(line for line in cli("pause").lines if "queue post" in line or "billing/a" in line),
+        "… and more schedules: --json lists all.",
+    ]
+    assert [row["name"] for row in cli("pause", "--json").json] == ["post", "billing/a", "billing/b"]
+    assert "post" in [row["queue"] for row in cli("queues", "--json").json]
 
 
 def test_pause_takes_one_kind_and_one_name(cli: Cli):

@@ -15,7 +15,7 @@ create or replace function wakeboard.pause(
   actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql',
   until timestamptz default null)
 returns boolean language plpgsql security definer
-set lock_timeout = '2s'
+set enable_seqscan = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
@@ -60,7 +60,8 @@ begin
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(pause.reason, 200), ''),
          case when job.id is not null then jsonb_build_object('total', job.total, 'created', job.created) else '{}' end
            || case when pause.until is not null then jsonb_build_object('until', pause.until) else '{}' end
-    from (values (true)) as one left join job_definitions as def on pause.scope = 'schedule:' || def.id;
+    from (values (true)) as one
+    left join job_definitions as def on def.id = substring(pause.scope from '^schedule:([0-9]+)$')::bigint;
   return true;
 exception when lock_not_available then
   perform refuse_locked();

@@ -9,7 +9,7 @@ create or replace function wakeboard.resume(
   scope wakeboard.pause_scope, reason text default '',
   actor wakeboard.audit_actor default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
-set lock_timeout = '2s'
+set enable_seqscan = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
@@ -59,7 +59,8 @@ begin
          case when ended.scope is not null then jsonb_build_object('paused_at', ended.paused_at, 'pause_reason', ended.reason) else '{}' end
            || case when opened_at is not null then jsonb_build_object('circuit_opened_at', opened_at) else '{}' end
            || case when job.id is not null then jsonb_build_object('total', job.total, 'created', job.created) else '{}' end
-    from (values (true)) as one left join job_definitions as def on resume.scope = 'schedule:' || def.id;
+    from (values (true)) as one
+    left join job_definitions as def on def.id = substring(resume.scope from '^schedule:([0-9]+)$')::bigint;
   perform pg_notify('wakeboard', '');
   return true;
 exception when lock_not_available then

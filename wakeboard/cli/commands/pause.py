@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.support.options import AsJson
-from wakeboard.cli.support.output import print_answer, print_error
+from wakeboard.cli.support.output import JsonList, print_answer, print_error, print_message
 from wakeboard.cli.support.session import query_database, with_database
 from wakeboard.cli.support.shell_completion import complete_pause_name
-from wakeboard.cli.support.tables import Column, print_rows
+from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.cli.support.time_args import parse_duration, time_after
 from wakeboard.text.humanize import relative
 from wakeboard.text.sanitize import one_line
@@ -100,11 +100,29 @@ async def pause_scope(session: DatabaseSession, kind: Kind, name: str | None) ->
 
 def print_pauses(as_json: bool) -> None:
     """Lists what is paused."""
-    rows, now = query_database(lambda session: session.listings.pauses())
+    query_database(_print_json if as_json else _print_tables)
+
+
+async def _print_json(session: DatabaseSession) -> None:
+    printed = JsonList()
+    async for pauses in session.listings.pause_pages():
+        printed.add(pauses)
+    printed.end()
+
+
+async def _print_tables(session: DatabaseSession) -> None:
     columns = (Column("PAUSED"), Column("SINCE"), Column("ENDS"), Column("BY"), Column("REASON", shrinks=True))
 
     def cells(row: Pause) -> list[str]:
-        times = relative(row.paused_at, now), relative(row.until, now)
+        times = relative(row.paused_at, session.now), relative(row.until, session.now)
         return [row.label, *times, one_line(row.actor or "-"), one_line(row.reason)]
 
-    print_rows(rows, columns, cells, "nothing is paused.", as_json=as_json)
+    shown = 0
+    async for pauses in session.listings.pause_pages():
+        if shown:
+            print_message("… and more schedules: --json lists all.")
+            return
+        print_table(columns, [cells(each) for each in pauses])
+        shown += len(pauses)
+    if not shown:
+        print_message("nothing is paused.")

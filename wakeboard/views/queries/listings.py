@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
-from psycopg.rows import class_row, scalar_row, tuple_row
+from psycopg.rows import class_row, dict_row, scalar_row, tuple_row
 
 from wakeboard.store.statements import call, read
 from wakeboard.text.facts import Pause
@@ -17,7 +17,7 @@ from wakeboard.views.rules.run_rows import RunRow
 from wakeboard.views.rules.schedule_rows import ScheduleName
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -185,15 +185,15 @@ PAUSED_BY: LiteralString = """
                 (select actor::text from wakeboard.audit_log
                   where {scope} !~ '^schedule:' and action = 'pause' and audit_log.scope = {scope}
                   order by id desc limit 1))"""
-_PAUSES: LiteralString = f"""
-select split_part(pause.scope, ':', 1) as kind,
+_PAUSE: LiteralString = f"""
+select pause.scope, split_part(pause.scope, ':', 1) as kind,
        coalesce(def.namespace || '/' || def.name, nullif(regexp_replace(pause.scope, '^[a-z]+:?', ''), '')) as name,
        pause.reason, pause.paused_at, pause.until, {PAUSED_BY.replace("{scope}", "pause.scope")} as actor
   from wakeboard.pauses as pause
-  left join wakeboard.job_definitions as def on pause.scope = 'schedule:' || def.id
- where %(scopes)s::text[] is null or pause.scope = any (%(scopes)s)
- order by pause.scope
+  left join wakeboard.job_definitions as def on def.id = substring(pause.scope from '^schedule:([0-9]+)$')::bigint
 """
+_PAUSES_OF: LiteralString = f"{_PAUSE} where pause.scope = any (%(scopes)s) order by pause.scope"
+_PAUSES_FROM: LiteralString = f"{_PAUSE} where pause.scope > %(after)s order by pause.scope limit %(most)s"
 
 # Since when a due run has waited. An application may enqueue a run for a past time; a tick that is enqueued late
 # has waited since its time. tests/store/test_sql_texts.py keeps this text equal in all queries and functions.
@@ -241,9 +241,15 @@ union
 union
 select queue from wakeboard.worker_types where last_known_at > statement_timestamp() - interval '1 day'
 union
-select substr(scope, 7) from wakeboard.pauses as pause where scope ^@ 'queue:'
+select substr(scope, 7)
+  from (select scope from wakeboard.pauses as pause order by scope limit 1000) as first_ones -- queues, then schedules
+ where scope ^@ 'queue:'
  order by 1
 """
+
+
+def _pauses(rows: list[dict[str, Any]]) -> list[Pause]:
+    return [Pause(**{name: row[name] for name in row if name != "scope"}) for row in rows]
 
 
 class Listings:
@@ -296,9 +302,22 @@ class Listings:
         query: LiteralString = "select true from wakeboard.all_runs where id = %(id)s limit 1"
         return bool(await self._values(query, id=run_id))
 
-    async def pauses(self, scopes: Sequence[str] | None = None) -> list[Pause]:
-        """What is paused, of these scopes (all, queue:NAME or schedule:ID) if they are given."""
-        return await self._rows(Pause, _PAUSES, scopes=scopes)
+    async def pauses_of(self, scopes: Sequence[str]) -> list[Pause]:
+        """What is paused of these scopes: all, queue:NAME or schedule:ID."""
+        return _pauses(await read(self.conn, dict_row, _PAUSES_OF, {"scopes": list(scopes)}))
+
+    async def pauses(self) -> list[Pause]:
+        """What is paused: everything, queues, then schedules; at most 1,000."""
+        async for first_page in self.pause_pages():
+            return first_page
+        return []
+
+    async def pause_pages(self) -> AsyncIterator[list[Pause]]:
+        """As `pauses`, without a bound: pages of 1,000."""
+        after = ""
+        while found := await read(self.conn, dict_row, _PAUSES_FROM, {"after": after, "most": MOST_NAMES}):
+            after = found[-1]["scope"]
+            yield _pauses(found)
 
     async def removals(self) -> list[RemovalRow]:
         """Removals that wait for a confirmation."""

@@ -141,4 +141,4 @@ async def _obstacles(conn: psycopg.AsyncConnection[Any], run: StoredRun) -> Obst
 
 async def read_pauses(conn: psycopg.AsyncConnection[Any], queue: str, definition_id: int | None) -> list[Pause]:
     """The pauses of everything, of the queue and of the schedule, and who paused each."""
-    return await Listings(conn).pauses(["all", f"queue:{queue}", f"schedule:{definition_id}"])
+    return await Listings(conn).pauses_of(["all", f"queue:{queue}", f"schedule:{definition_id}"])
