@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup site clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode test-bytecode release release-check
+.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup site clean test-packages test-cluster test-clients chart-tools bench-competitors images wheelhouse bytecode test-bytecode release release-check
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -45,11 +45,8 @@ fix: .venv/dev.ready ## format, apply automatic fixes, regenerate files
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready bytecode test-packages test-cluster ## measure for more than an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
+bench: .venv/dev.ready bytecode test-packages test-cluster ## measure for more than an hour; write docs/benchmarks.md (BENCH_ARGS=drain, '--large claims', --help)
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
-
-bench-large: .venv/dev.ready bytecode ## measure with millions of rows, for half an hour
-	exec $(BIN)/python -m bench --large
 
 bench-competitors: .venv/dev.ready bytecode ## measure other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.competitors $(BENCH_ARGS)

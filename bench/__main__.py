@@ -1,6 +1,7 @@
-"""`python -m bench`: measures, prints Markdown tables, and writes docs/benchmarks.md after a full measurement.
+"""`python -m bench`: measures, prints Markdown tables, and replaces their sections of docs/benchmarks.md.
 
-It starts its own PostgreSQL on loopback and real worker processes, and removes everything at its end.
+With --quick or --repetitions it writes nothing. It starts its own PostgreSQL on loopback and real worker processes, and
+removes everything at its end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bench.handler_costs import measure_handling
 from bench.in_cluster import measure_pods
 from bench.kubectl_plugin import measure_kubectl_plugin
 from bench.lateness import measure_lateness
-from bench.machine import conditions, description
+from bench.machine import MEANING, conditions, description
 from bench.many_schedules import measure_many_schedules
 from bench.operator_at_scale import measure_operator
 from bench.ordinary import measure_ordinary
@@ -45,11 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench.database import BenchmarkServer
-    from bench.tables import Table, Threshold
+    from bench.tables import Table
 
 
-# What a command that measures everything of its kind writes on the page.
-TITLES: Final = {"make bench": "wakeboard by itself", "make bench-large": "wakeboard with millions of rows"}
 LARGE_ONES: Final = ("drain", "claims", "pinned", "board")
 MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "ordinary": measure_ordinary,
@@ -85,21 +84,14 @@ def main(words: Sequence[str] | None = None) -> int:
     plan = LARGE if options.large else QUICK if options.quick else Plan()
     if options.repetitions:
         plan = replace(plan, repetitions=options.repetitions, few_repetitions=options.repetitions)
-    tables: list[str] = []
-    thresholds: list[Threshold] = []
     with running_server() as server:
         about = description(server.version())
-        print(f"{about}\n", flush=True)
+        print(f"{about}\n{MEANING}\n", flush=True)
         for name in options.only or (LARGE_ONES if options.large else MEASUREMENTS):
-            text, found = _measured(name, server, plan)
+            text = _measured(name, server, plan, about)
             print(text, flush=True)
-            tables.append(text)
-            thresholds += found
-    summary = thresholds_table(thresholds).markdown() if thresholds else ""
-    print(summary)
-    if not options.only and not options.quick:
-        command = "make bench-large" if options.large else "make bench"
-        write_section(command, "\n".join([f"## {TITLES[command]}\n\n{about}\n", summary, *tables]))
+            if plan in (Plan(), LARGE):
+                write_section(f"make bench BENCH_ARGS={name if plan == Plan() else repr(f'--large {name}')}", text)
     return 0
 
 
@@ -118,12 +110,12 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _measured(name: str, server: BenchmarkServer, plan: Plan) -> tuple[str, Sequence[Threshold]]:
+def _measured(name: str, server: BenchmarkServer, plan: Plan, about: str) -> str:
     before, began = conditions(), time.monotonic()
     print(f"measuring: {name} …", file=sys.stderr, flush=True)
     table = MEASUREMENTS[name](server, plan)
-    took = f"\nTook {time.monotonic() - began:.0f} s; before it: {before}.\n"
-    return table.markdown() + took, table.thresholds
+    took = f"Took {time.monotonic() - began:.0f} s on {about} Before it: {before}.\n"
+    return "\n".join([table.markdown(), *([thresholds_table(table.thresholds)] if table.thresholds else []), took])
 
 
 if __name__ == "__main__":

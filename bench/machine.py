@@ -24,7 +24,7 @@ NEAR, FAR = 4 << 10, 16 << 20  # bytes: what any cache holds, and what only the 
 
 
 def description(postgres_version: str) -> str:
-    """Processor, system, versions, commit, day; and what `conditions` are."""
+    """Processor, system, versions, commit, day."""
     parts = (
         f"{os.cpu_count()} CPUs {_processor()}",
         f"{platform.system()} {platform.release()}",
@@ -33,7 +33,7 @@ def description(postgres_version: str) -> str:
         f"psycopg {version('psycopg')}",
         _commit(),
     )
-    return f"{', '.join(filter(None, parts))}. {datetime.now(UTC):%Y-%m-%d}. {MEANING}"
+    return f"{', '.join(filter(None, parts))}. {datetime.now(UTC):%Y-%m-%d}."
 
 
 def conditions() -> str:

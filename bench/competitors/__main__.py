@@ -128,7 +128,7 @@ def _log(competitor: Competitor, what: str, found: Drain | Failed | float) -> No
 def _report(results: Results, plan: Plan, installation: Installation, about: str, took_s: float) -> str:
     kept = thresholds(results)
     tables = [
-        *([thresholds_table(kept).markdown()] if kept else []),
+        *([thresholds_table(kept)] if kept else []),
         queue_table(results.competitors, lambda competitor: installation.versions(competitor.packages)).markdown(),
         enqueue_table(results, plan.jobs[0]).markdown(),
     ]
@@ -148,8 +148,8 @@ def _report(results: Results, plan: Plan, installation: Installation, about: str
 def _report_ordinary(table: Table, about: str, took_s: float, *, is_whole: bool) -> None:
     parts = [
         f"## At ordinary rates, beside others\n\n{about}\n",
-        *([thresholds_table(table.thresholds).markdown()] if table.thresholds else []),
         table.markdown(),
+        *([thresholds_table(table.thresholds)] if table.thresholds else []),
         f"Took {took_s:.0f} s; at its end: {conditions()}.\n",
     ]
     text = "\n".join(parts)
