@@ -96,10 +96,13 @@ def busy_cpu_s() -> float:
 
 
 def _commit() -> str:
-    """The commit that is measured, with `-dirty` if files differ from it; nothing outside of a clone."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    return f"commit {result.stdout.strip()}" if result.returncode == 0 else ""
+    """The commit that is measured, with `-dirty` if code differs from it; nothing outside of a clone."""
+    git = ["git", "-C", str(Path(__file__).parent.parent)]
+    head = subprocess.run([*git, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False)
+    if head.returncode != 0:
+        return ""
+    is_clean = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!docs"], check=False).returncode == 0
+    return f"commit {head.stdout.strip()}{'' if is_clean else '-dirty'}"
 
 
 def _processor() -> str:
