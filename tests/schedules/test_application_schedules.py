@@ -331,36 +331,6 @@ async def test_a_moment_that_has_passed_is_due_at_once_and_once(store: Maintenan
             await rows(store, never)
 
 
-async def test_plain_statements_treat_a_removed_schedule_as_the_functions_do(store: MaintenanceStore):
-    insert = "insert into job_definitions (namespace, name, job_type, schedule) values ('team', %s, 'ping', %s)"
-    again = f"{insert} returning id, generation"
-    remove, change = "delete from job_definitions", "update job_definitions set priority = 2"
-    kept = "select id, generation, priority, removed_at is null, last_tick_at from job_definitions order by id"
-
-    ((once, _),) = await rows(store, again, "once", "at 2026-11-01T00:00:00Z")
-    ((paused, _),) = await rows(store, again, "paused", "* * * * *")
-    assert await make_ticks(store) == (2, 1, 0, 0)
-    await wakeboard.pause_schedules(store.conn, "team/paused", "no bill")
-    await rows(store, remove)  # also of the one that has removed itself, whose run waits
-    assert await rows(store, "select status::text, schedule from job_run_history") == [("cancelled", "team/once")]
-    before = await rows(store, kept)
-    for statement in (remove, change):  # by the owner of the table
-        assert (await store.conn.execute(f"{statement} where namespace = 'team'".encode())).rowcount == 0
-    assert await rows(store, kept) == before
-
-    assert await rows(store, again, "once", "at 2026-11-01T00:00:00Z") == [(once, 2)]
-    assert await rows(store, again, "paused", "* * * * *") == [(paused, 2)]
-    assert await make_ticks(store) == (1, 0, 0, 0)  # removes team/once
-    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) where name = 'paused'")
-    assert await make_ticks(store) == (0, 0, 0, 0)
-    assert [(one.name, one.paused) for one in await wakeboard.list_schedules(store.conn, "team/*")] == [
-        ("team/paused", True)
-    ]
-    await rows(store, "update job_definitions set removed_at = now() - interval '31 days'")
-    await rows(store, remove)
-    assert await rows(store, kept) == []
-
-
 async def test_an_edit_of_a_moment_that_has_run_says_ended(store: MaintenanceStore):
     moment = datetime.now(UTC) - timedelta(hours=1)
 
@@ -374,20 +344,6 @@ async def test_an_edit_of_a_moment_that_has_run_says_ended(store: MaintenanceSto
     assert await answer(at=moment, priority=4) == "ended"
     assert await answer(at=moment + timedelta(seconds=9)) == "updated"
     assert await make_ticks(store) == (1, 1, 0, 0)
-
-
-async def test_a_rename_is_refused_as_a_new_schedule_of_that_name_is(store: MaintenanceStore):
-    await add(store)
-    await put(store, declared("b"))
-    rename = "update job_definitions set {} where source = 'app' returning namespace, name"
-    for wrong, sentence in (
-        ("name = 'Renamed X'", "name is .*Renamed X.*; write lower-case letters"),
-        ("namespace = 'Team'", "namespace is .*Team.*; write lower-case letters"),
-        ("name = 'b'", "the schedule team/b belongs to file:test; write another name"),
-    ):
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match=sentence):
-            await rows(store, rename.format(wrong))
-    assert await rows(store, rename.format("name = 'c'")) == [("team", "c")]
 
 
 @pytest.mark.parametrize("key", ["at", "starts_at", "ends_at"])

@@ -62,9 +62,9 @@ def tzdata_version() -> str:
 
 @cache
 def known_zones() -> frozenset[str]:
-    """Every zone name of the pinned database, old aliases included."""
+    """Every zone name of the pinned database, old aliases included, without that of a clock that was never set."""
     with _open("zones") as names:
-        return frozenset(names.read().decode("ascii").split())
+        return frozenset(names.read().decode("ascii").split()) - {"Factory"}
 
 
 def periods_from(zone: str, instant: int) -> Iterator[Period]:

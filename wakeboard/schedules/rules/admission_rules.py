@@ -130,11 +130,11 @@ MOMENT: Rule = {
 
 # ------------------------------------------------------------------------------------------------ timeZone
 
-# Excludes what `getHours` also accepts: offsets (+05:00), "Local", files that are not zones (posixrules).
+# Excludes what `getHours` also accepts: offsets (+05:00), "Local", "Factory", files that are not zones (posixrules).
 ZONE: Final = "^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*)*$"
 
 KNOWN_ZONE: Rule = {
-    "rule": f"self.matches(r'{ZONE}') && self != 'Local' &&\n"
+    "rule": f"self.matches(r'{ZONE}') && !(self in ['Factory', 'Local']) &&\n"
     "timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",  # an unknown zone fails here
     "message": unknown_zone("this", "Europe/Lisbon"),
 }

@@ -1,12 +1,12 @@
 -- internal (trigger of job_definitions)
--- Before an INSERT or UPDATE of the options of a schedule: checks them. That costs less here than as constraints, whose expressions
--- Postgres reads and plans for each statement. One that expects successes of its ticks is looked at next by update_expectations when this
--- says; ticks until now do not count if the expectation is new. The rest is for schedules of applications, written by `schedule` or by a
--- plain statement. It is left to the scheduler to compile their expressions. Until then its next_run_at is a moment, not a tick: its ticks
--- are those after that moment, so that none is lost or late. `schedule` says that moment itself after it has found that the name is free
--- and that no administrator has set a bound. Where there is one, the callers of a namespace wait for each other. An UPDATE that changes
--- nothing is no edit (edit_schedule). An INSERT of a removed schedule edits it, as `schedule` does: the new row takes the id, and with it
--- the pause, and the ticks that were handled. The trigger acts with the rights of the owner.
+-- Before an INSERT or UPDATE of the options of a schedule: checks them. A null of a schedule of an application means the default, as in
+-- `schedule`. Checks cost less here than as constraints, whose expressions Postgres reads and plans for each statement. One that expects
+-- successes of its ticks is looked at next by update_expectations when this says; ticks until now do not count if the expectation is new.
+-- The rest is for schedules of applications, written by `schedule` or by a plain statement. It is left to the scheduler to compile their
+-- expressions. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that none is lost or late.
+-- `schedule` says that moment itself after it has found that the name is free and that no administrator has set a bound. An UPDATE that
+-- changes nothing is no edit (edit_schedule). An INSERT of a removed schedule edits it, as `schedule` does: the new row takes the id, and
+-- with it the pause, and the ticks that were handled. The trigger acts with the rights of the owner.
 
 create or replace function wakeboard.schedule_written()
 returns trigger language plpgsql security definer
@@ -19,9 +19,33 @@ declare
   former job_definitions;              -- a removed schedule of this name
   most integer;
   is_known boolean;                    -- another schedule has or had this name
+  is_there boolean;                    -- an application has it: `on conflict` updates that one, or the statement fails
   is_edit boolean := true;
   seen_to timestamptz := present;      -- its ticks are those after this moment
 begin
+  if new.next_run_at is not null and tg_op = 'INSERT' then
+    null;                              -- `schedule` has filled them in
+  elsif new.source = 'app' and num_nulls(new.namespace, new.name, new.job_type, new.payload,
+       -- defaults: new.{column}
+       new.time_zone, new.queue, new.priority, new.concurrency_policy, new.catch_up, new.catch_up_limit, new.jitter_s, new.dst_gap,
+       new.dst_overlap, new.suspended, new.max_attempts, new.timeout_s, new.backoff_strategy, new.backoff_base_s, new.backoff_cap_s
+       -- end
+     ) > 0 then                        -- as in `schedule`
+    perform refuse_argument('job_type', null, 'the name of a job type') where new.job_type is null;
+    new.namespace := coalesce(new.namespace, 'default');
+    new.name := coalesce(new.name, '');
+    new.payload := coalesce(new.payload, '{}');
+    -- defaults: new.{column} := coalesce(new.{column}, {default}{cast});
+    new.time_zone := coalesce(new.time_zone, 'Etc/UTC'); new.queue := coalesce(new.queue, 'default');
+    new.priority := coalesce(new.priority, 3); new.concurrency_policy := coalesce(new.concurrency_policy, 'Allow');
+    new.catch_up := coalesce(new.catch_up, 'Latest'); new.catch_up_limit := coalesce(new.catch_up_limit, 100);
+    new.jitter_s := coalesce(new.jitter_s, 0); new.dst_gap := coalesce(new.dst_gap, 'RunAfter');
+    new.dst_overlap := coalesce(new.dst_overlap, 'First'); new.suspended := coalesce(new.suspended, false);
+    new.max_attempts := coalesce(new.max_attempts, 5); new.timeout_s := coalesce(new.timeout_s, 600);
+    new.backoff_strategy := coalesce(new.backoff_strategy, 'exponential'::backoff_strategy);
+    new.backoff_base_s := coalesce(new.backoff_base_s, 10); new.backoff_cap_s := coalesce(new.backoff_cap_s, 3600);
+    -- end
+  end if;
   if tg_op = 'UPDATE' then             -- nested, because Postgres prepares the whole of a condition
     is_edit := old.removed_at is distinct from new.removed_at and old.removed_at is not null
       or (
@@ -102,24 +126,16 @@ begin
     into most, is_known
     from installation where only_row;
   if is_known then                         -- apart, because an aggregate takes long to begin
-    select max(source) into owner
+    select max(source) filter (where source <> 'app'), bool_or(source = 'app') into owner, is_there
       from job_definitions
-     where namespace collate "C" = new.namespace and name collate "C" = new.name and source <> 'app' and removed_at is null;
+     where namespace collate "C" = new.namespace and name collate "C" = new.name and removed_at is null;
     if owner is not null then
       raise exception using errcode = '22023', message = format(
         'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
     end if;
   end if;
-  if most is not null and (old.namespace is distinct from new.namespace or old.removed_at is not null) then
-    perform require_read_committed('schedule');                            -- two callers together do not exceed the bound
-    perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || new.namespace, 0));
-    if most <= (select count(*) from (
-                  select from job_definitions
-                   where source = 'app' and namespace = new.namespace and removed_at is null limit most) as known) then
-      raise exception using errcode = '22023', message = format(
-        'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
-        new.namespace, most);
-    end if;
+  if most is not null and is_there is not true and (old.namespace is distinct from new.namespace or old.removed_at is not null) then
+    perform check_schedule_count(new.namespace, most);
   end if;
   if tg_op = 'UPDATE' then
     return edit_schedule(old, new, seen_to);

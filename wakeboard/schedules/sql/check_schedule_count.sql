@@ -1,0 +1,22 @@
+-- internal (called by schedule_written)
+-- Raises 22023 if the namespace has as many schedules of applications as an administrator allows (set_max_schedules). Until the transaction
+-- ends, no other caller can create one in the namespace: callers wait for each other, at most 2 seconds, and then get 55P03.
+
+create or replace function wakeboard.check_schedule_count(in_namespace text, most integer)
+returns void language plpgsql security definer
+set enable_seqscan = off set lock_timeout = '2s'
+as $$
+begin
+  perform require_read_committed('schedule');
+  perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || in_namespace, 0));
+  if most <= (select count(*) from (
+                select from job_definitions
+                 where source = 'app' and namespace = in_namespace and removed_at is null limit most) as known) then
+    raise exception using errcode = '22023', message = format(
+      'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
+      in_namespace, most);
+  end if;
+exception when lock_not_available then
+  perform refuse_locked();
+end
+$$;
