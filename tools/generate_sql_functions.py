@@ -39,7 +39,7 @@ SECTIONS: Final = {
     " trace_contexts alert_delivery renew complete fail release"
     " still_leased store_logs deregister_worker backoff run_states",
     "Handlers, under a lease": "once effect effect_forever step consume pause_limit run_results",
-    "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits"
+    "Maintenance": "reap skip_past_deadline due_definitions due_schedules enqueue_due_ticks update_circuits"
     " update_expectations end_pauses create_partitions enqueue_dependents joins_to_check enqueue_joined_ticks"
     " drop_partitions delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert"
     " record_measured_rules unmeasured_rules enqueue_heartbeats",

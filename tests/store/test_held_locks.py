@@ -164,6 +164,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     "reap": ("reap(0, 5000, true)", status("expired", "queued")),
     "skip_past_deadline": ("skip_past_deadline()", status("late", "skipped")),
     "due_definitions": ("due_definitions()",),
+    "due_schedules": ("due_schedules(now(), 10)",),
     "enqueue_due_ticks": (
         f"enqueue_due_ticks({DUE}) from job_definitions where id = any ({{schedule}})",
         "select count(*) > 0 from job_runs where definition_id = {schedule_free} and trigger = 'tick'",

@@ -44,11 +44,15 @@ select oid::regclass || ' is rewritten', relfilenode
 """
 
 
-# Indexes of tables that were small when their migrations came: of what YAML files declare, and of a new kind of effect.
-_SMALL: Final = {
-    f"job_definitions is read for job_definitions_{index}"
-    for index in ("expecting", "gone", "missed", "names", "stalled", "types")
-} | {f"job_forever_effects is read for job_forever_effects_{index}" for index in ("finished", "keys")}
+# Indexes of tables that were small when their migrations came: of schedules, pauses, and a new kind of effect.
+_SMALL: Final = (
+    {
+        f"job_definitions is read for job_definitions_{index}"
+        for index in ("due_of_queue", "expecting", "gone", "missed", "names", "stalled", "types")
+    }
+    | {f"job_forever_effects is read for job_forever_effects_{index}" for index in ("finished", "keys")}
+    | {"pauses is read for pauses_ending"}
+)
 
 
 def apply_next(conn: psycopg.Connection[Any], migration: Migration) -> tuple[set[str], set[str]]:

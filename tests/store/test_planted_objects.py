@@ -142,6 +142,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "limits": lambda: list_limits(conn),
         "declared_limit_rows": lambda: declared_limit_rows(conn, "s"),
         "pauses": reports.pauses,
+        "pauses_of": lambda: reports.pauses_of(["all"]),
         "has_run": lambda: reports.has_run(1),
         "removals": reports.removals,
         "queues": reports.queues,

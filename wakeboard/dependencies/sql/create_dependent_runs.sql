@@ -32,7 +32,7 @@ begin
     select def.id from job_definitions as def
      where def.id = any (array(select id from waiting))
        and def.removed_at is null and not def.suspended and def.schedule_error is null
-       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
      order by def.id for no key update skip locked);
   locked := stop_taken_schedules(mine);
   mine := array(select id from unnest(mine) as id where id <> all (locked));

@@ -20,7 +20,7 @@ begin
     select def.id, candidate.tick, entries.has_joins,
            not entries.has_joins and candidate.tick > def.last_tick_at and def.concurrency_policy = 'Allow'
              and def.suspend_after_dead is null and def.schedule_error is null
-           and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+           and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
            and not exists (select from backfill_ticks as item where item.definition_id = def.id and item.tick = candidate.tick) as is_simple
       from (select distinct definition_id, tick
         from unnest(definitions, enqueue_ready_ticks.ticks) as wanted (definition_id, tick)) as candidate

@@ -81,14 +81,10 @@ begin
      where next.timeout_s <= max_timeout_s and (not served.is_paused or next.locked_by <> 0)
     union all
     select next.queue, false, true
-      from (select id, job_definitions.queue, timeout_s
-              from job_definitions
-             where removed_at is null and not suspended and schedule_error is null and next_run_at <= horizon
-             order by next_run_at, id
-             limit scan_limit) as next
+      from due_schedules(horizon, scan_limit) as due
+      join job_definitions as next using (id)
       join served on served.queue = next.queue
      where next.timeout_s <= max_timeout_s
-       and not exists (select from pauses where scope in ('all', 'queue:' || next.queue, 'schedule:' || next.id))
   )
   select served.queue::text, count(*) filter (where is_due and not is_tick),
          count(*) filter (where not is_due and not is_tick), count(*) filter (where is_tick)

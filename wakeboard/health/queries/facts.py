@@ -315,16 +315,12 @@ with recursive {SCHEDULE_QUEUES}, mine as materialized (
            limit %(most)s) as def
    where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
      and not exists (select from wakeboard.pauses
-                      where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+                      where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
 ), late as (
-  select next_run_at
-    from (select * from wakeboard.job_definitions
-           where removed_at is null and not suspended and schedule_error is null
-             and next_run_at < statement_timestamp() - %(overdue)s::interval
-           order by next_run_at, id limit %(most)s) as def
+  select def.next_run_at
+    from wakeboard.due_schedules(statement_timestamp() - %(overdue)s::interval, %(most)s) as due
+    join wakeboard.job_definitions as def using (id)
    where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
-     and not exists (select from wakeboard.pauses
-                      where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
 ), nearest as (
   select tzdata_version, schedule
     from wakeboard.job_definitions where removed_at is null and not suspended and schedule_error is null

@@ -14,7 +14,8 @@ returns table (
   dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, schedule text,
   starts_at timestamptz, ends_at timestamptz, name text, now timestamptz)
 language sql stable security definer
-set enable_seqscan = off set enable_bitmapscan = off set max_parallel_workers_per_gather = 0 set jit = off set lock_timeout = '2s'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '2s'
 as $$
   select id, generation, next_run_at, last_tick_at, cron_fields, coalesce(former_timings #>> '{0,time_zone}', time_zone),
          coalesce(former_timings #>> '{0,dst_gap}', dst_gap), coalesce(former_timings #>> '{0,dst_overlap}', dst_overlap), catch_up,
@@ -22,12 +23,7 @@ as $$
          case when former_timings is null then starts_at else (former_timings #>> '{0,starts_at}')::timestamptz end,
          case when former_timings is null then ends_at else (former_timings #>> '{0,ends_at}')::timestamptz end,
          namespace || '/' || name, coalesce((former_timings #>> '{0,until}')::timestamptz, statement_timestamp())
-    from job_definitions
-   where removed_at is null and not suspended and schedule_error is null
-     and next_run_at <= statement_timestamp() and (next_run_at, id) > (after_run_at, after_id)
-     and (not exists (select from pauses)              -- evaluated once; nearly always true
-          or not exists (select from pauses
-                          where scope in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id)))
+    from due_schedules(statement_timestamp(), count, after_run_at, after_id) as due
+    join job_definitions using (id, next_run_at)
    order by next_run_at, id
-   limit count
 $$;

@@ -31,7 +31,7 @@ begin
   due := array(
     select def.id from job_definitions as def
      where def.success_due_at <= present and not def.suspended
-       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
      order by def.success_due_at limit a_scan);
   mine := array(
     select def.id from job_definitions as def
@@ -43,7 +43,7 @@ begin
                        where missing.success_missed_at is not null and missing.id <= some_id
                        order by missing.id limit a_scan))
        and not def.suspended
-       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
      order by def.id
        for no key update of def skip locked);
   with judged as (

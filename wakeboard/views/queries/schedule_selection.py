@@ -154,10 +154,7 @@ select null where exists (
 """
 _LATE: LiteralString = f"""
 {LIVE_QUEUES}, late (id) as (
-  (select id from wakeboard.job_definitions
-    where removed_at is null and not suspended and schedule_error is null
-      and next_run_at < statement_timestamp() - %(late_after)s::interval
-    order by next_run_at limit %(most)s)
+  select id from wakeboard.due_schedules(statement_timestamp() - %(late_after)s::interval, %(most)s)
   union
   select due.definition_id
     from live cross join generate_series(1, 5) as level (priority)

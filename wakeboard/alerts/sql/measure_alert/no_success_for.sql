@@ -17,7 +17,7 @@ begin
        and (job_type_pattern is null or def.job_type like job_type_pattern)
        and (schedule_pattern is null or def.namespace || '/' || def.name like schedule_pattern)
        and (of_namespace is null or def.namespace collate "C" = of_namespace and def.name collate "C" like of_name)
-       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
        and (select true from job_run_history as past                        -- `limit`: one lookup for each schedule
              where past.definition_id = def.id and past.finished_at >= last_day and past.status = 'succeeded' limit 1) is null
        and (select true from generate_series(first_day, last_day - interval '1 day', '1 day') as day (starts_at)

@@ -46,16 +46,15 @@ begin
     select format('%s in queue %s', coalesce(run.schedule, run.job_type), run.queue) as name, run.due_since, 'run' as what
       from scanned as run
      where (queue_pattern is null or run.queue like queue_pattern)
-       and (condition = 'backlog' or not exists (select from pauses where scope in ('all', 'queue:' || run.queue)))
+       and (condition = 'backlog' or not exists (select from pauses where scope in ('all', 'queue:' || run.queue) offset 0))
     union all
     (select format('%s/%s is not scheduled', def.namespace, def.name), def.next_run_at, 'tick'
-       from job_definitions as def
-      where condition = 'late' and def.removed_at is null and not def.suspended and def.schedule_error is null
-        and def.next_run_at <= since
+       from due_schedules(since, a_scan * 10) as due
+       join job_definitions as def using (id)
+      where condition = 'late'
         and (queue_pattern is null or def.queue like queue_pattern)
         and (job_type_pattern is null or def.job_type like job_type_pattern)
         and (schedule_pattern is null or def.namespace || '/' || def.name like schedule_pattern)
-        and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
       order by def.next_run_at limit a_scan)
   ), seen (at) as (
     select greatest((select max(last_seen) from workers

@@ -1,0 +1,6 @@
+-- Indexes for very many schedules that a pause holds: the due ones of the queues that are not paused, and the pauses that end.
+-- locks: job_definitions, pauses
+
+create index job_definitions_due_of_queue on job_definitions (queue, next_run_at, id)
+  where removed_at is null and not suspended and schedule_error is null;
+create index pauses_ending on pauses (until) where until is not null;
