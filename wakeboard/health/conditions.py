@@ -1,10 +1,12 @@
 """The conditions of health: each is a function, from which all else follows. No I/O, no clock.
 
+Those of the database itself are in `database_conditions.py`.
+
 `wakeboard check` and the board's overview report their problems in the same words, the operator exports their metrics,
 and docs/troubleshooting.md lists them.
 
 The name of a function says what it finds, and its docstring what to do: users read both. A new condition is a function
-here, its fact in `queries/facts.py`, and its line in tests/health/test_conditions.py.
+there or here, its fact in `queries/facts.py`, and its line in tests/health/test_conditions.py.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ import shlex
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.health.database_conditions import OF_THE_DATABASE
 from wakeboard.health.problems import REGISTERED, HealthCondition, Metric, Problem, severity_order
-from wakeboard.restores.rules import change_sentence
 from wakeboard.text.facts import unserved_fact
-from wakeboard.text.humanize import counted, counted_at_least, lasted, relative
+from wakeboard.text.humanize import counted, counted_at_least, relative
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.rules.run_search import quoted
 from wakeboard.views.rules.thresholds import NO_WORKER_AFTER
@@ -30,195 +32,10 @@ if TYPE_CHECKING:
     from wakeboard.health.queries.server import Server
 
 MINUTE: Final = timedelta(minutes=1)
-MAX_CLOCK_SKEW: Final = timedelta(seconds=5)  # a drain claims runs that are due within 15 s
-TRANSACTION_AFTER: Final = timedelta(minutes=10)
 PARTITIONS_AHEAD: Final = timedelta(weeks=2)  # maintenance creates them five weeks ahead
 RETENTION_GRACE: Final = timedelta(weeks=2)  # a partition covers one week and is dropped by the next maintenance pass
 CHANGE_AFTER: Final = timedelta(hours=3)  # maintenance deletes old changes after one hour
-OLDEST_POSTGRES: Final = 15
-CONNECTIONS_IN_USE: Final = 0.9  # of those that ordinary roles may have
-MAX_NAMES: Final = 5  # in a sentence
-BLOCKS_VACUUM: Final = "prevents vacuum from removing dead rows"
 OF_ALERT: Final[dict[str, Severity]] = {"critical": "bad", "warning": "warn", "info": "note"}  # by its severity
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(one_line, names[:MAX_NAMES]))
-    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
-
-
-@HealthCondition("database", "bad", right=lambda health: f"PostgreSQL {health.server.major}.")
-def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
-    """Connect to a primary of PostgreSQL 15 or later, and a database with the encoding UTF8."""
-    server = health.server
-    if server.replica:
-        yield Problem("The server is a read-only replica.", "Connect to the primary.")
-    if server.major < OLDEST_POSTGRES:
-        yield Problem(f"The server is PostgreSQL {server.major}.", f"Upgrade to PostgreSQL {OLDEST_POSTGRES} or later.")
-    if server.encoding != "UTF8":
-        text = f"The encoding is {server.encoding}, which cannot represent every text."
-        yield Problem(text, "Use a database that was created with `encoding 'UTF8'`.")
-    if server.connections > CONNECTIONS_IN_USE * server.max_connections:
-        text = f"{server.connections} of {server.max_connections} connections are in use."
-        severity = "warn" if server.connections < server.max_connections else "bad"
-        yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity=severity)
-    if server.full_disk:
-        yield Problem(f"The disk of the server is full: {one_line(server.full_disk)}.", "Free space on it.")
-
-
-@HealthCondition("settings", "warn")
-def unexpected_settings(health: Health) -> Iterator[Problem | str]:
-    """Use `alter role` to set them to the Postgres defaults for wakeboard's roles."""
-    odd = health.server.odd_settings
-    if "default_transaction_read_only = on" in odd:
-        text = "default_transaction_read_only is on, so wakeboard cannot write."
-        yield Problem(text, "Turn it off for wakeboard's roles.", severity="bad")
-    elif odd:
-        yield f"Each statement sets {', '.join(odd)} to the default, which takes three more round trips."
-    if timeouts := health.server.short_timeouts:
-        text = f"An administrator has set {', '.join(timeouts)}, which stops statements and sessions that work."
-        yield Problem(text, "Use `alter role` to give wakeboard's roles at least 10 s, or 0.")
-
-
-def _schema(health: Health) -> str:
-    return f"Migration {health.installed.schema_version}, SQL functions of {health.installed.functions_by}"
-
-
-@HealthCondition("schema", "bad", right=lambda health: f"{_schema(health)}.")
-def functions_of_another_release(health: Health) -> Iterator[Problem | str]:
-    """Run `wakeboard migrate`."""
-    installed, local = health.installed, health.local
-    if installed.functions_by != local.version:
-        remedy = "Upgrade the older installation, then run `wakeboard migrate`."
-        yield Problem(f"{_schema(health)}; this is {local.version}.", remedy, severity="warn")
-    elif installed.functions_revision > local.functions_revision:
-        text = f"{_schema(health)} that are newer than those of this release."
-        yield Problem(text, "Upgrade this installation.", severity="warn")
-    elif installed.functions_hash != local.functions_hash:
-        yield f"{_schema(health)} that differ from those of this release."
-
-
-PARTS: Final = "Tables, indexes, types, functions and triggers are those of this release."
-
-
-@HealthCondition("objects", "bad", right=lambda health: PARTS if health.differences else "")
-def missing_or_altered_parts_of_the_schema(health: Health) -> Iterator[Problem | str]:
-    """Restore them from a backup, or run the statements that create them: see wakeboard/store/migrations."""
-    if (lost := health.differences) and lost.others:
-        yield f"The schema has changed: {_listed([*lost.others, *lost.restorable])}."
-    elif lost and lost.restorable:
-        yield Problem(
-            f"The schema has changed: {_listed(lost.restorable)}.", "Run `wakeboard migrate`, which restores it."
-        )
-
-
-@HealthCondition(
-    "rights", "bad", right=lambda health: "Each role has those of its parts." if health.differences else ""
-)
-def missing_rights(health: Health) -> Iterator[str]:
-    """Run `wakeboard migrate`, which restores them."""
-    for role, rights in (health.differences.rights if health.differences else {}).items():
-        yield f"{role} may not {_listed(rights)}."
-
-
-def _clocks(health: Health) -> str:
-    ahead = health.local.clock_ahead
-    return f"The database is {lasted(abs(ahead))} {'ahead of' if ahead > timedelta() else 'behind'} this machine."
-
-
-@HealthCondition("clock", "warn", right=_clocks)
-def clocks_that_differ(health: Health) -> Iterator[str]:
-    """Synchronize both clocks; wakeboard uses the database's clock."""
-    if abs(health.local.clock_ahead) > MAX_CLOCK_SKEW:
-        yield _clocks(health)
-
-
-def _route(health: Health) -> str:
-    # Workers poll in any case. Their settings are not known here.
-    polls = health.local.route == "transaction pooler" and health.local.listen
-    text = "Direct" if health.local.route == "direct" else f"Through a {health.local.route}"
-    return f"{text}, which does not support LISTEN: workers poll." if polls else f"{text}."
-
-
-@HealthCondition("connection", "bad", right=_route)
-def poolers_that_lose_prepared_statements(health: Health) -> Iterator[str]:
-    """Set WAKEBOARD_PREPARED_STATEMENTS=false, or connect directly."""
-    if health.local.route == "transaction pooler" and health.local.prepared_statements:
-        yield "Through a transaction pooler, which does not support prepared statements."
-
-
-@HealthCondition("durability", "warn")
-def commits_that_can_be_lost(health: Health) -> Iterator[Problem | str]:
-    """Turn fsync, full_page_writes and synchronous_commit on."""
-    storage = health.storage
-    if not storage.durable:
-        yield "Commits can be lost when the server crashes."
-    elif storage.replicas > storage.synchronous_replicas == 0:
-        text = f"{counted(storage.replicas, 'replica')}, all asynchronous: a failover can lose the latest commits."
-        yield Problem(text, "Make one replica synchronous, or expect such runs to run again.")
-
-
-def _reads(health: Health) -> str:
-    replica = health.local.replica
-    if replica is None or replica.problem:
-        return ""
-    return f"From a standby, {'an unknown time' if replica.lag is None else lasted(replica.lag)} behind."
-
-
-@HealthCondition("reads", "warn", right=_reads)
-def standbys_that_cannot_be_read(health: Health) -> Iterator[str]:
-    """Bring the standby of WAKEBOARD_READ_DSN back. Until then the board and commands read from the primary."""
-    if (replica := health.local.replica) and replica.problem:
-        yield f"WAKEBOARD_READ_DSN is not used: {one_line(replica.problem)}."
-
-
-@HealthCondition("sequences", "bad")
-def sequences_behind_their_tables(health: Health) -> Iterator[str]:
-    """Set them as docs/moving.md says, before anything new is stored: logical replication does not copy sequences."""
-    if behind := health.installed.sequences_behind:
-        yield f"The next ids of {_listed(behind)} belong to rows that exist."
-
-
-SERVER_CHANGES: Final = Metric(
-    "wakeboard_unacknowledged_restores",
-    "Times that the database may have gone back in time, which no administrator has acknowledged.",
-    lambda health: len(health.server_changes),
-)
-
-
-@HealthCondition("restores", "bad", metric=SERVER_CHANGES, alert="databaseWentBack")
-def databases_that_went_back_in_time(health: Health) -> Iterator[Problem]:
-    """`wakeboard check --after-restore` says what may run twice and what to do, and acknowledges it."""
-    for change in reversed(health.server_changes):
-        yield Problem(change_sentence(change))
-
-
-@HealthCondition("commits", "bad")
-def commits_that_hang(health: Health) -> Iterator[str]:
-    """Bring the standby back, or take it out of synchronous_standby_names and reload the server.
-
-    Workers go on by themselves.
-    """
-    if why := health.commits.why_they_hang:
-        yield f"Commits hang: {one_line(why)}."
-
-
-@HealthCondition("vacuum", "warn")
-def transactions_that_hold_vacuum_back(health: Health) -> Iterator[Problem | str]:
-    """End it, and set idle_in_transaction_session_timeout."""
-    storage = health.storage
-    if not storage.autovacuum:
-        yield Problem("Autovacuum is off.", "Turn on autovacuum and track_counts.", severity="bad")
-    if storage.oldest_prepared is not None and storage.oldest_prepared > TRANSACTION_AFTER:
-        text = f"A prepared transaction is {lasted(storage.oldest_prepared)} old and {BLOCKS_VACUUM}."
-        yield Problem(text, "Commit it or roll it back: see pg_prepared_xacts.")
-    for slot in storage.slots_holding_back:
-        text = f"The replication slot {one_line(slot)} is inactive and {BLOCKS_VACUUM}."
-        yield Problem(text, "Connect its consumer or drop the slot.")
-    if storage.oldest_transaction is not None and storage.oldest_transaction > TRANSACTION_AFTER:
-        application = one_line(storage.oldest_transaction_of or "an unknown application")
-        age = lasted(storage.oldest_transaction)
-        yield f"A transaction of {application} has been open for {age} and {BLOCKS_VACUUM}."
 
 
 def _workers(health: Health) -> str:
@@ -573,4 +390,4 @@ def server_problems(now: datetime, server: Server) -> list[Problem]:
     from wakeboard.health.queries.facts import Health  # late: kubectl wakeboard has no psycopg
 
     health = Health(now=now, server=server)
-    return [each for one in CONDITIONS if one.check in {"database", "settings"} for each in one.problems(health)]
+    return [each for one in OF_THE_DATABASE if one.check in {"database", "settings"} for each in one.problems(health)]
