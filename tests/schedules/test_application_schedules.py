@@ -263,6 +263,27 @@ async def test_a_list_of_all_namespaces_has_pages_and_changes_none(store: Mainte
         await wakeboard.unschedule_all(store.conn, "*/*")
 
 
+async def test_many_are_removed_with_their_due_ticks_and_waiting_runs_or_none(store: MaintenanceStore, database: str):
+    names = [f"team/{n}" for n in range(3)]
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    cron = f"{(now.minute + 30) % 60} * * * *"
+    await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(name, "ping", cron=cron) for name in names])
+    for tick in (now - timedelta(minutes=30), now):
+        await make_ticks(store)
+        await rows(store, "update job_definitions set next_run_at = %s", tick)
+    async with connected(database) as other, other.conn.transaction():
+        await rows(other, "select 1 from job_runs where schedule = 'team/1' for update")
+        with pytest.raises(Locked):
+            await wakeboard.unschedule_all(store.conn, "team/*")
+    assert [each.name for each in await wakeboard.list_schedules(store.conn, "team/*")] == names
+    assert await wakeboard.unschedule_all(store.conn, "team/*") == 3
+    ended = "select schedule, status::text, reason from job_run_history order by schedule, status::text"
+    assert await rows(store, ended) == [
+        (name, status, "ScheduleRemoved") for name in names for status in ("cancelled", "skipped")
+    ]
+    assert (await rows(store, "select count(*) from job_runs"))[0] == (0,)
+
+
 async def test_paused_schedules_have_no_ticks_until_they_are_resumed(store: MaintenanceStore):
     await add(store)
     await make_ticks(store)

@@ -1,4 +1,4 @@
--- internal (called by edit_schedule and unschedule)
+-- internal (called by edit_schedule and remove_schedules)
 -- Turns the tick at the cursor of a schedule, which is due, into a run, before an edit or a removal of the schedule. If there is a reason
 -- why it does not run (`skip_reason`, or one of the schedule's policies), it is recorded as skipped. The caller advances the cursor.
 

@@ -44,16 +44,7 @@ begin
     update job_definitions set success_due_at = null, success_missed_at = null where id = def.id;
     return true;
   end if;
-  if not def.suspended and def.schedule_error is null and def.next_run_at <= statement_timestamp() then
-    if def.cron_fields is not null then
-      perform enqueue_former_tick(def, 'ScheduleRemoved');
-    end if;
-    update job_definitions set next_run_at = null, last_tick_at = greatest(last_tick_at, def.next_run_at) where id = def.id;
-  end if;
-  perform from remove_definitions('app', array[def.id]) where answer = 'removed';
-  if not found then
-    perform refuse_locked();
-  end if;
+  perform remove_schedules(array[def.id]);
   return true;
 exception when lock_not_available then
   perform refuse_locked();

@@ -9,12 +9,8 @@ returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
 declare
-  removed integer := 0;
-  one text;
+  removed constant integer := remove_schedules(array(select id from application_schedules(pattern, '', null)));
 begin
-  for one in select full_name from application_schedules(pattern, '', null) loop
-    removed := removed + unschedule(one)::integer;
-  end loop;
   perform wait_for_standby();
   return removed;
 end

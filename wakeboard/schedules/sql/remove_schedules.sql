@@ -1,0 +1,35 @@
+-- internal (called by unschedule and unschedule_all)
+-- Removes these schedules of applications, and returns how many were there: all of them or, after an error, none. Ticks that are due are
+-- recorded as skipped. Raises 55P03 if another transaction keeps one of them, or one of their waiting runs, locked for 2 seconds.
+
+create or replace function wakeboard.remove_schedules(ids bigint[])
+returns integer language plpgsql security definer
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '2s'
+as $$
+declare
+  mine constant bigint[] := array(
+    select def.id from job_definitions as def where def.id = any (ids) and def.removed_at is null order by def.id for update);
+  batch bigint[];
+  def job_definitions;
+begin
+  for start in 1 .. cardinality(mine) by 1000 loop
+    batch := mine[start : start + 999];
+    for def in
+      select * from job_definitions as due
+       where due.id = any (batch) and not due.suspended and due.schedule_error is null and due.next_run_at <= statement_timestamp()
+    loop
+      if def.cron_fields is not null then
+        perform enqueue_former_tick(def, 'ScheduleRemoved');
+      end if;
+      update job_definitions set next_run_at = null, last_tick_at = greatest(last_tick_at, next_run_at) where id = def.id;
+    end loop;
+    if (select count(*) from remove_definitions('app', batch) where answer = 'removed') < cardinality(batch) then
+      perform refuse_locked();
+    end if;
+  end loop;
+  return cardinality(mine);
+exception when lock_not_available then
+  perform refuse_locked();
+end
+$$;
