@@ -103,6 +103,7 @@ def test_paused_means_the_same_in_every_query() -> None:
     for name, text in EVERYWHERE.items():
         uses = len(re.findall(r"\bfrom pauses\b(?! as pause\b| where scope \^@)", text))
         assert uses == len(list(PAUSED.finditer(text))) or name in others, name
+        assert "join pauses" not in text, name  # Postgres may read all of them for each schedule
 
 
 def test_the_crash_limits_are_the_same_everywhere() -> None:

@@ -29,12 +29,15 @@ _MOST_RUNS = 10_000  # live runs of a parent that are read
 _MOST_AWAITED = 20
 _CANDIDATES = 1_000  # schedules that may be blocked, read at once
 
-# What decides whether the ticks of a schedule become runs, for every list, page and sentence; it needs these joins.
-PAUSES_OF_SCHEDULE: LiteralString = """
-    left join wakeboard.pauses as everything on everything.scope = 'all'
-    left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
-    left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
+# The pause that holds a schedule; scopes in order: all, queue:NAME, schedule:ID. It is looked up for each schedule.
+# Where Postgres expects one schedule and finds thousands, it would join by reading all pauses for each of them.
+PAUSE_OF_SCHEDULE: LiteralString = """
+  left join lateral (
+    select scope, reason, paused_at from wakeboard.pauses
+     where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)
+     order by scope limit 1) as pause on true
 """
+# Whether its ticks become runs, for every list, page and sentence; it needs this join.
 ENDED: LiteralString = """
               (def.next_run_at is null and not def.suspended
                and (def.cron_fields ^@ 'at ' or strpos(def.cron_fields, ' until=') > 0))"""
@@ -43,7 +46,7 @@ STATE: LiteralString = f"""
               when def.schedule_error is not null then 'stalled'
               when def.suspended then 'suspended'
               when {ENDED} then 'ended'
-              when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
+              when pause.scope is not null then 'paused'
               when def.circuit_opened_at is not null then 'circuit open'
               when def.schedule is null
                    and not exists (select from wakeboard.schedule_dependencies where definition_id = def.id)
@@ -54,7 +57,7 @@ select edge.definition_id, edge.parent_name as name, edge.outcome, edge.ticks, e
        coalesce(parent.removed_at is not null, false) as removed, {STATE} = 'active' as is_active,
        waited.id as run_id, waited.status as run_status, waited.scheduled_for as run_tick
   from wakeboard.schedule_dependencies as edge
-  join wakeboard.job_definitions as def on def.id = edge.definition_id {PAUSES_OF_SCHEDULE}
+  join wakeboard.job_definitions as def on def.id = edge.definition_id {PAUSE_OF_SCHEDULE}
   left join wakeboard.job_definitions as parent on parent.id = edge.parent_id
   left join lateral (
     select run.id, run.status, run.scheduled_for
@@ -135,7 +138,7 @@ select def.id, def.namespace || '/' || def.name as name, def.schedule, {STATE} a
   from (select definition_id as id from wakeboard.schedule_dependencies
         union
         select parent_id from wakeboard.schedule_dependencies where parent_id is not null) as connected
-  join wakeboard.job_definitions as def using (id) {PAUSES_OF_SCHEDULE}
+  join wakeboard.job_definitions as def using (id) {PAUSE_OF_SCHEDULE}
  where def.removed_at is null and (%(namespace)s::text is null or def.namespace = %(namespace)s)
  order by name, def.source
 """

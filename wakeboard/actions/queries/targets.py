@@ -54,7 +54,8 @@ _SCHEDULES: LiteralString = """
 select def.id, def.namespace, def.name, def.queue::text, def.removed_at is not null as removed,
        pause.scope is not null as paused, pause.reason as pause_reason
   from wakeboard.job_definitions as def
-  left join wakeboard.pauses as pause on pause.scope = 'schedule:' || def.id
+  left join lateral (
+    select scope, reason from wakeboard.pauses as pause where scope = 'schedule:' || def.id limit 1) as pause on true
  where def.id = any (%(ids)s) and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
  order by def.namespace, def.name, def.id
 """

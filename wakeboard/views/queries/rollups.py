@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 from wakeboard.engine.attempt_outcomes import FAILURES
 from wakeboard.errors import InvalidValue
 from wakeboard.store.statements import read
-from wakeboard.views.queries.schedule_selection import EXAMINED, ScheduleFilter, select_schedules
+from wakeboard.views.queries.schedule_selection import EXAMINED, ScheduleFilter, few_schedules, select_schedules
 from wakeboard.views.rules.histogram import Histogram, merged
 
 if TYPE_CHECKING:
@@ -414,8 +414,8 @@ async def read_schedules(
     """
     visible = None if namespaces is None else frozenset(namespaces)
     wanted = ScheduleFilter(namespaces=visible, words=(containing,) if containing else ())
-    ids = (await select_schedules(conn, wanted, "name", None, EXAMINED)).ids
-    values = {"ids": ids, "namespaces": wanted.within, "containing": containing}
+    found = await few_schedules(conn, wanted) or await select_schedules(conn, wanted, "name", None, EXAMINED)
+    values = {"ids": found.ids, "namespaces": wanted.within, "containing": containing}
     return [row["id"] for row in await read(conn, dict_row, _SCHEDULES_OF, values)]
 
 

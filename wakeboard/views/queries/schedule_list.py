@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE, read_blocking_reasons
+from wakeboard.dependencies.queries import PAUSE_OF_SCHEDULE, STATE, read_blocking_reasons
 from wakeboard.store.statements import read
 from wakeboard.ticks.cron_parser import compiled_text
 from wakeboard.views.queries.listings import PAUSED_BY
@@ -21,6 +21,7 @@ from wakeboard.views.queries.schedule_selection import (
     ScheduleFilter,
     Selection,
     Sort,
+    few_schedules,
     sample_schedules,
     schedules_from,
     select_schedules,
@@ -120,11 +121,9 @@ SCHEDULES: LiteralString = f"""
          def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
          def.priority::integer, def.concurrency_policy, def.generation, def.spec_hash, def.success_missed_at,
          nullif(def.last_tick_at, 'epoch') as last_tick_at,
-         coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
-         coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
-         coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
+         pause.scope as pause_scope, pause.reason as pause_reason, pause.paused_at,
          {STATE} as state
-    from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
+    from wakeboard.job_definitions as def {PAUSE_OF_SCHEDULE}
    where def.id = any (%(ids)s) and def.removed_at is null
          and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
          and (%(job_type)s::text is null or def.job_type = %(job_type)s)
@@ -332,8 +331,9 @@ async def list_schedules(
     after_key, after_id = after or (None, None)
     values = wanted.values() | {"after_key": after_key, "after_id": after_id, "count": count + 1}
     query = _QUERIES[sort, wanted.health is not None]
+    few = await few_schedules(conn, wanted)
     for most in (2 * count + 100, EXAMINED):  # often most of them match
-        selection = await select_schedules(conn, wanted, sort, after, most)
+        selection = few or await select_schedules(conn, wanted, sort, after, most)
         examined = {"ids": selection.ids, "is_whole": selection.is_whole}
         found = await read(conn, class_row(ListedSchedule), query, values | examined)
         if len(found) > count or selection.stopped_at is None:

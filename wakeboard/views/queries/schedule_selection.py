@@ -119,16 +119,21 @@ offset %(most)s limit 1
 
 # -- by what few schedules have ----------------------------------------------------------------------------------------
 
-_BY_TYPE: LiteralString = f"""
-with recursive {SCHEDULE_QUEUES}
-select def.id
+_OF_TYPE: LiteralString = """
   from (select queue from used where queue = coalesce(%(queue)s, queue) limit 1000) as used
  cross join lateral (
    select id from wakeboard.job_definitions as def
     where def.removed_at is null and def.queue = used.queue
       and (%(job_type)s::text is null or def.job_type = %(job_type)s)
     limit %(most)s) as def
- limit %(most)s
+"""
+# A null: there are more, which the index alone says.
+_BY_TYPE: LiteralString = f"""
+with recursive {SCHEDULE_QUEUES}, many as materialized (
+  select exists (select {_OF_TYPE.replace("select id", "select")} offset %(most)s - 1) as found)
+select null where (select found from many)
+union all
+(select def.id {_OF_TYPE} where not (select found from many) limit %(most)s)
 """
 _STALLED: LiteralString = """
 (select id from wakeboard.job_definitions where schedule_error is not null and removed_at is null limit %(most)s)
@@ -247,10 +252,10 @@ _ONLY_FAILURES: Final = f"{_MORE}: this order lists those with failed or dead ru
 async def select_schedules(
     conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter, sort: Sort, after: tuple[Any, int] | None, most: int
 ) -> Selection:
-    """The schedules that a list in this order examines behind `after`, its sort key and id; `most`: if it goes on."""
-    found = await _few(conn, wanted)
-    if found is not None:
-        return found
+    """The first `most` schedules, among which are too many for `few_schedules`, in this order.
+
+    `after`: the sort key and the id behind which they begin.
+    """
     match sort:
         case "name":
             ids, stopped_at = await schedules_from(conn, wanted.within, after, most)
@@ -268,7 +273,7 @@ async def select_schedules(
 
 async def sample_schedules(conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter) -> Selection:
     """All schedules that a filter leaves, or a sample of them if they are too many."""
-    found = await _few(conn, wanted)
+    found = await few_schedules(conn, wanted)
     if found is not None:
         return found
     (pages,) = await read(conn, scalar_row, _PAGES)
@@ -279,7 +284,7 @@ async def sample_schedules(conn: psycopg.AsyncConnection[Any], wanted: ScheduleF
     return Selection(ids=ids, is_whole=False, note=note, share=share)
 
 
-async def _few(conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter) -> Selection | None:
+async def few_schedules(conn: psycopg.AsyncConnection[Any], wanted: ScheduleFilter) -> Selection | None:
     """The schedules that an index finds for the filter; None: there may be more than EXAMINED."""
     within = wanted.within
     values = {"most": EXAMINED, "namespaces": within}

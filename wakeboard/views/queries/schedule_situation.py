@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import dict_row
 
-from wakeboard.dependencies.queries import PAUSES_OF_SCHEDULE, STATE, read_parents, read_unmatched_ticks
+from wakeboard.dependencies.queries import PAUSE_OF_SCHEDULE, STATE, read_parents, read_unmatched_ticks
 from wakeboard.store.statements import read
 from wakeboard.text.facts import IDS_SHOWN
 from wakeboard.views.queries.job_types import meant_job_types
@@ -37,7 +37,7 @@ select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, de
        {SERVED.replace("{of}", "def")}, {LAST_WORKER},
        exists (select from wakeboard.leadership where expires_at > statement_timestamp()) as operator_leads,
        (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_maintenance
-  from wakeboard.job_definitions as def {PAUSES_OF_SCHEDULE}
+  from wakeboard.job_definitions as def {PAUSE_OF_SCHEDULE}
   left join wakeboard.pending_removals as removal on removal.source = def.source and removal.confirmed_at is null
  where def.id = %(id)s
 """

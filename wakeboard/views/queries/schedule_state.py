@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row
 
-from wakeboard.dependencies.queries import ENDED, read_parents
+from wakeboard.dependencies.queries import ENDED, PAUSE_OF_SCHEDULE, read_parents
 from wakeboard.dependencies.rules.graph import blocked_by
 from wakeboard.store.statements import read
 from wakeboard.views.queries.job_types import meant_job_types
@@ -119,11 +119,7 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        exists (select from wakeboard.server_changes
                 where (at_risk or lost) and acknowledged_at is null) as database_went_back,
        coalesce({ENDED}, false) as has_ended
-  from wakeboard.job_definitions as def {RUNS_OF_SCHEDULE}
-  left join lateral (
-    select scope, reason from wakeboard.pauses
-     where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)
-     order by scope limit 1) as pause on true
+  from wakeboard.job_definitions as def {RUNS_OF_SCHEDULE} {PAUSE_OF_SCHEDULE}
   left join lateral (
     select max(finished_at) filter (where status = 'succeeded') as last_success_at
       from (select status, finished_at from wakeboard.job_run_history
