@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,7 @@ import psycopg
 import pytest
 
 import wakeboard
-from tests.schedules.schedules import MISFIRE_GRACE, connected, declared, put, rows
+from tests.schedules.schedules import MISFIRE_GRACE, connected, declared, put, rows, until
 from wakeboard.schedules.scheduler import schedule_due_ticks
 
 if TYPE_CHECKING:
@@ -136,6 +137,18 @@ async def test_a_removal_and_an_insert_in_one_transaction_edit_the_schedule(stor
         await rows(store, "delete from job_definitions")
         assert await rows(store, insert(schedule="'0 9 * * *'") + " returning id, schedule") == [(before, "0 9 * * *")]
     assert await rows(store, "select id, removed_at from job_definitions") == [(before, None)]
+
+
+async def test_a_call_edits_what_a_plain_insert_has_just_brought_back(store: MaintenanceStore, database: str):
+    ((known,),) = await rows(store, insert() + " returning id")
+    await rows(store, "delete from job_definitions")
+    async with connected(database) as other:
+        async with other.conn.transaction():
+            await rows(other, insert(schedule="'0 9 * * *'"))
+            edit = asyncio.ensure_future(wakeboard.schedule(store.conn, "team/a", "ping", cron="0 10 * * *"))
+            await until(other, "select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+        assert await edit == (known, "updated")
+    assert await rows(store, "select id, schedule, generation from job_definitions") == [(known, "0 10 * * *", 3)]
 
 
 async def test_copy_and_merge_create_and_edit_schedules(store: MaintenanceStore):

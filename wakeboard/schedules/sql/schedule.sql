@@ -138,6 +138,18 @@ begin
          -- end
    where known.id = def.id
   returning last_tick_at into def.last_tick_at;
+  if not found then                          -- a plain INSERT has just replaced the row of a removed schedule
+    return query select * from schedule(schedule.name, schedule.job_type, schedule.payload,
+      -- arguments: schedule.{name}
+      schedule.cron, schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy,
+      schedule.catch_up, schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap,
+      schedule.suspended, schedule.suspend_after_dead, schedule.max_attempts, schedule.timeout_s, schedule.backoff, schedule.backoff_base_s,
+      schedule.backoff_cap_s, schedule.every, schedule.at, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s,
+      schedule.alert_after_missed
+      -- end
+    );
+    return;
+  end if;
   answer := case when ends_at <= statement_timestamp() then 'ended'
                  when line like 'at %' then case when substr(line, 4)::timestamptz <= def.last_tick_at then 'ended' else 'updated' end
                  else 'updated' end;
