@@ -112,12 +112,10 @@ def enqueue_ticks(dsn: str) -> int:
 
 @contextmanager
 def primary_of(folder: Path, version: str, **settings: str) -> Generator[EmbeddedPostgres]:
-    """A migrated primary whose maintenance has run."""
+    """A migrated primary, on which neither maintenance nor a worker has run."""
     kept = {**NOT_DURABLE, "full_page_writes": "on", "synchronous_commit": "on", **settings}
     with EmbeddedPostgres(folder, settings=kept, trusting=True, binaries=find_binaries(version)) as primary:
         asyncio.run(migrate(primary.dsn))
-        with connected(primary.dsn) as conn:
-            conn.execute("select wakeboard.reap()")
         yield primary
 
 
@@ -166,6 +164,18 @@ def test_lost_commits_are_recorded_reported_and_acknowledged(
             with connected(standby.dsn) as conn:
                 audit = "select reason, detail -> 'count' from wakeboard.audit_log"
                 assert conn.execute(audit).fetchall() == [("the orders were entered again", 1)]
+
+
+def test_a_failover_before_the_first_maintenance_is_recorded(version: str, postgres_folder: Path) -> None:
+    with primary_of(postgres_folder / "primary", version) as primary:
+        standby = Standby(primary, postgres_folder / "standby", version)
+        with standby.streaming():
+            standby.fall_behind()
+            kill(primary)
+            standby.promote()
+            Process().fetch(standby.dsn)
+            assert [row[:3] for row in changes(standby.dsn)] == [("promoted", True, False)]
+            assert len(problem_texts(standby.dsn)) == 1
 
 
 def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postgres_folder: Path) -> None:

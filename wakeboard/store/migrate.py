@@ -223,7 +223,7 @@ async def _migrate(
             (migration.version, migration.name, __version__),
         )
     await rewrite.finish()
-    await conn.execute("select wakeboard.create_partitions()")
+    await conn.execute("select wakeboard.create_partitions(), wakeboard.note_server()")
     return Migrated(
         tuple(m.name for m in wanted), rewrite.written, version, *rewrite.changed, restored=tuple(rewrite.restored)
     )
