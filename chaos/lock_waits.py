@@ -1,8 +1,9 @@
-"""Watches, from another session, which statements wait for a lock of a migration, and for how long."""
+"""Watches, from another session, which statements wait for a lock of a migration, how long, and what it does then."""
 
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -16,7 +17,7 @@ INTERVAL_S: Final = 0.004
 # A session that waits behind a migration that itself waits counts, too: pg_blocking_pids names both.
 _WAITS: Final = """
 select waiting.pid, waiting.waitstart, coalesce(parent.relname, class.relname, waiting.locktype)::text,
-       extract(epoch from clock_timestamp() - waiting.waitstart)::float8
+       extract(epoch from clock_timestamp() - waiting.waitstart)::float8, migration.query
   from pg_locks as waiting
   join pg_stat_activity as migration on migration.application_name = 'wakeboard migrate'
   left join pg_class as class on class.oid = waiting.relation
@@ -37,10 +38,14 @@ class TableWaits:
 
 @dataclass(slots=True)
 class LockWaits:
-    """Use it as a context manager around a migration. `tables` has the waits for each table."""
+    """Use it as a context manager around a migration. `tables` has the waits for each table.
+
+    `during`: for how many seconds statements waited while the migration executed each statement, by its first line.
+    """
 
     dsn: str
     tables: dict[str, TableWaits] = field(default_factory=dict[str, TableWaits])
+    during: dict[str, float] = field(default_factory=dict[str, float])
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -61,9 +66,14 @@ class LockWaits:
 
     def _watch(self) -> None:
         seen: set[tuple[int, Any]] = set()
+        looked = time.monotonic()
         with psycopg.connect(self.dsn, autocommit=True, application_name="chaos observer") as conn:
             while not self._stop.wait(INTERVAL_S):
-                for pid, began, table, seconds in conn.execute(_WAITS.encode()).fetchall():
+                before, looked = looked, time.monotonic()
+                found = conn.execute(_WAITS.encode()).fetchall()
+                for statement in {row[-1].partition("\n")[0] for row in found}:
+                    self.during[statement] = self.during.get(statement, 0.0) + looked - before
+                for pid, began, table, seconds, _ in found:
                     waits = self.tables.setdefault(table, TableWaits())
                     waits.count += (pid, began) not in seen
                     waits.longest_s = max(waits.longest_s, seconds)

@@ -58,6 +58,7 @@ MIGRATE: Final = "import sys; from wakeboard.cli import main; sys.exit(main(sys.
 class Upgrade:
     """What was seen. `waits`: of statements for a lock of the migration, by table. `violations`: sentences.
 
+    `waits_during`: for how many seconds statements waited while each part of the migration was executed.
     `held_up_s`: what the migration itself says about the longest wait.
     """
 
@@ -66,6 +67,7 @@ class Upgrade:
     applied: list[str] = field(default_factory=list[str])
     plan: list[str] = field(default_factory=list[str])
     waits: dict[str, TableWaits] = field(default_factory=dict[str, TableWaits])
+    waits_during: dict[str, float] = field(default_factory=dict[str, float])
     longest_wait_s: float = 0.0
     held_up_s: float = 0.0
     enqueued: int = 0
@@ -88,6 +90,10 @@ class Upgrade:
             *(
                 f"  {table:<18} {waits.count:>5} statements waited, the longest {1000 * waits.longest_s:.0f} ms"
                 for table, waits in sorted(self.waits.items())
+            ),
+            *(
+                f"  while {part} was executed, statements waited for {1000 * seconds:.0f} ms"
+                for part, seconds in self.waits_during.items()
             ),
             f"{self.enqueued} runs enqueued, {self.executed} executed, and {self.ticks} ticks:",
             f"  lost {self.lost}, doubled {self.doubled}, calls that failed {self.failed_calls}.",
@@ -158,6 +164,16 @@ class UpgradeCampaign:
         self.result.held_up_s = float(waited[1]) if waited else 0.0
         self.result.applied = last.removeprefix("applied ").partition(";")[0].split(", ")
         self.result.waits, self.result.longest_wait_s = waits.tables, waits.longest_s
+        self._name_parts(waits.during)
+
+    def _name_parts(self, during: Mapping[str, float]) -> None:
+        """Adds the waits during each migration, and during all else: the locks of each try, functions, the commit."""
+        files = (self._later / "wakeboard" / "store" / "migrations").glob("*.sql")
+        names = {file.read_text().partition("\n")[0]: file.stem.partition("_")[2] for file in files}
+        result = self.result.waits_during = dict.fromkeys(self.result.applied, 0.0)
+        for line, seconds in during.items():
+            name = names.get(line, "the locks and all else")
+            result[name] = result.get(name, 0.0) + seconds
 
     @contextmanager
     def _open_transaction(self) -> Generator[None]:
