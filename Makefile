@@ -2,13 +2,14 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos audit lock setup site clean test-packages test-cluster test-clients chart-tools bench-competitors images wheelhouse bytecode test-bytecode release release-check
+.PHONY: help demo pattern check-pattern test test-release screenshots check fix bench chaos failovers audit lock setup site clean test-packages test-cluster test-clients chart-tools bench-competitors images wheelhouse bytecode test-bytecode release release-check
 
 PYTHON ?= python3
 BIN := .venv/bin
 # More than there are cores, because tests wait as long as they compute; at most five, because each runs a PostgreSQL.
 TEST_PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); n=$$((n + 3)); [ $$n -gt 5 ] && n=5; echo $$n)
 CHAOS_FAULTS ?= 500
+FAILOVERS ?= --faults 12 --only switchover --only 'primary killed' --only 'primary frozen' --only 'primary cut off'
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make lock' $(LOCK_ARGS)
 
@@ -53,6 +54,10 @@ bench-competitors: .venv/dev.ready bytecode ## measure other job queues, which i
 
 chaos: .venv/dev.ready bytecode test-packages ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7; CHAOS_ARGS=--upgrade)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
+
+failovers: .venv/dev.ready bytecode test-packages ## fail over a Patroni cluster, with and without a synchronous standby; print what was lost, doubled, silent
+	$(BIN)/python -m chaos --failover $(FAILOVERS)
+	exec $(BIN)/python -m chaos --asynchronous $(FAILOVERS)
 
 release: .venv/dev.ready chart-tools ## build all that a release consists of into dist/; publish nothing (RELEASE_ARGS='--only wheel npm')
 	$(BIN)/python -m tools.release $(RELEASE_ARGS)

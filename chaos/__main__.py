@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from chaos.campaign_runner import FAILOVER, OWN_NAMESPACES, CampaignRunner
+from chaos.campaign_runner import ASYNCHRONOUS, FAILOVER, OWN_NAMESPACES, CampaignRunner
 from chaos.disk import can_mount
 from chaos.report_page import PAGE, page, page_with_failovers, summary
 from chaos.results import RESULT
@@ -46,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     campaigns = _campaigns(options.seed, options.faults)
     can_separate = can_mount() and (can_make_network() or not options.failover)
-    on = [OWN_NAMESPACES] * can_separate + [FAILOVER] * options.failover
+    on = [OWN_NAMESPACES] * can_separate + [FAILOVER] * options.failover + [ASYNCHRONOUS] * options.asynchronous
     on += [f"--only={name}" for name in options.only]
     result = CampaignRunner(folder, campaigns, options.parallel, on).run()
     result.seconds = time.monotonic() - started
@@ -84,7 +84,8 @@ def _with_earlier_parts(result: Result, parts: Path) -> Result:
 def _command(options: argparse.Namespace, result: Result) -> str:
     """What runs the same campaigns again. Of several parts, what runs the first one: the others have other seeds."""
     faults = result.faults // len(result.seeds) if options.parts else result.faults
-    arguments = ["--failover"] * options.failover + [f"--only '{name}'" for name in options.only]
+    arguments = ["--asynchronous" if options.asynchronous else "--failover"] * options.failover
+    arguments += [f"--only '{name}'" for name in options.only]
     arguments += ["--parts FILE"] * bool(options.parts)
     words = f' CHAOS_ARGS="{" ".join(arguments)}"' if arguments else ""
     return f"make chaos CHAOS_FAULTS={faults} CHAOS_SEED={min(result.seeds)}{words}"
@@ -108,6 +109,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--parallel", type=int, default=4, metavar="N", help="campaigns at the same time (default 4)")
     parser.add_argument("--failover", action="store_true", help="three servers and Patroni, in place of one server")
+    parser.add_argument("--asynchronous", action="store_true", help="as --failover, and no commit waits for a standby")
     parser.add_argument("--only", action="append", default=[], metavar="FAULT", help="this kind of fault; may repeat")
     parser.add_argument(
         "--parts",
@@ -122,6 +124,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--write", action="store_true", help="also write docs/reliability.md, or its part on failovers")
     options = parser.parse_args(words)
+    options.failover |= options.asynchronous
     if options.seed is None:
         options.seed = int.from_bytes(os.urandom(3), "big")
     return options

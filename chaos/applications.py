@@ -25,6 +25,7 @@ from chaos.pipelines import Pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from uuid import UUID
 
 RATE: Final = 50.0  # enqueued runs per second
 LIMITS: Final = {"printer": 2, "api": 4}  # others have 1
@@ -33,7 +34,7 @@ RATES: Final = {"metered": (240, 60, 5)}  # starts, per so many seconds, burst
 WRONG: Final = (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable)
 
 _ENQUEUE: Final = """
-select id from wakeboard.enqueue(%s, %s, idempotency_key => %s, limit_key => %s, priority => %s,
+select id, uuid from wakeboard.enqueue(%s, %s, idempotency_key => %s, limit_key => %s, priority => %s,
   max_attempts => 100, timeout_s => %s, backoff => 'fixed', backoff_base_s => 1)
 """
 _ENQUEUE_UNIQUE: Final = """
@@ -43,10 +44,10 @@ select id, created from wakeboard.enqueue('quick', %s, run_at => now() + make_in
 """
 _ENQUEUE_AFTER: Final = """
 select id from wakeboard.enqueue('charges', %s, max_attempts => 100, timeout_s => 15,
-  backoff => 'fixed', backoff_base_s => 1, after => %s)
+  backoff => 'fixed', backoff_base_s => 1, after => %s, after_uuids => %s)
 """
 _SOME_RUNS: Final = """
-select id from wakeboard.job_runs where status = any (%s::wakeboard.run_status[]) and job_type = any (%s)
+select id, uuid from wakeboard.job_runs where status = any (%s::wakeboard.run_status[]) and job_type = any (%s)
  order by random() limit %s
 """
 
@@ -160,7 +161,7 @@ class Applications:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
-                (self.record.acknowledged[tag],) = _first(connection().execute(_ENQUEUE, values))
+                self.record.acknowledged[tag], _ = _first(connection().execute(_ENQUEUE, values))
             except psycopg.Error:
                 self.record.unsure.add(tag)
                 time.sleep(0.1)
@@ -177,7 +178,7 @@ class Applications:
         conn = connection()
         try:
             with conn.transaction():
-                (run,) = _first(conn.execute(_ENQUEUE, values))
+                run, _ = _first(conn.execute(_ENQUEUE, values))
                 conn.execute("insert into chaos.orders values (%s, %s)", (tag, run))
         except psycopg.Error:
             self.record.unsure.add(tag)
@@ -221,15 +222,16 @@ class Applications:
         """Two runs and one that waits for them, and for an older run if it can; a row of its own; one transaction."""
         tag = f"order-{next(self._numbers)}"
         conn = connection()
-        older = _ids(self._runs(), ["queued", "running", "failed"], 1) if self._random.random() < 0.5 else []
+        older = _runs(self._runs(), ["queued", "running", "failed"], 1) if self._random.random() < 0.5 else []
         try:
             with conn.transaction():
-                parents: list[int] = []
+                parents: list[tuple[int, UUID]] = []
                 for part in ("pay", "pack"):
                     job_type, payload, limit_key, timeout_s = self._request()
                     values = job_type, Jsonb({**payload, "part": part}), None, limit_key, 3, timeout_s
-                    parents += _first(conn.execute(_ENQUEUE, values))
-                (run,) = _first(conn.execute(_ENQUEUE_AFTER, (Jsonb({"tag": tag}), parents + older)))
+                    parents.append(_first(conn.execute(_ENQUEUE, values)))
+                ids, uuids = map(list, zip(*parents, *older, strict=True))
+                (run,) = _first(conn.execute(_ENQUEUE_AFTER, (Jsonb({"tag": tag}), ids, uuids)))
                 conn.execute("insert into chaos.orders values (%s, %s)", (tag, run))
         except psycopg.Error:
             self.record.unsure.add(tag)
@@ -272,7 +274,11 @@ class Applications:
 
 
 def _ids(conn: psycopg.Connection[Any], statuses: list[str], count: int) -> list[int]:
-    return [row[0] for row in conn.execute(_SOME_RUNS, (statuses, [*GOOD, "discards"], count)).fetchall()]
+    return [run for run, _ in _runs(conn, statuses, count)]
+
+
+def _runs(conn: psycopg.Connection[Any], statuses: list[str], count: int) -> list[tuple[int, UUID]]:
+    return conn.execute(_SOME_RUNS, (statuses, [*GOOD, "discards"], count)).fetchall()
 
 
 def _first(cursor: psycopg.Cursor[Any]) -> Any:

@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from chaos.applications import Applications, ClientRecord
-from chaos.checker import check, count
+from chaos.checker import check, count, first
 from chaos.customers import end_customers
 from chaos.environment import Environment
 from chaos.exit_checks import check_exits
 from chaos.faults.catalogue import BY_NAME
 from chaos.held_locks import check_held_locks
+from chaos.losses import check_named, set_apart
 from chaos.other_release import FIRST
 from chaos.plan import PlannedFault, make_plan
 from chaos.recovery import check_every_worker, drain, measure_recovery
 from chaos.results import RESULT, UNDONE, Result, Violation
-from chaos.wal_witness import check_wal
+from chaos.wal_witness import WalWitness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,11 +139,16 @@ class Campaign:
             self._fail(f"applications: {wrong}")
         with environment.connect() as conn:
             ledger = environment.supervisor.ledger
-            result.violations += check(conn, self.clients, ledger)
+            found = check(conn, self.clients, ledger)
             count(conn, result)
-            found, counts = check_wal(environment.archive, environment.server.binaries, conn, self.clients, ledger)
-        result.violations += found
-        result.counts += counts
+            witness = WalWitness(environment.archive, environment.server.binaries)
+            found += witness.check(conn, self.clients, ledger)
+            if environment.may_lose:
+                found, lost = set_apart(found)
+                result.counts += lost
+                found += check_named(conn, witness.timelines)
+        result.violations += first(found)
+        result.counts += witness.counts
         if not result.violations:
             environment.archive.remove()
         result.counts["acknowledged enqueues"] += len(self.clients.acknowledged)
@@ -165,9 +171,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--own-namespaces", action="store_true")
     parser.add_argument("--failover", action="store_true")
+    parser.add_argument("--asynchronous", action="store_true")
     parser.add_argument("--only", action="append", default=[])
     given = parser.parse_args()
-    environment = Environment(given.folder, in_own_namespaces=given.own_namespaces, failover=given.failover)
+    environment = Environment(
+        given.folder,
+        in_own_namespaces=given.own_namespaces,
+        failover=given.failover,
+        asynchronous=given.asynchronous,
+    )
     plan = make_plan(given.seed, given.faults, failover=given.failover, only=given.only)
     campaign = Campaign(plan, Result(seeds=[given.seed], faults=given.faults), environment)
     _print_json({"result": RESULT.dump_python(campaign.run(), mode="json")})

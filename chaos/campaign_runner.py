@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OWN_NAMESPACES: Final = "--own-namespaces"  # of mounts and, with several servers, of the network
 FAILOVER: Final = "--failover"
+ASYNCHRONOUS: Final = "--asynchronous"  # with FAILOVER
 KEPT_OUTPUT: Final = 3000  # characters of a campaign that failed
 
 

@@ -44,20 +44,22 @@ class Environment:
 
     `in_own_namespaces`: disks are small, and the network between several servers can be cut. It needs root, and
     namespaces of mounts and, with several servers, of the network that are ours alone. `failover`: a Patroni cluster in
-    place of one server.
+    place of one server. `asynchronous`: no commit waits for its standbys.
     The kernel ends the servers and the pooler with the thread that started them, so the main thread starts them.
     """
 
-    def __init__(self, folder: Path, *, in_own_namespaces: bool, failover: bool) -> None:
+    def __init__(self, folder: Path, *, in_own_namespaces: bool, failover: bool, asynchronous: bool = False) -> None:
         self.folder, self.in_own_namespaces = folder, in_own_namespaces
         self.logs = folder / "logs"
         self.logs.mkdir()
         self.disk = SmallDisk(folder / "disk") if in_own_namespaces and not failover else None
         log = self.logs / "postgres.log"
         home = (self.disk.folder if self.disk else folder) / "server"
-        servers = partial(PatroniServers, in_own_namespaces=in_own_namespaces) if failover else ChaosServer
+        cluster = partial(PatroniServers, synchronous=not asynchronous, in_own_namespaces=in_own_namespaces)
+        servers = cluster if failover else ChaosServer
+        self.may_lose = asynchronous  # what was acknowledged just before a failover
         self.archive = WalArchive(folder / "wal")
-        self.server = servers(home, log, self.archive.settings)
+        self.server = servers(home, log, self.archive)
         self.server_lock = threading.Lock()  # one fault of the server at a time
         self.pooler: PgBouncer | None = None
         self.pooler_ends = 0  # by itself

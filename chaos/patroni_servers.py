@@ -18,9 +18,9 @@ from wakeboard.local.postgres import find_binaries
 from wakeboard.local.postgres_data import DATABASE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
+    from chaos.wal_archive import WalArchive
     from testbed.patroni import PatroniNode
 
 PROMOTED_WITHIN_S: Final = 30.0
@@ -28,19 +28,29 @@ DISK_MB: Final = 1000  # for the data, the WAL that is kept for standbys, and wh
 
 
 class PatroniServers:
-    """Three servers with a synchronous standby, in `folder`. Their logs are there; `log` gets the ends of them.
+    """Three servers in `folder`. Their logs are there; `log` gets the ends of them.
 
-    `settings`: more of each server. `disks`: of each server, by its name; empty if the namespaces are not our own.
+    `synchronous`: commits wait for a standby. `disks`: of each server, by its name; empty if the namespaces are not
+    our own.
     """
 
-    def __init__(self, folder: Path, log: Path, settings: Mapping[str, str], *, in_own_namespaces: bool) -> None:
+    def __init__(
+        self, folder: Path, log: Path, archive: WalArchive, *, synchronous: bool, in_own_namespaces: bool
+    ) -> None:
         folder.mkdir()
+        self.synchronous = synchronous
         self.binaries = find_binaries(POSTGRES)
         self.disks = {name: SmallDisk(folder / name, DISK_MB) for name in NAMES} if in_own_namespaces else {}
         network = ServerNetwork(NAMES) if in_own_namespaces else None
         if network is not None:
             network.start()
-        self.cluster = PatroniCluster(folder, settings={**SETTINGS, **settings}, network=network)
+        self.cluster = PatroniCluster(
+            folder,
+            synchronous=synchronous,
+            settings={**SETTINGS, **archive.settings},
+            restore_command=None if synchronous else archive.restore_command,
+            network=network,
+        )
         self._log = log
         self.starts, self.failovers = 0, 0
 

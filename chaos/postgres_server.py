@@ -13,8 +13,9 @@ from wakeboard.local.postgres import SOCKET_PORT, EmbeddedPostgres, find_binarie
 from wakeboard.store.migrate import Roles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
+
+    from chaos.wal_archive import WalArchive
 
 ROLES: Final = Roles(  # least rights for each
     operator="chaos_operator", worker="chaos_worker", client="chaos_app", scheduler="chaos_app"
@@ -34,11 +35,11 @@ SIGNALS: Final = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": si
 
 
 class ChaosServer:
-    """PostgreSQL in `folder`. The log of all its starts is appended to `log`. `settings`: more of them."""
+    """PostgreSQL in `folder`. The log of all its starts is appended to `log`."""
 
-    def __init__(self, folder: Path, log: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, log: Path, archive: WalArchive) -> None:
         self.binaries = find_binaries()
-        self._engine = EmbeddedPostgres(folder, settings={**SETTINGS, **settings}, trusting=True)
+        self._engine = EmbeddedPostgres(folder, settings={**SETTINGS, **archive.settings}, trusting=True)
         self._log = log
         self.starts, self.failovers = 0, 0
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from chaos.checker import invariants
 from chaos.faults.catalogue import FAULTS, faults_of
 from chaos.held_locks import BOUND_S, SLOWER
+from chaos.losses import COUNTED, SILENT
 from chaos.processes import LEASE_S
 from chaos.results import EDGES_S, UNDONE, Recovery, Result
 from chaos.wal_witness import CAMPAIGNS, COUNT_OF_WAL, INVARIANTS
@@ -195,6 +196,7 @@ def summary(result: Result, command: str) -> str:
             *figures,
             *logged,
             *_violations(result),
+            *_verdict(result),
         ]
     )
 
@@ -221,6 +223,19 @@ def page(result: Result, command: str, before: str = "") -> str:
         _LIMITS,
     ]
     return "\n".join(parts)
+
+
+def _verdict(result: Result) -> list[str]:
+    """The last line, about a cluster's failovers."""
+    if not result.counts["failovers"]:
+        return []
+    lost, doubled = (len(result.in_category(category)) for category in ("lost", "doubled"))
+    silent = sum(one.invariant == SILENT for one in result.violations)
+    named = sum(result.counts[name] for name in COUNTED.values() if name)
+    return [
+        f"{result.counts['failovers']} promotions of a standby: lost {lost}, doubled {doubled}."
+        + f" Lost with a failover that the installation names: {named}; silent: {silent}." * bool(named or silent)
+    ]
 
 
 def _witness(result: Result) -> str:

@@ -64,6 +64,7 @@ class WalArchive:
         copy = f"cp %p {folder}/%f.$$ && mv {folder}/%f.$$ {folder}/%f"
         # Standbys archive what they receive, too: a primary may die before it has archived a segment.
         self.settings = {"archive_mode": "always", "archive_command": f"test -f {folder}/%f || {{ {copy}; }}"}
+        self.restore_command = f"cp {folder}/%f %p"
 
     def end(self, conn: psycopg.Connection[Any]) -> str:
         """Ends the present segment. Returns its name when it is there with all that lead to it."""

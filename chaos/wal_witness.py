@@ -73,36 +73,40 @@ class _Story:
             yield Violation("doubled", LAST_LEASE, f"run {change.row}: {change.lease}")
 
 
-def check_wal(
-    archive: WalArchive, binaries: Path, conn: psycopg.Connection[Any], record: ClientRecord, ledger: Path
-) -> tuple[list[Violation], Counter[str]]:
-    """What the WAL contradicts, and counts. `ledger`: the effects whose commits were acknowledged."""
-    try:
-        last = archive.end(conn)
-        committed = archive.read(binaries, conn, TABLES, last)
-    except (RuntimeError, AssertionError) as error:
-        return [Violation("other", UNDONE, f"the WAL cannot be read: {error}")], Counter()
-    story, found = _Story(), list[Violation]()
-    for change in committed.changes:
-        found += story.follow(change)
-    acknowledged = {str(run) for run in record.acknowledged.values()}
-    effects = set(ledger.read_text().splitlines() if ledger.exists() else [])
-    found += [Violation("lost", FOUND, f"run {run}") for run in acknowledged - story.created]
-    found += [Violation("lost", FOUND, f"effect {effect}") for effect in effects - story.rows[EFFECTS]]
-    found += _compare_tables(conn, story)
-    found += _compare_records(committed)
-    return found, Counter(
-        {
-            CAMPAIGNS: 1,
-            "timelines of this WAL": len(archive.timelines(last)),
-            "MB of this WAL": 16 * len(archive.segments(last)),
-            "committed transactions in this WAL": committed.transactions,
-            "changes of runs and effects in this WAL": len(committed.changes),
-            "ended runs in this WAL": len(story.rows[HISTORY]),
-            "acknowledged enqueues found in this WAL": len(acknowledged & story.created),
-            "acknowledged effects found in this WAL": len(effects & story.rows[EFFECTS]),
-        }
-    )
+class WalWitness:
+    """Reads the WAL of a campaign that has ended. `timelines` and `counts` are what it has read."""
+
+    def __init__(self, archive: WalArchive, binaries: Path) -> None:
+        self._archive, self._binaries = archive, binaries
+        self.timelines = list[int]()
+        self.counts = Counter[str]()
+
+    def check(self, conn: psycopg.Connection[Any], record: ClientRecord, ledger: Path) -> list[Violation]:
+        """What the WAL contradicts. `ledger`: the effects whose commits were acknowledged."""
+        try:
+            last = self._archive.end(conn)
+            committed = self._archive.read(self._binaries, conn, TABLES, last)
+        except (RuntimeError, AssertionError) as error:
+            return [Violation("other", UNDONE, f"the WAL cannot be read: {error}")]
+        story, found = _Story(), list[Violation]()
+        for change in committed.changes:
+            found += story.follow(change)
+        acknowledged = {str(run) for run in record.acknowledged.values()}
+        effects = set(ledger.read_text().splitlines() if ledger.exists() else [])
+        found += [Violation("lost", FOUND, f"run {run}") for run in acknowledged - story.created]
+        found += [Violation("lost", FOUND, f"effect {effect}") for effect in effects - story.rows[EFFECTS]]
+        found += _compare_tables(conn, story)
+        found += _compare_records(committed)
+        self.timelines = [*self._archive.timelines(last)]
+        self.counts[CAMPAIGNS] = 1
+        self.counts["timelines of this WAL"] = len(self.timelines)
+        self.counts["MB of this WAL"] = 16 * len(self._archive.segments(last))
+        self.counts["committed transactions in this WAL"] = committed.transactions
+        self.counts["changes of runs and effects in this WAL"] = len(committed.changes)
+        self.counts["ended runs in this WAL"] = len(story.rows[HISTORY])
+        self.counts["acknowledged enqueues found in this WAL"] = len(acknowledged & story.created)
+        self.counts["acknowledged effects found in this WAL"] = len(effects & story.rows[EFFECTS])
+        return found
 
 
 def _compare_tables(conn: psycopg.Connection[Any], story: _Story) -> Iterator[Violation]:

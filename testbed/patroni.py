@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -51,11 +52,13 @@ REINITIALIZE_AFTER_S: Final = 30.0  # of a standby that does not come back by it
 LOOPBACK: Final = "127.0.0.1"
 _STREAMS: Final = """
 select from pg_stat_replication
- where application_name = any (%s) and state = 'streaming' and sync_state in ('sync', 'quorum')
+ where application_name = any (%s) and state = 'streaming' and (sync_state in ('sync', 'quorum')) = %s
 """
 LATEST: Final = 3000  # characters of a log
+CANNOT_FOLLOW: Final = re.compile("has already been removed|out-of-sequence timeline ID")  # a standby by itself
 # Patroni promotes a standby so many seconds after the last sign of life of the primary. In production it is 30.
 TTL_S: Final = 5
+LARGEST_LAG: Final = 1 << 30  # bytes of WAL that an asynchronous standby may lack when it is promoted
 TIMES: Final = {"ttl": TTL_S, "loop_wait": 1, "retry_timeout": 2}
 SETTINGS: Final = {
     "max_connections": "150",
@@ -243,7 +246,9 @@ class PatroniCluster:
     """Three nodes and one etcd, in `folder`, which `nobody` must be able to enter if we are root.
 
     `synchronous`: commits wait for one standby, and only that one may be promoted. `settings`: those of each server.
-    `network`: that of NAMES, which has started; it ends with the cluster.
+    `restore_command`: how a server gets archived WAL. Without it an asynchronous standby does not know that another one
+    was promoted and killed, and gives its own timeline the same number. `network`: that of NAMES, which has started; it
+    ends with the cluster.
     """
 
     def __init__(
@@ -252,6 +257,7 @@ class PatroniCluster:
         *,
         synchronous: bool = True,
         settings: Mapping[str, str] | None = None,
+        restore_command: str | None = None,
         network: ServerNetwork | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -259,10 +265,17 @@ class PatroniCluster:
         etcd_port, etcd_host = free_port(), LOOPBACK if network is None else ADDRESS
         flags = component_flags.etcd_flags(folder / "etcd", f"http://{etcd_host}:{etcd_port}")
         self.etcd = ManagedProcess("etcd", flags, folder)
+        self._synchronous = synchronous
         dcs = {
             **TIMES,
             "synchronous_mode": synchronous,
-            "postgresql": {"use_pg_rewind": True, "use_slots": True, "parameters": {**SETTINGS, **(settings or {})}},
+            "maximum_lag_on_failover": LARGEST_LAG,
+            "postgresql": {
+                "use_pg_rewind": True,
+                "use_slots": True,
+                "parameters": {**SETTINGS, **(settings or {})},
+                "recovery_conf": {"restore_command": restore_command} if restore_command else {},
+            },
         }
         self.nodes = [PatroniNode(folder, name, etcd_port, dcs, network) for name in NAMES]
         self._balancers: list[TcpProxy] = []
@@ -347,9 +360,9 @@ class PatroniCluster:
         self.bring_back()
         return self._wait_until(self._all_stream)
 
-    def wait_for_synchronous(self) -> PatroniNode:
-        """Waits until one primary has a standby that its commits wait for. Another one may be coming back."""
-        return self._wait_until(self._one_is_synchronous)
+    def wait_for_standby(self) -> PatroniNode:
+        """Waits until one primary has a standby: a synchronous one, if commits wait. The other may be coming back."""
+        return self._wait_until(self._one_streams)
 
     def _wait_until(self, works: Callable[[], bool]) -> PatroniNode:
         with suppress(AssertionError):
@@ -377,6 +390,7 @@ class PatroniCluster:
         """Whether commits wait for a standby."""
         status, answer = self.wait_for_primary().ask("PATCH", "/config", {"synchronous_mode": on})
         assert status == 200, answer
+        self._synchronous = on
         wait_for(self._all_stream, why=self.logs)
 
     def logs(self) -> str:
@@ -394,23 +408,21 @@ class PatroniCluster:
         wanted = ["leader", "replica", "sync_standby" if config.get("synchronous_mode") else "replica"]
         return roles == wanted and len({member.get("timeline") for member in members}) == 1
 
-    def _one_is_synchronous(self) -> bool:
-        """Whether one member alone says that it is the primary, and the synchronous standby that it names streams."""
+    def _one_streams(self) -> bool:
+        """Whether one member alone says that it is the primary, and a standby that it names streams."""
         primaries = [node for node in self.nodes if node.is_primary()]
         if len(primaries) != 1:
             return False
-        named = [each["name"] for each in self._members(primaries[0]) if each["role"] == "sync_standby"]
+        role = "sync_standby" if self._synchronous else "replica"
+        named = [each["name"] for each in self._members(primaries[0]) if each["role"] == role]
         with suppress(psycopg.Error), psycopg.connect(primaries[0].dsn(), connect_timeout=2) as conn:
-            return conn.execute(_STREAMS, (named,)).fetchone() is not None
+            return conn.execute(_STREAMS, (named, self._synchronous)).fetchone() is not None
         return False
 
     def _reinitialize(self) -> None:
-        """Copies the primary again to a standby whose next WAL the primary has removed, as an administrator does."""
+        """Copies the primary again to a standby that cannot read or get its next WAL, as an administrator does."""
         for node in self.nodes:
-            if (
-                "has already been removed" in node.log.read_text(errors="replace")[-5 * LATEST :]
-                and not self._all_stream()
-            ):
+            if CANNOT_FOLLOW.search(node.log.read_text(errors="replace")[-5 * LATEST :]) and not self._all_stream():
                 node.ask("POST", "/reinitialize", {"force": True})
 
     def _members(self, node: PatroniNode) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ SEGMENTS: Final = 4  # of WAL, more than a server has in reserve
 
 
 class _Failover(Fault):
-    """A fault of the cluster, after which a primary with a synchronous standby works, and the third server returns."""
+    """A fault of the cluster, after which a primary with a standby works, and the third server returns."""
 
     needs = "patroni"
     weight = 2
@@ -30,18 +30,18 @@ class _Failover(Fault):
 
 @contextmanager
 def _cluster(environment: Environment) -> Generator[tuple[PatroniServers, PatroniNode]]:
-    """The servers and the primary, which has a synchronous standby. At the end, what is away comes back."""
+    """The servers and the primary, which has a standby. At the end, what is away comes back."""
     servers = environment.server
     assert isinstance(servers, PatroniServers)
     with environment.server_lock:
-        primary = servers.cluster.wait_for_synchronous()
+        primary = servers.cluster.wait_for_standby()
         try:
             yield servers, primary
         finally:
             for disk in servers.disks.values():
                 disk.free()
             environment.own(servers.cluster.bring_back)
-            servers.failovers += servers.cluster.wait_for_synchronous() is not primary
+            servers.failovers += servers.cluster.wait_for_standby() is not primary
 
 
 class SwitchedOver(_Failover):
@@ -56,13 +56,19 @@ class SwitchedOver(_Failover):
 
 
 class PrimaryKilled(_Failover):
-    """SIGKILL of the primary and its Patroni. The former primary comes back as a standby, at once or later."""
+    """SIGKILL of the primary and its Patroni. The former primary comes back as a standby, at once or later.
+
+    If no commit waits for a standby, the primary sends nothing for up to a second before that.
+    """
 
     name = "primary killed"
     weight = 3
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with _cluster(environment) as (servers, primary):
+            if not servers.synchronous:
+                primary.stop_sending()
+                time.sleep(draw.between(0.1, 1.0))
             primary.kill()
             if draw.more < 0.3:  # before the standby is promoted: it may remain the primary
                 environment.own(primary.start)

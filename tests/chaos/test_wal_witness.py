@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -11,21 +12,20 @@ import pytest
 from chaos.applications import ClientRecord
 from chaos.checker import check
 from chaos.environment import AUDIT
+from chaos.losses import check_named, set_apart
 from chaos.postgres_server import ROLES
-from chaos.results import UNDONE
+from chaos.results import UNDONE, Violation
 from chaos.wal_archive import WalArchive
-from chaos.wal_witness import COUNTED, FOUND, LAST_LEASE, LOST_IN_TABLES, NO_RETURN, ONCE, check_wal
+from chaos.wal_witness import COUNTED, FOUND, LAST_LEASE, LOST_IN_TABLES, NO_RETURN, ONCE, WalWitness
 from tests.conftest import open_folder
 from tests.store.sql_clients import SqlClient
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, find_binaries
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterator
     from pathlib import Path
 
-    from chaos.results import Violation
 
 UNSEEN: Final = "set local session_replication_role = replica;"  # no trigger sees it
 UPDATED: Final = (
@@ -47,6 +47,11 @@ BY_ANOTHER: Final = (
 )
 GONE: Final = "delete from wakeboard.job_run_history where id = {run}"
 EFFECT_GONE: Final = "delete from chaos.effects where run_id = {run}"
+PROMOTED: Final = """
+insert into wakeboard.server_changes
+  (kind, at_risk, from_timeline, from_started_at, from_table, to_timeline, to_started_at, to_table, kept_until, kept_id)
+values ('promoted', true, 1, now(), 1, 3, now(), 1, now(), 0), ('promoted', false, 3, now(), 1, 4, now(), 2, now(), 0)
+"""
 # What is done to the database, the invariant that it violates, what the witness says, and whether the tables hide it.
 PLANTED: Final = (
     (UPDATED, NO_RETURN, "UPDATE of {run} in job_run_history", True),
@@ -84,13 +89,13 @@ class Installation:
         return run, str(uuid)
 
     def wal_contradicts(self) -> list[Violation]:
-        return self.read_wal()[0]
+        return self.read_wal(WalWitness(self.archive, find_binaries()))
 
     def tables_contradict(self) -> list[Violation]:
         return check(self.worker.conn, self.record, self.ledger)
 
-    def read_wal(self) -> tuple[list[Violation], Counter[str]]:
-        return check_wal(self.archive, find_binaries(), self.worker.conn, self.record, self.ledger)
+    def read_wal(self, witness: WalWitness) -> list[Violation]:
+        return witness.check(self.worker.conn, self.record, self.ledger)
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +118,9 @@ def test_the_wal_has_what_was_acknowledged_and_contradicts_nothing(installation:
         installation.run_one()
     with installation.worker.conn.transaction(force_rollback=True):
         installation.worker.enqueue()
-    violations, counts = installation.read_wal()
-    assert violations == installation.tables_contradict() == []
+    witness = WalWitness(installation.archive, find_binaries())
+    assert installation.read_wal(witness) == installation.tables_contradict() == []
+    counts = witness.counts
     assert counts["acknowledged enqueues found in this WAL"] == 3
     assert counts["acknowledged effects found in this WAL"] == counts["ended runs in this WAL"] == 3
 
@@ -137,6 +143,18 @@ def test_an_acknowledged_enqueue_that_no_commit_has_is_lost(installation: Instal
     assert ("lost", FOUND, "run 1000000") in [
         (each.category, each.invariant, each.detail) for each in installation.wal_contradicts()
     ]
+
+
+def test_a_promotion_that_no_server_change_names_is_a_silent_loss(installation: Installation) -> None:
+    with installation.worker.conn.transaction(force_rollback=True):
+        installation.worker.sql(PROMOTED)
+        silent = check_named(installation.worker.conn, [1, 2, 3, 4])
+    assert [(each.category, each.detail) for each in silent] == [("lost", "the promotion to timeline 4")]
+
+
+def test_a_loss_that_a_failover_explains_is_counted_apart() -> None:
+    lost, other = Violation("lost", "an acknowledged enqueue is never lost", "run 1"), Violation("doubled", ONCE, "1")
+    assert set_apart([lost, other, lost]) == ([other], Counter({"acknowledged enqueues that were lost": 2}))
 
 
 def test_a_wal_that_cannot_be_read_is_no_witness(installation: Installation) -> None:
