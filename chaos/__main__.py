@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from chaos.campaign_runner import ASYNCHRONOUS, FAILOVER, OWN_NAMESPACES, CampaignRunner
 from chaos.disk import can_mount
-from chaos.report_page import PAGE, page, page_with_failovers, summary
+from chaos.report_page import PAGE, page, page_with_failovers, page_with_losses, summary
 from chaos.results import RESULT
 from chaos.upgrade import UpgradeCampaign
 from testbed.pgbouncer import find_pgbouncer
@@ -56,7 +56,8 @@ def main(words: Sequence[str] | None = None) -> int:
     print(RESULT.dump_json(result, indent=1).decode() if options.json else summary(result, command), flush=True)
     if options.write:
         before = PAGE.read_text(encoding="utf-8")
-        write = page_with_failovers if options.failover else page
+        of_cluster = page_with_losses if options.asynchronous else page_with_failovers
+        write = of_cluster if options.failover else page
         PAGE.write_text(write(result, command, before), encoding="utf-8")
         print(f"written to {PAGE}", file=sys.stderr)
     if result.violations:

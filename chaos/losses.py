@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 SILENT: Final = "no loss is silent"
 # What a loss violates, and what is counted then. The WAL says the same again.
 COUNTED: Final = {
-    "an acknowledged enqueue is never lost": "acknowledged enqueues that were lost",
-    "an acknowledged effect is never lost": "acknowledged effects that were lost",
-    "an effect is acknowledged once": "acknowledged effects that were lost and happened again",
-    "a unique window has one run": "unique windows whose run was lost",
+    "an acknowledged enqueue is never lost": "lost acknowledged enqueues",
+    "an acknowledged effect is never lost": "lost acknowledged effects",
+    "an effect is acknowledged once": "lost acknowledged effects that happened again",
+    "a unique window has one run": "lost runs of unique windows",
     FOUND: None,
 }
 _NAMED: Final = "select from_timeline, to_timeline from wakeboard.server_changes where at_risk or lost"

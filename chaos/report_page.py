@@ -158,7 +158,42 @@ _WITNESS: Final = """\
 The WAL of {campaigns} of these campaigns was read: {figures}. It contradicted the ledger, the replies that applications
 received, the tables or itself {contradictions} times. `tests/chaos/test_wal_witness.py` plants faults that the tables
 hide, and the WAL shows them."""
-_SECTION: Final = re.compile(r"^## Failovers\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+_LOSSES: Final = """\
+## Failovers that lose commits
+
+The same cluster, but no commit waits for a standby, and a primary sends nothing for up to a second before it is killed.
+So commits that were acknowledged just before are lost. The installation must name each promotion as one after which
+commits may be missing, until an administrator acknowledges it; one that it does not name counts as lost below. All
+other invariants hold for the timeline that goes on.
+
+```sh
+{command}
+```
+
+{campaigns} campaigns, {hit}; {effort}. The installation named all of {promotions} promotions but {silent}. They cost
+{losses}.
+
+{findings}
+"""
+# A section of several servers.
+_SECTION: Final = re.compile(r"^## Failovers(?: that lose commits)?\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+
+
+def page_with_losses(result: Result, command: str, before: str) -> str:
+    """docs/reliability.md as it was before, with a new section about failovers to asynchronous standbys."""
+    losses = [f"{result.counts[name]:,} {name}" for name in COUNTED.values() if name]
+    section = _LOSSES.format(
+        command=command,
+        campaigns=len(result.seeds),
+        hit=_hit(result),
+        effort=_effort(result),
+        promotions=result.counts["timelines of this WAL"] - result.counts[CAMPAIGNS],
+        silent=_silent(result),
+        losses=", ".join(losses),
+        findings="\n".join([*_findings(result), "", *map(_shortened, _violations(result))]).strip(),
+    )
+    kept = [each for each in _SECTION.findall(before) if not each.startswith(section.partition("\n")[0])]
+    return _SECTION.sub("", before).replace(REPLAYING, "".join([*kept, f"{section}\n"]) + REPLAYING)
 
 
 def page_with_failovers(result: Result, command: str, before: str) -> str:
@@ -176,7 +211,8 @@ def page_with_failovers(result: Result, command: str, before: str) -> str:
         witness=_witness(result),
         faults="\n".join(_fault_table(result, kinds, descriptions=True)),
     )
-    return _SECTION.sub("", before).replace(REPLAYING, f"{section}\n{REPLAYING}")
+    kept = [each for each in _SECTION.findall(before) if not each.startswith("## Failovers\n")]
+    return _SECTION.sub("", before).replace(REPLAYING, "".join([f"{section}\n", *kept]) + REPLAYING)
 
 
 def summary(result: Result, command: str) -> str:
@@ -202,8 +238,8 @@ def summary(result: Result, command: str) -> str:
 
 
 def page(result: Result, command: str, before: str = "") -> str:
-    """docs/reliability.md, with the section about failovers that it had before."""
-    failovers = _SECTION.search(before)
+    """docs/reliability.md, with the sections about failovers that it had before."""
+    failovers = "".join(_SECTION.findall(before))
     listed = "\n".join(f"- {name}" for name in [*(name for _, name, _ in invariants()), *CHECKED_IN_PYTHON])
     about = _ABOUT.format(command=command, lease=LEASE_S, invariants=listed, bound=BOUND_S, slower=SLOWER)
     parts = [
@@ -219,7 +255,7 @@ def page(result: Result, command: str, before: str = "") -> str:
         "\n## Figures\n",
         *_figures(result),
         "",
-        (failovers[0] if failovers else "") + _REPLAY,
+        failovers + _REPLAY,
         _LIMITS,
     ]
     return "\n".join(parts)
@@ -230,12 +266,16 @@ def _verdict(result: Result) -> list[str]:
     if not result.counts["failovers"]:
         return []
     lost, doubled = (len(result.in_category(category)) for category in ("lost", "doubled"))
-    silent = sum(one.invariant == SILENT for one in result.violations)
+    silent = _silent(result)
     named = sum(result.counts[name] for name in COUNTED.values() if name)
     return [
         f"{result.counts['failovers']} promotions of a standby: lost {lost}, doubled {doubled}."
         + f" Lost with a failover that the installation names: {named}; silent: {silent}." * bool(named or silent)
     ]
+
+
+def _silent(result: Result) -> int:
+    return sum(one.invariant == SILENT for one in result.violations)
 
 
 def _witness(result: Result) -> str:

@@ -154,7 +154,7 @@ def test_a_promotion_that_no_server_change_names_is_a_silent_loss(installation: 
 
 def test_a_loss_that_a_failover_explains_is_counted_apart() -> None:
     lost, other = Violation("lost", "an acknowledged enqueue is never lost", "run 1"), Violation("doubled", ONCE, "1")
-    assert set_apart([lost, other, lost]) == ([other], Counter({"acknowledged enqueues that were lost": 2}))
+    assert set_apart([lost, other, lost]) == ([other], Counter({"lost acknowledged enqueues": 2}))
 
 
 def test_a_wal_that_cannot_be_read_is_no_witness(installation: Installation) -> None:
