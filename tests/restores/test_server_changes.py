@@ -178,6 +178,24 @@ def test_a_failover_before_the_first_maintenance_is_recorded(version: str, postg
             assert len(problem_texts(standby.dsn)) == 1
 
 
+def test_a_leader_says_that_the_commits_which_it_saw_are_lost(version: str, postgres_folder: Path) -> None:
+    warnings, seen = list[str | None](), None
+    with primary_of(postgres_folder / "primary", version) as primary:
+        standby = Standby(primary, postgres_folder / "standby", version)
+        with standby.streaming():
+            standby.fall_behind()
+            for _ in range(2):
+                with connected(primary.dsn) as conn:
+                    (seen,) = conn.execute(LEAD, [seen]).fetchone() or (None,)
+            kill(primary)
+            standby.promote()
+            with connected(standby.dsn) as conn:
+                conn.add_notice_handler(lambda notice: warnings.append(notice.sqlstate))
+                conn.execute(LEAD, [seen])
+            assert changes(standby.dsn) == [("promoted", True, True, "operator one", False)]
+            assert warnings == ["WB005"]
+
+
 def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postgres_folder: Path) -> None:
     witness, seen = Process(), None
     with primary_of(postgres_folder / "primary", version) as primary:
