@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,16 @@ import pytest
 
 import wakeboard
 from tests.schedules.schedules import MISFIRE_GRACE, SOURCE, connected, declared, make_due, put, rows
+from wakeboard.actions.admin_api import AdminStore
 from wakeboard.dependencies.dependents import enqueue_dependents
+from wakeboard.local.manifest_sync import ManifestSync
+from wakeboard.local.messages import Problems, UpLine
 from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.store.reconnecting import ReconnectingConnection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from wakeboard.engine.maintenance_api import MaintenanceStore
 
@@ -98,3 +104,29 @@ async def test_a_schedule_that_runs_after_another_stops_too(store: MaintenanceSt
     await put(store, parent, child)
     await enqueue_dependents(store)
     assert await rows(store, "select schedule from job_runs") == [("team/a",)]
+
+
+async def test_up_declares_a_schedule_once_its_name_is_free(store: MaintenanceStore, database: str, tmp_path: Path):
+    manifest = {"kind": "JobSchedule", "metadata": {"name": "a", "namespace": "team"}, "spec": {"jobType": "ping"}}
+    (tmp_path / "a.yaml").write_text(json.dumps({"apiVersion": "wakeboard.dev/v1alpha1", **manifest}))
+    await by_application(store)
+    lines: list[str] = []
+
+    def emit(line: UpLine) -> None:
+        lines.append(line.text)
+
+    connection = ReconnectingConnection(database, "up", AdminStore)
+    up = ManifestSync(tmp_path, connection, Problems(emit), emit=emit)
+    try:
+        assert [await up.sync(MISFIRE_GRACE) for _ in range(2)] == [False, False]
+        await wakeboard.unschedule(store.conn, "team/a")
+        assert await up.sync(MISFIRE_GRACE)
+    finally:
+        await connection.close()
+    folder, refused = tmp_path.name, f"team/a is not scheduled: {TAKEN}."
+    assert lines == [
+        refused,
+        f"{folder}: 0 schedules, unchanged.",
+        f"resolved: {refused}",
+        f"{folder}: 1 schedule, 1 created.",
+    ]

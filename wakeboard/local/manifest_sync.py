@@ -46,12 +46,13 @@ class ManifestSync:
         self._connection, self._problems, self._emit = connection, problems, emit
         self._schedules: tuple[JobSchedule, ...] = ()
         self._duplicates: set[str] = set()  # of which a message has warned
-        self._was_locked = False
+        self._is_repeated = False
 
     async def sync(self, misfire_grace: timedelta) -> bool:
         """Reads the folder and updates the store. Raises WakeboardError if the store is unavailable.
 
-        Returns False if another transaction has locked a schedule or a limit, so that this must be called again.
+        Returns False if it must be called again: another transaction has locked a schedule or a limit, or a schedule
+        failed, for example because an application has its name.
         """
         try:
             manifests = load_folder(self._folder)
@@ -80,12 +81,12 @@ class ManifestSync:
             for name in names
         ] + locked_limits
         self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending, *locked])
-        if report.changed or not self._was_locked:
+        if report.changed or not self._is_repeated:
             loaded = len(manifests.schedules) + len(unremoved)
             self._emit(UpLine(UP, f"{self._folder.resolve().name}: {_summary(report, loaded)}."))
-        self._was_locked = bool(locked)
+        self._is_repeated = bool(locked or failed)
         await self._warn_of_duplicates()
-        return not locked
+        return not self._is_repeated
 
     async def _declare_limits(self, manifests: Manifests) -> tuple[list[str], list[str]]:
         """Declares the limits of the folder. Returns what is wrong, and which limits another transaction has locked."""
