@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING
@@ -30,6 +31,16 @@ def test_migrate_creates_the_schema_once(bare_cli: Cli, empty_database: str):
     assert first.out.startswith("applied types, installation, ")
     assert (again.json["applied"], again.json["functions_written"]) == ([], False)
     assert bare_cli("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
+
+
+def test_migrate_stores_settings_that_the_environment_has(
+    bare_cli: Cli, empty_database: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WAKEBOARD_MISFIRE_GRACE_SECONDS", "3600")
+    bare_cli("migrate", "--dsn", empty_database)
+    with psycopg.connect(empty_database) as conn:
+        stored = conn.execute("select misfire_grace = '1 hour', min_history_retention from wakeboard.installation")
+        assert stored.fetchone() == (True, timedelta(days=30))
 
 
 def test_migrate_says_what_it_does_and_what_leads_back_before_it_starts(

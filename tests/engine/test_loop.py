@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,6 +96,16 @@ async def test_the_first_pass_does_what_is_urgent(store: MaintenanceStore):
         "backfills",
     ]
     assert ours.due_tasks(1000.0 + PARTITIONS_INTERVAL_S) == EVERYTHING
+
+
+async def test_operators_and_up_store_the_misfire_grace_and_workers_do_not(store: MaintenanceStore):
+    stored: list[timedelta] = []
+    for sets_retention in (False, True):
+        retention = Retention.from_settings(read_settings())
+        loop = MaintenanceLoop(misfire_grace=timedelta(hours=1), retention=retention, sets_retention=sets_retention)
+        assert not (await loop.run_due(store, 1000.0)).failures
+        stored += (await rows(store, "select misfire_grace from installation"))[0]
+    assert stored == [timedelta(minutes=5), timedelta(hours=1)]
 
 
 async def test_work_of_each_task_that_is_spared_is_announced(store: MaintenanceStore):
