@@ -6,6 +6,7 @@ STATE_MACHINE_STEPS=100000 takes so many steps, from STATE_MACHINE_SEED or a ran
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 from collections import Counter
@@ -81,26 +82,50 @@ class History:
     async def _schedule(self, store: MaintenanceStore, given: dict[str, Any]) -> None:
         if given["suspended"]:
             await self._drops_due_ticks()
-        await wakeboard.schedule(store.conn, "team/a", "ping", **given)
+        await self._write(store, "ping", given)
         self.ticks = not given["suspended"]
+
+    async def _write(self, store: MaintenanceStore, job_type: str, given: dict[str, Any]) -> None:
+        """By a call or by a plain statement."""
+        if self.choices.random() < 0.5:
+            await wakeboard.schedule(store.conn, "team/a", job_type, **given)
+            return
+        columns = {**given, "schedule": given["cron"], "job_type": job_type, "payload": json.dumps(given["payload"])}
+        del columns["cron"]
+        await rows(
+            store,
+            f"insert into job_definitions (namespace, name, {', '.join(columns)})"
+            f" values ('team', 'a', {', '.join(['%s'] * len(columns))}) on conflict (source, namespace, name) do update"
+            f" set {', '.join(f'{column} = excluded.{column}' for column in columns)}",
+            *columns.values(),
+        )
 
     async def two_callers(self) -> None:
         given: dict[str, Any] = {**self.definition(), "suspended": False}
         await asyncio.gather(
-            wakeboard.schedule(self.store.conn, "team/a", "ping", **given),
-            wakeboard.schedule(self.other.conn, "team/a", "pong", **given),
+            self._write(self.store, "ping", given),
+            self._write(self.other, "pong", given),
         )
         self.ticks = True
 
     async def a_caller_rolls_back(self) -> None:
         async with self.other.conn.transaction(force_rollback=True):
-            await wakeboard.schedule(self.other.conn, "team/a", "ping", **self.definition())
-            await wakeboard.unschedule(self.other.conn, "team/a")
+            await self._write(self.other, "ping", self.definition())
+            await self._remove(self.other)
 
     async def unschedule(self) -> None:
         await self._drops_due_ticks()
-        await wakeboard.unschedule(self.store.conn, "team/a")
+        await self._remove(self.store)
         self.ticks = False
+
+    async def _remove(self, store: MaintenanceStore) -> None:
+        match self.choices.randrange(3):
+            case 0:
+                await wakeboard.unschedule(store.conn, "team/a")
+            case 1:
+                await wakeboard.unschedule_all(store.conn, "team/*")
+            case _:
+                await rows(store, "delete from job_definitions where namespace = 'team' and name = 'a'")
 
     async def pause(self) -> None:
         await wakeboard.pause_schedules(self.store.conn, "team/*")
