@@ -70,11 +70,21 @@ select %(history)s + n, due, due, due,
 
 
 def fill(conn: psycopg.Connection[Any], *, history: int, live: int, schedules: int = 100) -> None:
-    """Inserts finished and live runs; half of the finished ones belong to schedules. `conn` is a superuser's."""
+    """Inserts schedules, and finished and live runs; half of the finished ones belong to schedules.
+
+    `conn` is a superuser's.
+    """
+    conn.execute("set session_replication_role = replica")
+    conn.execute(_SCHEDULES, {"schedules": schedules, "types": list(JOB_TYPES)})
+    fill_runs(conn, history=history, live=live, schedules=schedules)
+
+
+def fill_runs(conn: psycopg.Connection[Any], *, history: int, live: int, schedules: int) -> None:
+    """As `fill`, for the schedules that are there. `schedules`: how many of them, from id 1, have finished runs."""
     values = {"history": history, "live": live, "schedules": schedules, "types": list(JOB_TYPES)}
     conn.execute("set session_replication_role = replica")  # no triggers: these rows are as the functions leave them
     conn.execute(_PARTITIONS)
-    for query in (_SCHEDULES, _HISTORY, _LIVE):
+    for query in (_HISTORY, _LIVE):
         conn.execute(query, values)
     conn.execute("select setval('wakeboard.job_runs_id_seq', %s)", [history + live + 1])
     conn.execute("set session_replication_role = origin")

@@ -77,10 +77,12 @@ select parent_id, definition_id from wakeboard.schedule_dependencies where paren
 """
 _MISSING: LiteralString = """
 select child.namespace || '/' || child.name as name, child.namespace || '/' || edge.parent_name
-  from wakeboard.schedule_dependencies as edge
-  join wakeboard.job_definitions as child on child.id = edge.definition_id and child.removed_at is null
- where child.namespace || '/' || child.name = any (%(names)s)
-   and not exists (select from wakeboard.job_definitions where id = edge.parent_id and removed_at is null)
+  from unnest(%(namespaces)s::text[], %(names)s::text[]) as wanted (namespace, name)
+  join wakeboard.job_definitions as child
+    on child.namespace collate "C" = wanted.namespace and child.name collate "C" = wanted.name
+   and child.removed_at is null
+  join wakeboard.schedule_dependencies as edge on edge.definition_id = child.id
+ where not exists (select from wakeboard.job_definitions where id = edge.parent_id and removed_at is null)
  order by name, edge.place
 """
 # Schedules in cycles, and those that run after one which has dead runs or does not exist.
@@ -201,7 +203,9 @@ async def read_blocked_schedules(
 
 async def missing_parents(conn: psycopg.AsyncConnection[Any], names: Collection[str]) -> list[str]:
     """A sentence for each entry of `after` of these schedules that names no schedule."""
-    missing = await read(conn, tuple_row, _MISSING, {"names": list(names)})
+    parts = [name.partition("/") for name in names]
+    values = {"namespaces": [part[0] for part in parts], "names": [part[2] for part in parts]}
+    missing = await read(conn, tuple_row, _MISSING, values)
     return [missing_parent(name, wanted) for name, wanted in missing]
 
 

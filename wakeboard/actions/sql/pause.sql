@@ -53,8 +53,10 @@ begin
    where removed_at is null and id = case when pause.scope like 'schedule:%' then substr(pause.scope, 10)::bigint end
   union all
   select id from job_definitions
-   where removed_at is null and pause.scope not like 'schedule:%' and (source < 'app' or source > 'app')
-     and pause.scope in ('all', 'queue:' || queue);
+   where removed_at is null and source < 'app' and pause.scope in ('all', 'queue:' || queue)
+  union all
+  select id from job_definitions
+   where removed_at is null and source > 'app' and pause.scope in ('all', 'queue:' || queue);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
   select coalesce(pause.actor, session_user), pause.source, 'pause', pause.scope, coalesce(def.id, job.definition_id),
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(pause.reason, 200), ''),

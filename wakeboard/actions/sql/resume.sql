@@ -51,8 +51,10 @@ begin
    where removed_at is null and id = case when resume.scope like 'schedule:%' then substr(resume.scope, 10)::bigint end
   union all
   select id from job_definitions
-   where removed_at is null and resume.scope not like 'schedule:%' and (source < 'app' or source > 'app')
-     and resume.scope in ('all', 'queue:' || queue);
+   where removed_at is null and source < 'app' and resume.scope in ('all', 'queue:' || queue)
+  union all
+  select id from job_definitions
+   where removed_at is null and source > 'app' and resume.scope in ('all', 'queue:' || queue);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
   select coalesce(resume.actor, session_user), resume.source, 'resume', resume.scope, coalesce(def.id, job.definition_id),
          coalesce(job.schedule, def.namespace || '/' || def.name), coalesce(left(resume.reason, 200), ''),

@@ -5,6 +5,8 @@ create or replace function wakeboard.note_all_schedules()
 returns void language sql volatile security definer
 set enable_seqscan = off
 as $$
-  insert into definition_changes (definition_id) select id from job_definitions
-   where removed_at is null and (source < 'app' or source > 'app')
+  insert into definition_changes (definition_id)
+  select id from job_definitions where removed_at is null and source < 'app'
+  union all
+  select id from job_definitions where removed_at is null and source > 'app'
 $$;

@@ -12,7 +12,7 @@ returns table (
   id bigint, name text, definition jsonb, generation bigint, paused boolean, next_run_at timestamptz, last_tick_at timestamptz,
   error text)
 language plpgsql stable security definer
-set enable_seqscan = off set lock_timeout = '2s'
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
