@@ -234,6 +234,7 @@ class PatroniNode:
                 "bin_dir": str(find_binaries(POSTGRES)),
                 "pgpass": str(self._folder / "pgpass"),
                 "authentication": {"superuser": {"username": SUPERUSER}, "replication": {"username": "replicator"}},
+                "basebackup": {"checkpoint": "fast"},  # or a copy begins after minutes, if little is written
                 "parameters": {"unix_socket_directories": str(self._folder)},
                 "pg_hba": [f"host {database} all {clients} trust" for database in ("all", "replication")],
                 "remove_data_directory_on_rewind_failure": True,
