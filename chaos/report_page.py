@@ -170,7 +170,7 @@ other invariants hold for the timeline that goes on.
 {command}
 ```
 
-{campaigns} campaigns, {hit}; {effort}. The installation named all of {promotions} promotions but {silent}. They cost
+{campaigns} campaigns, {hit}; {effort}. Of {promotions} promotions, the installation left {silent} unnamed. Counted:
 {losses}.
 
 {findings}
