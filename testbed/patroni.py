@@ -164,10 +164,12 @@ class PatroniNode:
         self._frozen = False
 
     def begin_stop(self) -> None:
-        """Asks both to end. `stop` waits for it."""
+        """Ends both at once, so that they leave no shared memory. `stop` waits for it."""
         self._signal(signal.SIGCONT)
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+        if (server := self.postmaster) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(server, signal.SIGQUIT)
+        self._signal(signal.SIGKILL, only=str(self._config_file).encode())
 
     def stop(self) -> None:
         """Waits for the end."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.timeout(200), pytest.mark.xdist_group("named causes")]
 NAMED_WITHIN_S: Final = 30.0
-LASTS_S: Final = 8.0  # an outage, longer than a lease
+LASTS_S: Final = 5.0  # an outage, longer than a lease
 SETTINGS: Final = {"max_connections": "40", "superuser_reserved_connections": "0", "fsync": "off"}
 SMALL_WAL: Final = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
 DISK_MB: Final = 240
@@ -203,7 +203,7 @@ def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
         Watcher(
             servers.dsn + " " + "options='-c synchronous_commit=off -c default_transaction_read_only=off'"
         ) as watcher,
-        Worker(servers.dsn, tmp_path, "--forever", lease_seconds=4) as worker,
+        Worker(servers.dsn, tmp_path, "--forever", lease_seconds=3) as worker,
         ModuleProcess(["chaos.maintenance_process"], tmp_path, variables) as operator,
         serving(BoardOptions(dsn=servers.dsn)) as address,
     ):
