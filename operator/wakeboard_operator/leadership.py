@@ -41,7 +41,8 @@ outages = Outages(log)  # shared by all tasks of the operator
 
 STANDBY_POLL_S: Final = 0.5
 RETRY_S: Final = 1.0
-REQUEST_TIMEOUT_S: Final = 5.0
+REQUEST_TIMEOUT_S: Final = 5.0  # with the connection
+REPLY_S: Final = 4.0  # then the statement is given up, and the next request asks which server is the primary
 MAX_PROBLEM: Final = 256  # characters
 BLOCKED: Final = (
     "release %s leads %s in this database: this operator is a standby and is not ready. For two releases to work side"
@@ -68,7 +69,7 @@ class Leadership:
         self._valid_until = 0.0  # boottime()
         self._seen_server: str | None = None  # of the last answer of any term
         self._connection = ReconnectingConnection(
-            dsn, f"wakeboard leadership {self.identity}", OperatorStore, listens=True
+            dsn, f"wakeboard leadership {self.identity}", OperatorStore, listens=True, reply_s=REPLY_S
         )
         self._store: OperatorStore | None = None  # on the open connection, once it listens
         self._receives_notifications = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
@@ -42,7 +41,7 @@ class ReconnectingConnection(Generic[StoreT]):
     `name` is the application_name, which Postgres shows in pg_stat_activity. `listens`: the connection receives
     notifications. They look like the end of an idle connection, so only a failed statement shows that it broke.
     `reply_s`: a statement whose reply takes longer is cancelled, and the connection closed (reply_limit.py), so that a
-    server or pooler that does not answer does not stop the caller. A connection that listens waits without a limit.
+    server or pooler that does not answer does not stop the caller. Wait for notifications no longer than that.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class ReconnectingConnection(Generic[StoreT]):
     ) -> None:
         self._dsn, self._name, self._make_store = dsn, name, make_store
         self._prepared_statements, self._listens = prepared_statements, listens
-        self.reply_limit = ReplyLimit(math.inf if listens else reply_s)
+        self.reply_limit = ReplyLimit(reply_s)
         self._store: StoreT | None = None
         self._opening = asyncio.Lock()
         self._backoff, self._opened_at = BackoffDelays(SHORTEST_PAUSE_S, LONGEST_PAUSE_S), 0.0
