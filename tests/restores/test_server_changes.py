@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from testbed.processes import wait_for
-from testbed.standby import Standby
+from testbed.standby import UNCONFIRMED, Standby
 from wakeboard.cli import main
 from wakeboard.engine.maintenance_api import MaintenanceStore
 from wakeboard.health.conditions import problems
@@ -65,6 +65,12 @@ class Process:
         self.state = last["state"]
         self.epochs |= {run: epoch for run, _, epoch in runs}
         return [run for run, _, _ in runs]
+
+    def maintenance_due(self, dsn: str) -> list[str]:
+        """What the database says to it while it has nothing to claim."""
+        with connected(dsn) as conn:
+            (due,) = conn.execute("select wakeboard.maintenance_due()").fetchone() or ([],)
+        return due
 
     def complete(self, dsn: str, run: int) -> bool:
         """Whether the database accepts that the run has succeeded."""
@@ -202,9 +208,10 @@ def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postg
         standby = Standby(primary, postgres_folder / "standby", version)
         with standby.confirming():
             with connected(primary.dsn) as conn:
-                conn.execute("select wakeboard.reap()")
+                assert "reaper" in witness.maintenance_due(primary.dsn)  # of an idle worker: commits wait from now on
+                kept = witness.claim_another(primary.dsn)
+                assert "reaper" not in witness.maintenance_due(primary.dsn)
                 (seen,) = conn.execute(LEAD, [seen]).fetchone() or (None,)
-            kept = witness.claim_another(primary.dsn)
             kill(primary)
             standby.promote()
             witness.fetch(standby.dsn)
@@ -213,6 +220,25 @@ def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postg
                 conn.execute(LEAD, [seen])
             assert [row[:3] for row in changes(standby.dsn)] == [("promoted", False, False)]
             assert (witness.warnings, problem_texts(standby.dsn)) == ([], [])
+
+
+def test_a_demoted_primary_that_is_promoted_again_raises_no_alarm(version: str, postgres_folder: Path) -> None:
+    """As by Patroni when etcd was away for longer than its lease."""
+    witness = Process()
+    with primary_of(postgres_folder / "primary", version) as primary:
+        standby = Standby(primary, postgres_folder / "standby", version)
+        with standby.confirming():
+            kept = witness.claim_another(primary.dsn)
+            primary.stop()
+            (primary.folder / "data" / "standby.signal").touch()
+            primary.start()
+            with connected(primary.dsn) as conn:
+                conn.execute("select pg_promote()")
+            again = primary.dsn + UNCONFIRMED  # the standby is on its way
+            witness.fetch(again)
+            assert witness.complete(again, kept)
+            assert [row[:3] for row in changes(again)] == [("promoted", False, False)]
+            assert (witness.warnings, problem_texts(again)) == ([], [])
 
 
 def test_a_crash_that_lost_commits_differs_from_one_that_lost_none(version: str, postgres_folder: Path) -> None:

@@ -21,7 +21,9 @@ declare
   is_lost boolean;
   voids boolean;                       -- note_server has left the leases as they were
 begin
-  if (seen.started_at, seen.server_table) is distinct from (live_since, live_table) then
+  if wrote and (seen.started_at, seen.server_table) = (live_since, live_table) then
+    perform note_server();             -- commits may wait for a standby from now on
+  elsif (seen.started_at, seen.server_table) is distinct from (live_since, live_table) then
     perform note_server();
     if not exists (select from installation where server_started_at = live_since and installation.server_table = live_table) then
       return seen;                     -- its row is locked: the next call compares
