@@ -264,7 +264,7 @@ class PatroniCluster:
         network: ServerNetwork | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._network = folder, network
+        self.folder, self._network = folder, network
         etcd_port, etcd_host = free_port(), LOOPBACK if network is None else ADDRESS
         flags = component_flags.etcd_flags(folder / "etcd", f"http://{etcd_host}:{etcd_port}")
         self.etcd = ManagedProcess("etcd", flags, folder)
@@ -314,7 +314,7 @@ class PatroniCluster:
         self.etcd.kill()
         if self._network is not None:
             self._network.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def dsn(self, *, user: str = SUPERUSER, database: str = DATABASE) -> str:
         """A DSN of all servers, which leads to the primary. They trust any process of this machine."""

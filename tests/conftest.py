@@ -89,6 +89,12 @@ def open_folder() -> Generator[Path]:
         yield folder
 
 
+def folder_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all test processes of this run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
 @pytest.fixture(autouse=True)
 def _times_in_utc() -> Iterator[None]:
     """A command that a test ran in this process may have set another zone for its output."""

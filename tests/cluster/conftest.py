@@ -17,6 +17,7 @@ from testbed.cluster.node import Node
 from testbed.cluster.node_requirements import missing_requirements
 from testbed.cluster.shared_control_plane import shared_control_plane
 from tests.cluster.job_pool import Pool
+from tests.conftest import folder_of_the_run
 from wakeboard_operator.kube_client import login
 
 if TYPE_CHECKING:
@@ -32,10 +33,7 @@ LONGEST_NAME = 40  # characters of a test's name in its namespace's
 @pytest.fixture(scope="package")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A running API server, shared with all tests of this folder: give cluster-wide things names of your own."""
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    with shared_control_plane(folder / "cluster") as cluster:
+    with shared_control_plane(folder_of_the_run(tmp_path_factory) / "cluster") as cluster:
         yield cluster
 
 
