@@ -40,7 +40,7 @@ log = logging.getLogger("wakeboard.operator")
 outages = Outages(log)  # shared by all tasks of the operator
 
 STANDBY_POLL_S: Final = 0.5
-RETRY_S: Final = 1.0
+RETRY_S: Final = 0.5
 REQUEST_TIMEOUT_S: Final = 5.0  # with the connection
 REPLY_S: Final = 4.0  # then the statement is given up, and the next request asks which server is the primary
 MAX_PROBLEM: Final = 256  # characters

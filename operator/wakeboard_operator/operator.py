@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("wakeboard.operator")
 
 LEADERSHIP_POLL_S: Final = 0.2
+API_RETRY_S: Final = 2.0
 
 
 async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
@@ -88,7 +89,7 @@ async def _source_of(cluster: Cluster, stop: asyncio.Event) -> str | None:
         except ApiError as error:
             log.warning("cannot read the uid of the cluster (or set WAKEBOARD_SOURCE): %s", error)
             with suppress(TimeoutError):
-                async with asyncio.timeout(2 * RETRY_S):
+                async with asyncio.timeout(API_RETRY_S):
                     await stop.wait()
     return None
 

@@ -57,7 +57,7 @@ MAINTENANCE_INTERVAL_S: Final = 1.0
 STATUS_INTERVAL_S: Final = 0.5
 METRICS_INTERVAL_S: Final = 15.0
 WAKE_CLEANUP_INTERVAL_S: Final = 30.0
-RETRY_S: Final = 1.0
+RETRY_S: Final = 0.5
 SILENT_OWNER: Final = (
     "schedules of another database that do not run because its operator does not answer: %d. If that database is gone,"
     " take them over: helm upgrade with --set operator.adoptForeignSchedules=true"
