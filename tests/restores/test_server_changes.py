@@ -69,8 +69,7 @@ class Process:
     def maintenance_due(self, dsn: str) -> list[str]:
         """What the database says to it while it has nothing to claim."""
         with connected(dsn) as conn:
-            (due,) = conn.execute("select wakeboard.maintenance_due()").fetchone() or ([],)
-        return due
+            return [name for (name,) in conn.execute("select unnest(wakeboard.maintenance_due())").fetchall()]
 
     def complete(self, dsn: str, run: int) -> bool:
         """Whether the database accepts that the run has succeeded."""
