@@ -84,7 +84,7 @@ def test_a_killed_primary_soon_after_a_switchover_loses_nothing(
     cluster.settle()
     primary = cluster.switch_over()
     serves("switchover", installation, primary)
-    cluster.wait_for_synchronous()
+    cluster.wait_for_standby()
     primary.kill()
     promoted = cluster.wait_for_primary(other_than=primary)
     serves("primary killed", installation, promoted)
