@@ -43,6 +43,7 @@ select (select seq_tup_read from pg_stat_user_tables where relid = 'job_definiti
 """
 CALLS: Final = (
     f"wakeboard.list_schedules('{HUGE}/*')",
+    f"wakeboard.list_schedules('{HUGE}/*', '{HUGE}/customer-98')",
     "wakeboard.list_schedules('*/*', 'tenant-4/customer-5')",
     f"wakeboard.schedule('{HUGE}/customer-91-digest', 'job_1', cron => '5 5 * * *')",
     "wakeboard.schedule('tenant-1/new', 'job_1', cron => '5 5 * * *')",
@@ -98,7 +99,8 @@ class Reads:
     def end(self, step: str) -> None:
         """What was read since the last step was read by this one."""
         now = self._read()
-        self.of_step[step], self._before = now - self._before, now
+        self.of_step[step] = max(now - self._before, self.of_step.get(step, 0))
+        self._before = now
 
     def of_many(self) -> dict[str, int]:
         """The steps that read so many that they read all of them, or will with more."""
@@ -166,7 +168,7 @@ async def test_neither_maintenance_nor_the_operator_reads_all_schedules(database
         await calls.pop_changed_definitions(store)
         await calls.list_definitions(store, "k8s:cluster")
         reads.end("the operator's changes and drift")
-        for call in CALLS:
+        for call in 7 * CALLS:  # from the sixth call on, Postgres may prefer another plan
             await conn.execute(f"select * from {call}".encode())
             reads.end(call)
 

@@ -12,6 +12,7 @@ declare
   in_namespace constant text := case when strpos(pattern, '/') = 0 then 'default' else split_part(pattern, '/', 1) end;
   wanted constant text := substr(pattern, strpos(pattern, '/') + 1);
   is_prefix constant boolean := right(wanted, 1) = '*';
+  behind constant text := substr(coalesce(after, ''), strpos(coalesce(after, ''), '/') + 1);
   begins text := case when is_prefix then left(wanted, -1) else wanted end;
 begin
   if in_namespace = '*' and wanted = '*' and count is not null then
@@ -32,8 +33,9 @@ begin
   select def.id, def.namespace || '/' || def.name
     from job_definitions as def
    where def.namespace collate "C" = in_namespace and def.source = 'app' and def.removed_at is null
-     and def.name collate "C" >= begins and def.name collate "C" <= begins || case when is_prefix then '~' else '' end
-     and (coalesce(after, '') = '' or def.name collate "C" > substr(after, strpos(after, '/') + 1))
+     and def.name collate "C" >= greatest(begins collate "C", behind collate "C")       -- where the index begins, in any plan
+     and def.name collate "C" <= begins || case when is_prefix then '~' else '' end
+     and (behind = '' or def.name collate "C" > behind)
    order by def.namespace collate "C", def.name collate "C"
    limit count;
 end
