@@ -38,6 +38,7 @@ NUL_IN_JSON: Final = "22P05"
 # No such function, table or column, another result or another kind of column. A call that waits for a migration goes on
 # in the former body of its function, where these follow.
 FORMER_BODY: Final = ("0A000", "3F000", "428C9", "42703", "42804", "42883", "42P01")
+# The server translates none of these internal errors, which have no SQLSTATE of their own.
 _CHANGED_MEANWHILE: Final = re.compile(r"cache lookup failed|could not open relation with OID|tuple concurrently ")
 # A function in a line of the context, which begins with the innermost one, in every language of the server's messages:
 # "PL/pgSQL-Funktion enqueue(text) Zeile 3 bei RETURN", "fonction SQL « run_of », instruction 1". Those of other schemas
@@ -131,25 +132,30 @@ def translated_report(report: ErrorReport, role: str = "") -> WakeboardError:  #
 
 
 def _no_right(message: str, role: str) -> MissingRight:
-    denied = re.search(r"permission denied for (\w+) (\w+)", message)
-    who_may = _who_may(*denied.groups()) if denied else ""
+    who_may = _who_may(message)
     hint = f"; {who_may}" if who_may else ""
     by = f" (login {role})" if role else ""  # SET ROLE may have chosen another one, of which the client does not hear
     return MissingRight(f"the database role of this connection{by} may not do this: {message}{hint}.")
 
 
-def _who_may(kind: str, name: str) -> str:
-    """Which parts have the right to this object of the server's message; "" for a kind that is granted to none."""
-    if kind == "table":
+def _who_may(message: str) -> str:
+    """Which parts have the right to the object of ours that the message names, in whatever language; "": it names none.
+
+    The server reports its name in no other field.
+    """
+    from wakeboard.store.schema_files import declared_objects, sql_functions  # as in _function_of
+
+    roles = {function.name: function.roles or () for function in sql_functions()}
+    relations = {name for kind, name in declared_objects() if kind in {"table", "view"}}
+    known = {"wakeboard", *relations, *roles}
+    name = next((word for word in reversed(re.findall(r"[a-zA-Z_0-9]+", message)) if word in known), "")
+    if name in relations:
         part = _WRITTEN_BY.get(name)
         return _READ_BY + (f", and {_setting(part)} may insert some of its columns" if part else "")
-    if kind == "function":
-        from wakeboard.store.schema_files import sql_functions  # as in _function_of
-
-        parts = next((function.roles for function in sql_functions() if function.name == name), None) or ()
-        which = " or ".join(map(_setting, sorted(parts))) or "the role of the part that needs it"
+    if name in roles:
+        which = " or ".join(map(_setting, sorted(roles[name]))) or "the role of the part that needs it"
         return f"connect with {which}, to which `wakeboard migrate` grants it"
-    if kind == "schema":
+    if name == "wakeboard":
         return "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_CLIENT_ROLE for applications, …)"
     return ""
 
