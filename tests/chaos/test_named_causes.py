@@ -39,7 +39,13 @@ LASTS_S: Final = 5.0  # an outage, longer than a lease
 SETTINGS: Final = {"max_connections": "40", "superuser_reserved_connections": "0", "fsync": "off"}
 SMALL_WAL: Final = {"max_wal_size": "64MB", "min_wal_size": "32MB"}
 DISK_MB: Final = 240
+SESSIONS: Final = 2  # of a connection: the present one, and the former one, while it ends
 OURS: Final = "select pg_terminate_backend(pid) from pg_stat_activity where starts_with(application_name, 'wakeboard')"
+MOST_SESSIONS: Final = """
+select 1 + coalesce(max(count), 0)
+  from (select count(*) from pg_stat_activity where starts_with(application_name, 'wakeboard ') group by application_name)
+    as each
+"""
 SENTENCE: Final = re.compile(r'(?:class="summary-sentence">|<div class="card">\s*<p>)(.*?)</p>', re.DOTALL)
 RUNNING: Final = (
     "select count(*) = 5 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
@@ -95,6 +101,11 @@ class Servers:
             self.do(f"alter system reset {name}", "select pg_reload_conf()")
 
     @contextmanager
+    def short_timeouts(self) -> Generator[None]:
+        with self.setting("statement_timeout", "5ms"), self.setting("idle_session_timeout", "1s"):
+            yield
+
+    @contextmanager
     def hot_standby(self) -> Generator[None]:
         self.lead_to(self._standby.dsn)
         self.do(OURS)
@@ -143,11 +154,7 @@ CAUSES: Final[dict[str, tuple[Callable[[Servers], AbstractContextManager[None]],
     "a hot standby": (Servers.hot_standby, "is a read-only replica", 1),
     "max_connections": (Servers.used_up_connections, "too many clients", 1),
     "a full disk": (Servers.full_disk, "The disk of the server is full", 0),
-    "a timeout": (
-        lambda servers: servers.setting("idle_session_timeout", "1s"),
-        "has set idle_session_timeout",
-        0,
-    ),
+    "timeouts": (Servers.short_timeouts, "has set idle_session_timeout = 1000ms, statement_timeout = 5ms", 0),
 }
 
 
@@ -218,6 +225,7 @@ def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
             assert time.monotonic() - began < NAMED_WITHIN_S
             assert any(named in each for each in said), said
             time.sleep(max(0.0, LASTS_S - (time.monotonic() - began)))
+            assert watcher.wait(MOST_SESSIONS) <= 1 + SESSIONS
         watcher.enqueue("quick")
         watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
         watcher.wait(RUNNING)

@@ -112,6 +112,7 @@ async def _findings(dsn: str) -> list[Finding]:
     from wakeboard.store.connection import connect, require_schema
     from wakeboard.store.reply_limit import ReplyLimit
     from wakeboard.store.schema_differences import read_differences
+    from wakeboard.store.statements import bounded_transaction
 
     settings = read_settings()
     found: list[Finding] = []
@@ -123,9 +124,10 @@ async def _findings(dsn: str) -> list[Finding]:
             probe = await probe_commits(dsn)  # first, because a later read may get no answer
             commits = Health(now=datetime.now(UTC), commits=probe)
             found = [each for each in findings(commits) if each.check == "commits" and each.level == "fail"]
-            await require_schema(conn)
             local = await _local_facts(dsn, conn, settings)
-            health = replace(await read_installation(conn), local=local, differences=await read_differences(conn))
+            async with bounded_transaction(conn, int(ANSWER_S)):  # an administrator may have set a short timeout
+                await require_schema(conn)
+                health = replace(await read_installation(conn), local=local, differences=await read_differences(conn))
             probed = replace(health.commits, probe_hangs=probe.probe_hangs)
             return [*findings(replace(health, commits=probed))]
     except SchemaMismatch as exc:
