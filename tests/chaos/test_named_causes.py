@@ -42,9 +42,9 @@ DISK_MB: Final = 240
 SESSIONS: Final = 2  # of a connection: the present one, and the former one, while it ends
 OURS: Final = "select pg_terminate_backend(pid) from pg_stat_activity where starts_with(application_name, 'wakeboard')"
 MOST_SESSIONS: Final = """
-select 1 + coalesce(max(count), 0)
-  from (select count(*) from pg_stat_activity where starts_with(application_name, 'wakeboard ') group by application_name)
-    as each
+select 1 + coalesce(max(sessions), 0)
+  from (select count(*) as sessions from pg_stat_activity where starts_with(application_name, 'wakeboard ')
+         group by application_name) as each
 """
 SENTENCE: Final = re.compile(r'(?:class="summary-sentence">|<div class="card">\s*<p>)(.*?)</p>', re.DOTALL)
 RUNNING: Final = (
