@@ -24,6 +24,7 @@ from wakeboard.schedules import calls
 from wakeboard.settings import read_settings
 from wakeboard.store.connection import connect
 from wakeboard.views.queries import backlog, listings, rollups, run_counts, run_list, schedule_list, schedule_selection
+from wakeboard.views.queries.recent_events import EventQueries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,6 +166,10 @@ async def test_neither_maintenance_nor_the_operator_reads_all_schedules(database
         await facts.read_measured(conn)
         await backlog.read_queues(conn, 60)
         reads.end("the operator's metrics")
+        events = EventQueries(conn)
+        for since in (None, await events.now()):
+            await events.due_since(since, ["mail"])
+            reads.end(f"what is due for `up` since {since}")
         await calls.pop_changed_definitions(store)
         await calls.list_definitions(store, "k8s:cluster")
         reads.end("the operator's changes and drift")
