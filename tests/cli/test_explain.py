@@ -177,6 +177,14 @@ def test_a_schedule_whose_removal_waits_says_what_to_confirm(served: SampleStore
     ]
 
 
+def test_a_suspended_schedule_says_who_suspended_it(served: SampleStore, explain: Explain):
+    served.sql("select wakeboard.schedule('past/report', 'report', suspended => true)")
+    declared = served.add_schedule("past/declared")
+    served.sql("update wakeboard.job_definitions set suspended = true where id = %s", declared)
+    assert explain("past/report")[1] == "It is suspended by an application (`suspended`): no tick becomes a run."
+    assert explain("past/declared")[1] == "It is suspended by its specification (suspend: true): no tick becomes a run."
+
+
 def test_a_removed_schedule_says_what_removed_it(served: SampleStore, cli: Cli, explain: Explain):
     served.sql("select wakeboard.schedule('past/once', 'report', at => '2020-01-01T00:00:00Z')")
     served.sql("select wakeboard.schedule('past/report', 'report', cron => '@daily')")

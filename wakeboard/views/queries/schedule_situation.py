@@ -27,7 +27,8 @@ _MOST_SKIPPED: Final = 3
 
 _SCHEDULE: LiteralString = f"""
 select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, def.job_type::text, def.queue::text,
-       def.schedule as cron, def.concurrency_policy, def.suspended, def.suspended and def.spec_hash = '' as object_gone,
+       def.schedule as cron, def.concurrency_policy, def.suspended,
+       def.source <> 'app' and def.suspended and def.spec_hash = '' as object_gone,
        {STATE} as state,
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
        def.expect_success_within_s, def.alert_after_missed, def.success_missed_at,

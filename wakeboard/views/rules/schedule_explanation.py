@@ -129,7 +129,8 @@ def _stops(schedule: ScheduleSituation, *, with_counts: bool) -> Iterator[Fact]:
     if schedule.object_gone:
         yield Fact("suspended", "It is suspended, because its object no longer exists: no tick becomes a run.")
     elif schedule.suspended:
-        yield Fact("suspended", "It is suspended by its specification (suspend: true): no tick becomes a run.")
+        by = "by an application (`suspended`)" if source == "app" else "by its specification (suspend: true)"
+        yield Fact("suspended", f"It is suspended {by}: no tick becomes a run.")
     if schedule.removal_count and schedule.removal_at:
         many = counted(schedule.removal_count, "schedule") if with_counts else "schedules"
         which = "" if schedule.object_gone else "; it may be one of them"
