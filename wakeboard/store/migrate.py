@@ -497,8 +497,12 @@ def _columns(names: Sequence[str]) -> sql.Composed:
 
 def create_roles(roles: Roles) -> str:
     """SQL for a DBA: the roles that `migrate` expects, without passwords."""
+    parts: dict[str, list[str]] = {}  # of each role: one may have several
+    for part, name in roles.named().items():
+        parts.setdefault(name, []).append(f"the {part}")
     lines = [
-        f"create role {sql.Identifier(name).as_string()} login;  -- the {role}; set its password as your policy says"
-        for role, name in roles.named().items()
+        f"create role {sql.Identifier(name).as_string()} login;"
+        f"  -- {' and '.join(its)}; set its password as your policy says"
+        for name, its in parts.items()
     ]
     return "\n".join(lines)
