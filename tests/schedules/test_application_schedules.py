@@ -300,7 +300,9 @@ async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: Maint
     await rows(store, "select set_max_schedules(1)")
     await add(store, "team/a")
     await add(store, "other/a")
-    with pytest.raises(InvalidValue, match="the namespace team has 1 schedules of applications, which is the bound"):
+    with pytest.raises(
+        InvalidValue, match="team has all the schedules of applications that it may have: the bound is 1,"
+    ):
         await add(store, "team/b")
     await wakeboard.unschedule(store.conn, "team/a")
     async with connected(database) as other:
@@ -309,9 +311,9 @@ async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: Maint
             await add(other, "else/b")
             second = asyncio.create_task(add(other, "team/c"))
             await until(store, "select 1 from pg_locks where locktype = 'advisory' and not granted")
-        with pytest.raises(InvalidValue, match="the namespace team has 1 schedules"):
+        with pytest.raises(InvalidValue, match="the namespace team has all the schedules"):
             await second
-    with pytest.raises(InvalidValue, match="the namespace team has 1 schedules"):
+    with pytest.raises(InvalidValue, match="the namespace team has all the schedules"):
         await add(store, "team/a")  # it was removed
     await store.conn.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
     with pytest.raises(WakeboardError, match="must run in READ COMMITTED"):

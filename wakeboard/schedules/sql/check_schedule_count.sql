@@ -13,8 +13,8 @@ begin
                 select from job_definitions
                  where source = 'app' and namespace = in_namespace and removed_at is null limit most) as known) then
     raise exception using errcode = '22023', message = format(
-      'the namespace %s has %s schedules of applications, which is the bound that an administrator has set; remove some of them first',
-      in_namespace, most);
+      'the namespace %s has all the schedules of applications that it may have: the bound is %s, set by an administrator;'
+      ' remove some of them first', in_namespace, most);
   end if;
 exception when lock_not_available then
   perform refuse_locked();
