@@ -101,6 +101,20 @@ def test_a_run_is_found_by_the_beginning_of_its_uuid(cli: Cli, sample: SampleSto
         assert cli("run", word, "--json").json["id"] == run
 
 
+def test_a_run_says_whether_its_schedule_has_changed_since(cli: Cli, sample: SampleStore):
+    change = "select id from wakeboard.schedule('team/report', 'report', cron => %s)"
+    run = sample.run_now(sample.value(change, "@daily"))
+
+    def shown() -> str:
+        return next(line for line in cli("run", str(run)).cells if "generation" in line)
+
+    assert shown() == "spec generation 1"
+    sample.value(change, "@hourly")
+    assert shown() == "spec generation 1 (now 2)"
+    sample.sql("select wakeboard.unschedule('team/report')")
+    assert shown() == "spec generation 1 (the schedule was removed)"
+
+
 def test_an_unknown_or_invalid_run_is_one_sentence(cli: Cli):
     for word in ("999", "11111111-2222-4333-8444-555555555555"):
         assert cli("run", word).err.startswith(f"wakeboard: there is no run {word}; it may be older")

@@ -102,8 +102,12 @@ def _facts(run: RunDetails) -> Iterator[Text]:
 def _spec(run: RunDetails) -> str:
     if run.definition_generation is None:
         return ""
-    spec = f"spec {run.spec_hash[:HASH_LENGTH]}" if run.spec_hash else "the spec of the schedule has changed since"
-    return f"generation {run.definition_generation}, {spec}"
+    spec = f", spec {run.spec_hash[:HASH_LENGTH]}" if run.spec_hash else ""
+    if run.schedule_generation is None:
+        spec += " (the schedule was removed)"
+    elif run.schedule_generation != run.definition_generation:
+        spec += f" (now {run.schedule_generation})"
+    return f"generation {run.definition_generation}{spec}"
 
 
 def _limit(run: RunDetails) -> str:
@@ -298,6 +302,6 @@ def _advice(run: RunDetails) -> Iterator[Text]:
             )
         case "succeeded" | "cancelled" | "discarded":
             yield Text()
-            yield Text(advice(f"`wakeboard replay {run.id}` enqueues a copy of it, whose effects happen again."))
+            yield Text(advice(f"`wakeboard replay {run.id}` enqueues a copy of it."))
         case _:
             pass

@@ -40,6 +40,8 @@ _MORE: LiteralString = """
        run.payload::jsonb::text as payload, run.definition_id, run.idempotency_key,
        (select spec_hash from wakeboard.job_definitions as def
          where def.id = run.definition_id and def.generation = run.definition_generation) as spec_hash,
+       (select generation from wakeboard.job_definitions as def
+         where def.id = run.definition_id and def.removed_at is null) as schedule_generation,
        run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
        run.lease_epoch,
        coalesce((select name from wakeboard.workers where worker_id = run.locked_by),

@@ -69,13 +69,15 @@ class StoredRun(RunRow):
     """A run as it is stored. `payload` and `result` are JSON texts. `worker`: the one that has it, or had it last.
 
     `traceparent`, `tracestate`: the trace context (W3C) of its enqueue. `spec_hash`: of the spec from which it was
-    created; None if its schedule has another spec now. `locked_until`: the end of its lease; None: no worker has it.
+    created; None if its schedule has another spec now. `schedule_generation`: of its schedule now; None: it is gone.
+    `locked_until`: the end of its lease; None: no worker has it.
     """
 
     payload: str
     result: str | None
     definition_id: int | None
     spec_hash: str | None
+    schedule_generation: int | None
     idempotency_key: str | None
     traceparent: str | None
     tracestate: str | None
