@@ -129,7 +129,8 @@ BULK_ACTIONS: Final[Mapping[RunActionName, RunAction]] = {
         RunAction(
             ("replay",),
             takes=("succeeded", "cancelled", "discarded"),
-            effect="A new run is created from it, due now. Its steps and effects happen again.",
+            effect="A new run is created from it, due now. Its steps and effects happen again, but for effects that"
+            " happen once for ever.",
             done={"queued": "is replayed"},
             apply=lambda store, ids, payload, reason: store.replay(ids, payload, reason),
         ),
@@ -149,7 +150,7 @@ DISCARD_AND_REPLAY: Final = RunAction(
     ("discard", "replay"),
     takes=("dead",),
     effect="It is discarded: it moves to the history. A new run is created from it, due now. Its steps and effects"
-    " happen again.",
+    " happen again, but for effects that happen once for ever.",
     done={"queued": "is discarded, and replayed"},
     apply=lambda store, ids, payload, reason: store.discard_and_replay(ids, payload, reason),
 )

@@ -1,9 +1,9 @@
 -- for: operator
 -- Creates a new run, due now, from each finished one (succeeded, cancelled, or dead and discarded). It has a new uuid, so its effects
--- happen again. A run of a schedule gets the limit keys that its schedule has now. `payload` null: the payload of the finished run. The new
--- run reads the results of the same runs (run_results). If it waited for runs and was cancelled, the new run waits for those that have not
--- succeeded; it is refused if one of them was cancelled or discarded: replay that one first. The answer for each id: 'queued' with the new
--- run's id, or 'refused: …'. Writes an audit row for each new run (see Audit).
+-- happen again, but for those with `once="forever"`. A run of a schedule gets the limit keys that its schedule has now. `payload` null: the
+-- payload of the finished run. The new run reads the results of the same runs (run_results). If it waited for runs and was cancelled, the
+-- new run waits for those that have not succeeded; it is refused if one of them was cancelled or discarded: replay that one first. The
+-- answer for each id: 'queued' with the new run's id, or 'refused: …'. Writes an audit row for each new run (see Audit).
 -- Example:
 --   select * from wakeboard.replay('{1}');
 

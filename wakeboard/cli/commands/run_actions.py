@@ -49,8 +49,8 @@ HELP: Final[dict[RunActionName, str]] = {
     """,
     "replay": """Enqueue copies of finished runs.
 
-    Each copy has a new uuid, so its effects happen again. With --payload all copies have that payload. Use retry for
-    dead runs.
+    Each copy has a new uuid, so its steps and effects happen again, but for effects with once="forever". With --payload
+    all copies have that payload. Use retry for dead runs.
     """,
     "release": """Take running runs from their workers at once.
 
