@@ -204,6 +204,9 @@ def test_a_leader_says_that_the_commits_which_it_saw_are_lost(version: str, post
 def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postgres_folder: Path) -> None:
     witness, seen = Process(), None
     with primary_of(postgres_folder / "primary", version) as primary:
+        with connected(primary.dsn) as conn:
+            conn.execute("select wakeboard.reap()")
+        assert "reaper" not in witness.maintenance_due(primary.dsn)
         standby = Standby(primary, postgres_folder / "standby", version)
         with standby.confirming():
             with connected(primary.dsn) as conn:
