@@ -114,7 +114,7 @@ def viewers(database: Database) -> Generator[ViewerStats]:
             _folder(folder / "board"),
         )
         try:
-            address = _written(board, r"http://127\.0\.0\.1:\d+")
+            address = _written(board, r"http://127\.0\.0\.1:\d+\S*")
             process = MeasuredProcess(
                 [sys.executable, "-m", "bench.viewers", address, str(LONGEST_S)], {}, _folder(folder / "viewers")
             )

@@ -14,7 +14,7 @@ import sys
 import time
 from contextlib import suppress
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 PAGES: Final = (
     "/",
@@ -37,6 +37,7 @@ class Viewer:
     def __init__(self, address: str, path: str) -> None:
         place = urlsplit(address)
         self._host, self._port, self._path = place.hostname or "", place.port or 80, path
+        (self._token,) = parse_qs(place.query)["token"]
         self._changed = asyncio.Event()
         self.opened = asyncio.Event()
         self.taken_s: list[float] = []
@@ -62,7 +63,10 @@ class Viewer:
 
     async def _ask(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(self._host, self._port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nHX-Request: true\r\n\r\n".encode())
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nHX-Request: true\r\n"
+            f"Authorization: Bearer {self._token}\r\n\r\n".encode()
+        )
         return reader, writer
 
     async def _answer(self, reader: asyncio.StreamReader) -> None:
