@@ -229,7 +229,7 @@ def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
         watcher.enqueue("quick")
         watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
         watcher.wait(RUNNING)
-        assert watcher.rows("select sum(crash_count), sum(attempts) from wakeboard.job_runs") == [(0, 5)]
+        watcher.wait("select (sum(crash_count), sum(attempts)) = (0, 5) from wakeboard.job_runs")
         for process in (worker, operator):
             wait_for(partial(_has_logged_the_end, process), why=lambda: worker.log + operator.log)
             begun, ended = BEGINS.findall(process.log), ENDS.findall(process.log)

@@ -121,12 +121,13 @@ async def test_edits_of_when_in_an_outage_lose_no_tick(store: MaintenanceStore, 
 async def test_the_grace_of_the_installation_decides_about_the_tick_of_an_edit(
     store: MaintenanceStore, grace: timedelta | None, reason: str | None
 ):
-    await add(store, catch_up="Skip")
+    yearly = {"cron": "0 0 1 1 *", "catch_up": "Skip"}
+    await add(store, **yearly)
     await make_ticks(store)
     await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '20 min'")
     if grace is not None:
         await store.set_misfire_grace(grace)
-    await add(store, catch_up="Skip", payload={"new": True})
+    await add(store, **yearly, payload={"new": True})
     assert await rows(store, "select reason from all_runs") == [(reason,)]
 
 
