@@ -121,6 +121,9 @@ def moves(move: Move, way: str) -> float:
     move.start("before", "OLD")
     for number in range(1 + (way == "With logical replication")):
         move.do("Prepare", number)
+    if way == "With a dump":  # a first try is given up
+        for title in ("Pause", "Fence the old server", "Back"):
+            move.do(title)
     move.do("Pause")
     began = time.monotonic()
     move.do("Fence the old server")
