@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -16,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import InvalidValue
 from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate
-from wakeboard.store.schema_files import sql_functions
+from wakeboard.store.schema_files import SCHEDULE_COLUMNS, sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,7 @@ ROLES: Final = ("operator", "worker", "client", "viewer", "scaler", "scheduler")
 STRANGER: Final = "stranger"  # any other role of the server
 MAY_INSERT: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
 FORBIDDEN: Final = "42501"
+GUIDE: Final = Path(__file__).parents[2] / "docs/schedules-from-code.md"
 
 
 class RoleDatabase:
@@ -203,6 +206,41 @@ def test_plain_statements_change_schedules_of_applications_and_no_others(role_da
             "  from wakeboard.job_definitions where source = 'app' and name <> 'again'"
         )
         assert row.fetchall() == [(True, "@hourly", {"a": 1}, 2, False)]
+
+
+def test_an_application_reads_the_columns_that_it_writes_but_payloads(role_database: RoleDatabase) -> None:
+    with psycopg.connect(role_database.dsn("scheduler"), autocommit=True) as conn:
+        for column in SCHEDULE_COLUMNS:
+            upsert = (
+                "insert into wakeboard.job_definitions as def (name, job_type) values ('a', 'ping')"
+                f" on conflict (source, namespace, name) do update set {column} = excluded.{column}"
+            )
+            assert refused(conn, upsert) == (column == "payload")
+            assert refused(conn, f"select {column} from wakeboard.job_definitions") == (column == "payload")
+
+
+def test_the_documented_upserts_create_edit_and_bring_back(role_database: RoleDatabase) -> None:
+    upserts = re.search(
+        r"```sql\n(insert into [^`]*\son conflict [^`]*;)\n\n(merge into [^`]*;)\n```", GUIDE.read_text()
+    )
+    assert upserts
+    shown = (
+        "select name, definition ->> 'cron', definition -> 'payload', generation from wakeboard.list_schedules('*/*')"
+    )
+    with psycopg.connect(role_database.dsn("scheduler"), autocommit=True) as conn:
+        for upsert in upserts.groups() if conn.info.server_version >= 150_000 else upserts.groups()[:1]:
+            conn.execute(upsert.encode())
+            created = conn.execute(shown).fetchall()
+            conn.execute("update wakeboard.job_definitions set schedule = '@daily' where source = 'app'")
+            conn.execute(upsert.encode())
+            edited = conn.execute(shown).fetchall()
+            conn.execute("delete from wakeboard.job_definitions where source = 'app'")
+            conn.execute(upsert.encode())
+            again = conn.execute(shown).fetchall()
+            assert [row[:-1] for row in (*created, *edited, *again)] == [
+                ("customers/42-report", "0 9 * * 1", {"customer": 42})
+            ] * 3
+            conn.execute("delete from wakeboard.job_definitions where source = 'app'")
 
 
 def test_an_application_may_insert_six_columns_and_read_nothing(role_database: RoleDatabase) -> None:

@@ -484,7 +484,9 @@ def _table_grants(roles: Roles) -> list[sql.Composed]:
                 ).format(
                     _columns((*SCHEDULE_NAMES, *SCHEDULE_COLUMNS)),
                     _columns(SCHEDULE_COLUMNS),
-                    _columns((*SCHEDULE_NAMES, *SCHEDULE_FACTS)),
+                    _columns(
+                        [*SCHEDULE_NAMES, *(each for each in SCHEDULE_COLUMNS if each != "payload"), *SCHEDULE_FACTS]
+                    ),
                     who,
                 )
             )

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 # What roles may do besides calling functions: the parts that read every table, the columns of job_runs that an INSERT
-# of the part client may set, and the columns of job_definitions that the part scheduler may set, or only read.
+# of the part client may set, and the columns of job_definitions that the part scheduler may set, or only read. It reads
+# no payload, because a cluster's and a folder's schedules have theirs in the same column.
 READERS: Final = ("operator", "viewer")
 INSERT_COLUMNS: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
 SCHEDULE_NAMES: Final = ("namespace", "name")
@@ -26,7 +27,7 @@ SCHEDULE_COLUMNS: Final = (
     *("starts_at", "ends_at", "max_attempts", "backoff_strategy", "backoff_base_s", "backoff_cap_s", "timeout_s"),
     *("suspended", "expect_success_within_s", "alert_after_missed"),
 )
-SCHEDULE_FACTS: Final = ("id", "source", "removed_at", "next_run_at", "schedule_error", "schedule", "job_type")
+SCHEDULE_FACTS: Final = ("id", "source", "removed_at", "schedule_error")
 
 # Each function gets it, except those of triggers: they run with the path of the statement, and name the schema of all
 # they use.
