@@ -15,6 +15,7 @@ from wakeboard.schedules.rules import admission_rules as rules
 from wakeboard.schedules.rules.builtin_payloads import SECRET, SHAPES, unknown_field
 from wakeboard.schedules.rules.job_schedule import JobSchedule
 from wakeboard.text.durations import PATTERN as DURATION
+from wakeboard.ticks.catch_up import DEFAULT_LIMIT
 from wakeboard.ticks.compiled_ticks import LAST_YEAR, LONGEST_INTERVAL
 from wakeboard.ticks.zones import known_zones
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
 
 MOMENT: Final = "^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
 NO_MOMENT: Final = f"write a time in UTC, from 1970 to {LAST_YEAR}; write for example at 2026-12-01T08:00:00Z"
+ONLY_ALL: Final = "only All has a limit; write catch_up All, or leave it out"
+# What looks like an interval or a moment, which the column has behind a word.
+NO_WORD: Final = "^ *(every|at)( |$)|^[0-9]+[smhd]$|^[0-9]{4}-"
+WORDS: Final = (
+    "an interval begins with every, a moment with at, in lower-case letters; write for example every 90m or at"
+    " 2026-12-01T08:00:00Z"
+)
 LINE: Final = 132
 PART: Final = 60
 KINDS: Final = {"text": "string", "list": "array", "object": "object"}  # of a field of a payload, for jsonb_typeof
@@ -67,6 +75,7 @@ begin
        {optional}
      ) > 0
      or def.backoff_cap_s < def.backoff_base_s or def.limit_key like '%:%'
+     or def.catch_up <> 'All' and def.catch_up_limit <> {default_limit}
      or starts_with(def.job_type, '{reserved}') or def.job_type in ({built_in}) then
     problem := case
 {bounds}    end;
@@ -127,6 +136,7 @@ def main() -> None:
     parts = {
         "{beyond}": _any(_bounds(schema, needed)),
         "{optional}": ",\n       ".join(f"def.{column}" for column in OPTIONAL),
+        "{default_limit}": str(DEFAULT_LIMIT),
         "{reserved}": rules.RESERVED,
         "{misnamed}": _any(names),
         "{zones}": zones,
@@ -179,12 +189,14 @@ def _cron() -> Iterator[tuple[str, str]]:
         f"case when substr(def.schedule, 7) !~ {_quoted(f'^{DURATION}$')} then true\n"
         f"        else {number} * case right(def.schedule, 1) {unit}\n        > {LONGEST_INTERVAL} end"
     )
-    yield f"{interval} and {is_wrong}", _about("schedule", rules.INTERVAL["message"])
+    yield f"{interval} and {is_wrong}", _about("schedule", rules.INTERVAL["message"].replace("90m", "every 90m"))
     yield f"def.schedule like 'at %' and def.schedule !~ {_quoted(MOMENT)}", _about("schedule", NO_MOMENT)
     five = "cardinality(fields) = 5 and"
     yield "char_length(def.schedule) not between 1 and 100", _about("schedule", "write text of 1 to 100 characters")
     yield "strpos(cron, 'TZ=') > 0", _about("schedule", rules.NO_TIME_ZONE["message"])
-    yield f"cron !~ {_quoted(rules.CRON_EXPRESSION)}", _about("schedule", rules.FIVE_FIELDS["message"])
+    no_cron = f"cron !~ {_quoted(rules.CRON_EXPRESSION)}"
+    yield f"{no_cron} and def.schedule ~* {_quoted(NO_WORD)}", _about("schedule", WORDS)
+    yield no_cron, _about("schedule", rules.FIVE_FIELDS["message"])
     for place, ((pattern, *_), rule) in enumerate(zip(rules.FIELDS, rules.EACH_FIELD, strict=True), 1):
         yield f"{five} fields[{place}] || ',' !~ {_quoted(pattern)}", _about("schedule", rule["message"])
     numeric = rules.NUMERIC_RANGE.replace("[0-9]{1,2}", "([0-9]{1,2})")
@@ -216,6 +228,10 @@ def _of_all_sources() -> Iterator[tuple[str, str]]:
 
 
 def _others() -> Iterator[tuple[str, str]]:
+    yield (
+        f"def.catch_up <> 'All' and def.catch_up_limit <> {DEFAULT_LIMIT}",
+        f"format({_quoted(f'catch_up_limit is %s, but {ONLY_ALL}')}, def.catch_up_limit)",
+    )
     yield (
         "def.jitter_s >= def.starting_deadline_s",
         _quoted(_in_columns(rules.JITTER_IS_BELOW_STARTING_DEADLINE["message"])),

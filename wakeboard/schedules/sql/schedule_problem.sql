@@ -26,6 +26,7 @@ begin
        def.ends_at
      ) > 0
      or def.backoff_cap_s < def.backoff_base_s or def.limit_key like '%:%'
+     or def.catch_up <> 'All' and def.catch_up_limit <> 100
      or starts_with(def.job_type, 'wakeboard.') or def.job_type in ('http', 'command', 'job') then
     problem := case
       when def.concurrency_policy not in ('Allow', 'Forbid', 'Replace', 'Queue')
@@ -65,6 +66,9 @@ begin
     perform refuse_value('limit_key', def.limit_key) where def.limit_key like '%:%';
     if problem is null and def.source = 'app' then
       problem := case
+      when def.catch_up <> 'All' and def.catch_up_limit <> 100
+        then format('catch_up_limit is %s, but only All has a limit; write catch_'
+        'up All, or leave it out', def.catch_up_limit)
       when def.jitter_s >= def.starting_deadline_s
         then 'jitter_s must be below starting_deadline_s, or runs would be'
         ' skipped before they may start; write for example jitter_s: '
@@ -165,7 +169,7 @@ begin
            * case right(def.schedule, 1) when 's' then 1 when 'm' then 60 when 'h' then 3600 else 86400 end
         > 31622400 end
         then format('schedule %s: an interval is a whole number with s, m, h or d'
-        ', at most 366d; write for example 90m', to_json(left(def.schedule, 100)))
+        ', at most 366d; write for example every 90m', to_json(left(def.schedule, 100)))
       when def.schedule like 'at %' and def.schedule !~ '^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{'
         '2}:[0-9]{2}Z$'
         then format('schedule %s: write a time in UTC, from 1970 to 2099; write f'
@@ -175,6 +179,11 @@ begin
       when strpos(cron, 'TZ=') > 0
         then format('schedule %s: the time zone is a separate field; write for ex'
         'ample "0 8 * * *" and time_zone Europe/Lisbon', to_json(left(def.schedule, 100)))
+      when cron !~ '^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNU'
+        'ALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$' and def.schedule ~* '^ *(every|at)( |$)|^[0-9]+[smhd]$|^[0-9]{4}-'
+        then format('schedule %s: an interval begins with every, a moment with at'
+        ', in lower-case letters; write for example every 90m or at 2'
+        '026-12-01T08:00:00Z', to_json(left(def.schedule, 100)))
       when cron !~ '^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNU'
         'ALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$'
         then format('schedule %s: a schedule has five fields (minute, hour, day o'
