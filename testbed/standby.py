@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 UNCONFIRMED: Final = "&options=-c%20synchronous_commit%3Doff"  # the commits of a session that waits for no standby
 
+SETTINGS: Final = {
+    "wal_retrieve_retry_interval": "100ms"
+}  # or a promotion may wait for 5 s after the end of the primary
+
 
 class Standby:
     """The standby of `primary`, a running server that trusts its socket. `nobody` must be able to enter its folder.
@@ -33,7 +37,7 @@ class Standby:
         self.folder, self._primary, self._dsn = folder, primary, primary.dsn + UNCONFIRMED
         self._binaries = find_binaries(version)
         self._copy_primary(folder)
-        self._server = EmbeddedPostgres(folder, trusting=True, binaries=self._binaries)
+        self._server = EmbeddedPostgres(folder, settings=SETTINGS, trusting=True, binaries=self._binaries)
 
     @contextmanager
     def streaming(self) -> Generator[None]:
