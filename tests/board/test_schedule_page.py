@@ -49,6 +49,17 @@ def test_the_next_ticks_are_those_of_wakeboard_next(
     assert mark in page.text
 
 
+def test_the_page_of_a_removed_schedule_names_no_ticks(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", removed_at=datetime.now(UTC))
+
+    text = get(board, f"/schedules/{number}").text
+
+    assert "It was removed" in text
+    assert "ticks becomes a run" not in text
+    assert "Next 0 ticks" not in text
+
+
 async def test_a_viewer_in_another_zone_reads_both_times(database: str, board: str, browser: Browser):
     with schedules_in(database) as schedules:
         number = schedules.add("job", "30 1 * * *", time_zone="Europe/Lisbon")
