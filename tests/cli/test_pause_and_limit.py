@@ -37,6 +37,21 @@ def test_pauses_are_listed_until_they_are_resumed(cli: Cli, sample: SampleStore)
     assert cli("resume", "schedule", "weekly-report", "--json").json["scope"] == f"schedule:{weekly}"
 
 
+def test_a_resume_says_what_the_schedule_stays(cli: Cli, sample: SampleStore):
+    definition = sample.add_schedule("weekly-report")
+    resume = "resume", "schedule", "weekly-report"
+    label = "schedule billing/weekly-report"
+    for change, state in (("suspended = true", "suspended"), ("suspended = false, schedule_error = 'odd'", "stalled")):
+        cli("pause", "schedule", "weekly-report")
+        sample.sql(f"update wakeboard.job_definitions set {change} where id = %s", definition)
+        assert cli(*resume).out == f"{label} is resumed. It stays {state}.\n"
+        assert cli(*resume).out == f"{label} was not paused. It stays {state}.\n"
+    assert cli("next", "weekly-report").lines[0].endswith(" It is stalled: odd")
+    sample.sql("update wakeboard.job_definitions set schedule_error = null where id = %s", definition)
+    cli("pause", "schedule", "weekly-report")
+    assert cli(*resume).out == f"{label} is resumed.\n"
+
+
 def test_a_pause_with_a_duration_ends_by_itself(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report")
     for words in (["all"], ["queue", "post"], ["schedule", "weekly-report"]):

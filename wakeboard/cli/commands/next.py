@@ -16,6 +16,7 @@ from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.process.display_zone import in_zone, zone_label
 from wakeboard.text.humanize import relative
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +99,8 @@ async def _of_schedule(session: CommandSession, name: str, count: int) -> NextTi
 
 
 def _print(found: NextTicks, now: datetime) -> None:
-    state = "" if found.state in {"active", "on demand", "ended"} else f" It is {found.state}."
+    why = f": {one_line(found.schedule_error)}" if found.schedule_error else "."
+    state = "" if found.state in {"active", "on demand", "ended"} else f" It is {found.state}{why}"
     if found.cron is None:
         print_message(
             f"{found.schedule} has no cron expression: `wakeboard run-now {found.schedule}` enqueues a run.{state}"
@@ -107,7 +109,7 @@ def _print(found: NextTicks, now: datetime) -> None:
         print_message(f"{found.schedule}: {cron_and_zone(found.cron, found.time_zone)}.{state}")
     if found.ticks:
         print_ticks(found.ticks, found.time_zone, now)
-    elif found.cron is not None:
+    elif found.cron is not None and not found.schedule_error:
         print_message("there are no further ticks.")
     for sentence in found.skipped:
         print_message(f"Note: {sentence}.")

@@ -26,16 +26,19 @@ def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "",
         return
     require_name(kind, name)
 
-    async def remove(session: DatabaseSession) -> tuple[str, str, bool]:
+    async def remove(session: DatabaseSession) -> tuple[str, str, bool, str]:
         scope, label = await pause_scope(session, kind, name)
-        return scope, label, await session.store.resume(scope, reason)
+        changed = await session.store.resume(scope, reason)
+        found = await session.listings.explained_schedule(int(scope.split(":")[1])) if kind is Kind.SCHEDULE else None
+        stopped = found is not None and found.state in {"suspended", "stalled", "paused"}
+        return scope, label, changed, f" It stays {found.state}." if found is not None and stopped else ""
 
-    scope, label, changed = with_database(remove)
+    scope, label, changed, rest = with_database(remove)
     if as_json:
         print_json({"scope": scope, "changed": changed})
     elif changed:
-        print_message(f"{label} is resumed.")
+        print_message(f"{label} is resumed.{rest}")
     elif kind is Kind.ALL:  # queues and schedules may still be paused
         print_message("there is no pause of everything; `wakeboard pause` lists what is paused.")
     else:
-        print_message(f"{label} was not paused.")
+        print_message(f"{label} was not paused.{rest}")

@@ -61,6 +61,7 @@ async def read_next_ticks(
         cron=row["schedule"],
         time_zone=row["time_zone"],
         state=situation.state,
+        schedule_error=situation.schedule_error,
         ticks=ticks,
         skipped=skipped,
     )

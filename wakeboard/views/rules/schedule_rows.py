@@ -84,12 +84,14 @@ class NextTicks:
     """The next ticks in order: `at` in UTC, `local` in the time zone, `note` if a clock change affects the tick.
 
     `skipped`: a sentence for each local time in this period that does not exist because of a clock change.
+    `schedule_error`: why the ticks of a stalled schedule cannot be computed.
     """
 
     schedule: str | None
     cron: str | None
     time_zone: str
     state: str
+    schedule_error: str | None = None
     ticks: list[Tick]
     skipped: list[str]
 
