@@ -147,7 +147,7 @@ def schedules_without_the_success_that_they_expect(health: Health) -> Iterator[P
 
 @HealthCondition("ticks", "bad")
 def stalled_schedules(health: Health) -> Iterator[Problem]:
-    """Correct the schedule and apply it again."""
+    """Correct the schedule and apply it again, or edit it in the application that created it."""
     for each in health.stalled:
         yield Problem(f"{each.full_name} is stalled: {one_line(each.reason)}", path=f"/schedules/{each.id}")
 
