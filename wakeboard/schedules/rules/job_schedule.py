@@ -247,15 +247,17 @@ class JobScheduleSpec(Declared):
     )
     expect_success_within_seconds: Annotated[int, Field(ge=1, le=_LONGEST)] | None = Field(
         default=None,
-        description="A tick whose run has not succeeded this many seconds after it is an alert, and the schedule is"
-        " not Healthy until a tick succeeds. The time counts from when the run was created, if that was later. "
+        description="A tick whose run has not succeeded this many seconds after it has missed this: the schedule is"
+        " not Healthy until a tick succeeds, and the alert successMissed opens if it has receivers. The time counts"
+        " from when the run was created, if that was later. "
         "Ticks that create no run, such as skipped ones, and backfills do not count. It needs schedule or after. "
         "Absent: nothing is expected.",
         examples=[3600],
     )
     alert_after_missed: Annotated[int, Field(ge=1, le=100)] | None = Field(
         default=None,
-        description="So many ticks in a row must miss expectSuccessWithinSeconds before it is an alert. Absent: 1.",
+        description="So many ticks in a row must miss expectSuccessWithinSeconds before the schedule has missed it. "
+        "Absent: 1.",
         examples=[3],
     )
 
