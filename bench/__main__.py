@@ -31,7 +31,7 @@ from bench.machine import MEANING, conditions, description
 from bench.many_schedules import measure_many_schedules
 from bench.operator_at_scale import measure_operator
 from bench.ordinary import measure_ordinary
-from bench.page import write_section
+from bench.page import require_sections, write_section
 from bench.pinned_snapshot import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
 from bench.plans import measure_plans
@@ -84,14 +84,18 @@ def main(words: Sequence[str] | None = None) -> int:
     plan = LARGE if options.large else QUICK if options.quick else Plan()
     if options.repetitions:
         plan = replace(plan, repetitions=options.repetitions, few_repetitions=options.repetitions)
+    chosen: Sequence[str] = options.only or (LARGE_ONES if options.large else tuple(MEASUREMENTS))
+    sections = {name: f"make bench BENCH_ARGS={repr(f'--large {name}') if options.large else name}" for name in chosen}
+    if writes := plan in (Plan(), LARGE):
+        require_sections(sections.values())
     with running_server() as server:
         about = description(server.version())
         print(f"{about}\n{MEANING}\n", flush=True)
-        for name in options.only or (LARGE_ONES if options.large else MEASUREMENTS):
+        for name in chosen:
             text = _measured(name, server, plan, about)
             print(text, flush=True)
-            if plan in (Plan(), LARGE):
-                write_section(f"make bench BENCH_ARGS={name if plan == Plan() else repr(f'--large {name}')}", text)
+            if writes:
+                write_section(sections[name], text)
     return 0
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from testbed.processes import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 PLOTS: Final = ROOT / "docs" / "benchmarks"
@@ -14,6 +17,12 @@ def write_section(command: str, text: str) -> None:
     """Replaces a command's section of the page by its output."""
     PAGE.write_text(with_section(PAGE.read_text(encoding="utf-8"), command, text), encoding="utf-8")
     print(f"written to {PAGE.relative_to(ROOT)}: {command}")
+
+
+def require_sections(commands: Iterable[str]) -> None:
+    """Raises ValueError if the page has no section for a command."""
+    for command in commands:
+        with_section(PAGE.read_text(encoding="utf-8"), command, "")
 
 
 def with_section(page: str, command: str, text: str) -> str:
