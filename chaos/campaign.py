@@ -143,7 +143,7 @@ class Campaign:
             count(conn, result)
             witness = WalWitness(environment.archive, environment.server.binaries)
             found += witness.check(conn, self.clients, ledger)
-            if environment.may_lose:
+            if environment.may_lose and len(witness.timelines) > 1:  # only a promotion explains a loss
                 found, lost = set_apart(found)
                 result.counts += lost
                 found += check_named(conn, witness.timelines)
