@@ -29,7 +29,7 @@ BUSY_MACHINE_S: Final = 5.0  # two cores with the processes of five tests, three
 # Their drivers wait for a server that is frozen, until it ends.
 WITH_OWN_CONNECTIONS: Final = frozenset({"psycopg_pool", "SQLAlchemy"})
 LATEST_CHANGE: Final = "select kind, lost from wakeboard.server_changes order by id desc limit 1"
-AT_RISK: Final = "select * from wakeboard.server_changes where at_risk or lost"
+AT_RISK: Final = "select * from wakeboard.server_changes where (at_risk or lost) and acknowledged_at is null"
 LOST: Final = 20  # commits that no standby gets, at least
 MIGRATES: Final = (
     "select from pg_stat_activity where datname = 'migrated' and application_name = 'wakeboard migrate'"

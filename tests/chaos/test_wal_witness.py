@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -23,7 +24,7 @@ from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, find_binarie
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 
@@ -98,8 +99,8 @@ class Installation:
         return witness.check(self.worker.conn, self.record, self.ledger)
 
 
-@pytest.fixture(scope="module")
-def installation() -> Iterator[Installation]:
+@contextmanager
+def _running() -> Generator[Installation]:
     with open_folder() as folder:
         archive = WalArchive(folder / "wal")
         with EmbeddedPostgres(folder / "server", settings={**NOT_DURABLE, **archive.settings}, trusting=True) as server:
@@ -113,7 +114,21 @@ def installation() -> Iterator[Installation]:
             installation.worker.close()
 
 
-def test_the_wal_has_what_was_acknowledged_and_contradicts_nothing(installation: Installation) -> None:
+@pytest.fixture(scope="module")
+def installation() -> Iterator[Installation]:
+    """With what the tests before have planted."""
+    with _running() as running:
+        yield running
+
+
+@pytest.fixture
+def sound_installation() -> Iterator[Installation]:
+    with _running() as running:
+        yield running
+
+
+def test_the_wal_has_what_was_acknowledged_and_contradicts_nothing(sound_installation: Installation) -> None:
+    installation = sound_installation
     for _ in range(3):
         installation.run_one()
     with installation.worker.conn.transaction(force_rollback=True):
@@ -157,11 +172,13 @@ def test_a_loss_that_a_failover_explains_is_counted_apart() -> None:
     assert set_apart([lost, other, lost]) == ([other], Counter({"lost acknowledged enqueues": 2}))
 
 
-def test_a_wal_that_cannot_be_read_is_no_witness(installation: Installation) -> None:
+def test_a_wal_that_cannot_be_read_is_no_witness(sound_installation: Installation) -> None:
+    installation = sound_installation
+    installation.run_one()
     last = installation.archive.end(installation.worker.conn)
-    (number, segment), *_ = installation.archive.segments(last)
+    (_, segment), *_ = installation.archive.segments(last)
     content = bytearray(segment.read_bytes())
-    content[number << 20 : (number << 20) + 8192] = bytes(8192)
+    content[1 << 20 : (1 << 20) + 8192] = bytes(8192)
     segment.write_bytes(content)
     (violation,) = installation.wal_contradicts()
     assert violation.invariant == UNDONE
