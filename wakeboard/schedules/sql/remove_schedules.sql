@@ -8,11 +8,16 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 set lock_timeout = '2s'
 as $$
 declare
-  mine constant bigint[] := array(
-    select def.id from job_definitions as def where def.id = any (ids) and def.removed_at is null order by def.id for update);
+  mine bigint[];
   batch bigint[];
   def job_definitions;
 begin
+  loop
+    mine := array(
+      select known.id from job_definitions as known where known.id = any (ids) and known.removed_at is null order by known.id for update);
+    exit when cardinality(mine) >= (
+      select count(*) from job_definitions as known where known.id = any (ids) and known.removed_at is null);
+  end loop;                                  -- a plain INSERT has just replaced the row of one
   for start in 1 .. cardinality(mine) by 1000 loop
     batch := mine[start : start + 999];
     for def in

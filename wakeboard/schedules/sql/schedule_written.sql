@@ -6,7 +6,8 @@
 -- expressions. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that none is lost or late.
 -- `schedule` says that moment itself after it has found that the name is free and that no administrator has set a bound. An UPDATE that
 -- changes nothing is no edit (edit_schedule). An INSERT of a removed schedule edits it, as `schedule` does: the new row takes the id, and
--- with it the pause, and the ticks that were handled. The trigger acts with the rights of the owner.
+-- with it the pause, and the ticks that were handled. An INSERT of a known name first waits for a
+-- transaction that removes or replaces its schedule. The trigger acts with the rights of the owner.
 
 create or replace function wakeboard.schedule_written()
 returns trigger language plpgsql security definer
@@ -75,10 +76,7 @@ begin
       raise exception using errcode = '22023', message = 'origin has at most 300 characters, and labels are an object of at most 8 KiB';
     end if;
     if new.source = 'app' and new.suspend_after_dead is null then
-      new.circuit_opened_at := null;
-      new.circuit_probe_at := null;
-      new.circuit_probe_id := null;
-      new.circuit_probes := null;
+      new.circuit_opened_at := null; new.circuit_probe_at := null; new.circuit_probe_id := null; new.circuit_probes := null;
     elsif (case when new.circuit_opened_at is null then num_nonnulls(new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes) > 0
                 else num_nonnulls(new.suspend_after_dead, new.circuit_probe_at, new.circuit_probes) < 3 end) then
       raise exception using errcode = '23514', constraint = 'only_an_open_circuit_has_probes', message = 'only an open circuit has probes';
@@ -126,6 +124,11 @@ begin
     into most, is_known
     from installation where only_row;
   if is_known then                         -- apart, because an aggregate takes long to begin
+    begin                                  -- waits for a transaction that removes or replaces it, and keeps no lock: no later deadlock
+      perform from job_definitions where source = 'app' and namespace = new.namespace and name = new.name for no key update;
+      raise sqlstate 'WB000';
+    exception when sqlstate 'WB000' then null;
+    end;
     select max(source) filter (where source <> 'app'), bool_or(source = 'app') into owner, is_there
       from job_definitions
      where namespace collate "C" = new.namespace and name collate "C" = new.name and removed_at is null;
@@ -145,11 +148,8 @@ begin
     returning * into former;
     if found then
       delete from job_definitions where id = former.id;
-      new.id := former.id;
-      new.created_at := former.created_at;
-      new.generation := former.generation;
-      new.last_tick_at := former.last_tick_at;
-      new.has_dependents := former.has_dependents;
+      new.id := former.id; new.created_at := former.created_at; new.generation := former.generation;
+      new.last_tick_at := former.last_tick_at; new.has_dependents := former.has_dependents;
       return edit_schedule(former, new, seen_to);
     end if;
   end if;

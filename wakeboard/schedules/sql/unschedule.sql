@@ -17,15 +17,20 @@ declare
   in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
   short constant text := substr(name, strpos(name, '/') + 1);
 begin
-  select * into def from job_definitions as known
-   where known.source = 'app' and known.namespace = in_namespace and known.name = short
-     for update;
+  loop
+    select * into def from job_definitions as known
+     where known.source = 'app' and known.namespace = in_namespace and known.name = short
+       for update;
+    exit when found or not exists (select from job_definitions as known
+                                    where known.source = 'app' and known.namespace = in_namespace and known.name = short);
+  end loop;                                  -- a plain INSERT has just replaced the row
   if def.id is null then
     if name is null or short !~ '^[a-z0-9.-]{1,63}$' or in_namespace !~ '^[a-z0-9-]{1,63}$' then
       perform refuse_argument('name', name, 'the name of one schedule, such as customers/42-report; unschedule_all takes a pattern');
     end if;
     select * into def from job_definitions as known
-     where known.namespace collate "C" = in_namespace and known.name collate "C" = short and known.removed_at is null limit 1;
+     where known.namespace collate "C" = in_namespace and known.name collate "C" = short
+       and known.source <> 'app' and known.removed_at is null limit 1;
     if found then
       raise exception using errcode = '22023', message = format(
         'the schedule %s/%s belongs to %s; remove it there', in_namespace, short, def.source);

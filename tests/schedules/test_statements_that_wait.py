@@ -1,0 +1,66 @@
+"""A statement on a schedule that another transaction removes or replaces waits, and then acts on what that one left."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.schedules.schedules import connected, rows, until
+
+if TYPE_CHECKING:
+    from wakeboard.engine.maintenance_api import MaintenanceStore
+
+pytestmark = [pytest.mark.anyio, pytest.mark.every_postgres]
+
+INSERT: Final = "insert into job_definitions (name, job_type, payload, schedule) values ('a', 'ping', '{}', '%s')"
+DELETE: Final = "delete from job_definitions where name = 'a'"
+FIRST: Final[dict[str, tuple[list[str], list[str]]]] = {  # what was done before, and what the first transaction does
+    "replaces": ([], [DELETE, INSERT % "0 9 * * *"]),
+    "brings_back": ([DELETE], [INSERT % "0 9 * * *"]),
+    "removes": ([], [DELETE]),
+}
+SECOND: Final = {
+    "schedule": "select * from schedule('a', 'ping', '{}', '0 10 * * *')",
+    "schedule_many": """select * from schedule_many('[{"name": "a", "job_type": "ping", "cron": "0 10 * * *"}]')""",
+    "unschedule": "select unschedule('a')",
+    "unschedule_all": "select unschedule_all('default/a*')",
+    "pause": "select pause_schedules('a')",
+    "insert": INSERT % "0 10 * * *" + " on conflict do nothing",
+    "upsert": INSERT % "0 10 * * *"
+    + " on conflict (source, namespace, name) do update set schedule = excluded.schedule",
+}
+NO_WAIT: Final = {("brings_back", "unschedule_all"), *((first, "pause") for first in FIRST)}  # as if they came first
+STATE: Final = """
+select name, schedule, payload, removed_at is null, (select array_agg(scope) from pauses) from job_definitions"""
+
+
+async def left_by(store: MaintenanceStore, *statements: str) -> object:
+    """The schedule after these statements, in a database without it before."""
+    for statement in ("delete from pauses", *statements):
+        await rows(store, statement)
+    return await rows(store, STATE)
+
+
+@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize("first", FIRST)
+async def test_a_statement_that_waited_acts_on_what_is_there(
+    store: MaintenanceStore, database: str, first: str, second: str
+):
+    before, by_first = FIRST[first]
+    in_turn = [SECOND[second], *by_first] if (first, second) in NO_WAIT else [*by_first, SECOND[second]]
+    expected = await left_by(store, INSERT % "0 8 * * *", *before, *in_turn)
+    await rows(store, "select unschedule('a')")
+    await left_by(store, INSERT % "0 8 * * *", *before)
+    async with connected(database) as other:
+        async with other.conn.transaction():
+            for statement in by_first:
+                await rows(other, statement)
+            waiting = asyncio.ensure_future(rows(store, SECOND[second]))
+            if (first, second) in NO_WAIT:
+                await waiting
+            else:
+                await until(other, "select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+        await waiting
+    assert await rows(store, STATE) == expected
