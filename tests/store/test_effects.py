@@ -90,6 +90,18 @@ def test_an_effect_once_for_ever_belongs_to_one_running_attempt(admin: SqlClient
     assert worker.effect_forever(again, "invoice:812") == "new"
 
 
+def test_once_for_ever_never_answers_of_an_effect_whose_end_is_unknown(admin: SqlClient, worker: SqlClient) -> None:
+    for _ in range(2):
+        admin.enqueue()
+    first, second = worker.claim()
+    assert worker.effect_forever(first, "invoice:812") == "new"
+    for _ in ("held", "in doubt"):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=f"run {first.id} began the effect"):
+            worker.once(second, "invoice:812", forever=True)
+        admin.sql("update job_runs set locked_until = now() - interval '1 day' where id = %s", first.id)
+        admin.reap()
+
+
 # -- the effects table in another database -----------------------------------------------------------------------------
 
 
