@@ -117,6 +117,51 @@ async def test_edits_of_when_in_an_outage_lose_no_tick(store: MaintenanceStore, 
     ]
 
 
+async def test_edits_of_when_in_one_transaction_leave_at_most_one_former_timing(store: MaintenanceStore):
+    await add(store, cron="*/5 * * * *")
+    lines = ["*/7 * * * *", "*/5 * * * *"] * 50
+    await wakeboard.schedule_many(store.conn, [wakeboard.Schedule("team/a", "ping", cron=line) for line in lines])
+    async with store.conn.transaction():
+        for line in lines:
+            await rows(store, "update job_definitions set schedule = %s", line)
+    assert await rows(store, "select coalesce(jsonb_array_length(former_timings), 0) < 2 from job_definitions") == [
+        (True,)
+    ]
+
+
+@pytest.mark.parametrize("savepoint", [False, True])
+async def test_a_transaction_that_changes_nothing_in_the_end_loses_no_tick(store: MaintenanceStore, savepoint: bool):
+    await add(store, cron=None, every=timedelta(seconds=1), catch_up="All")
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('second', now()) + interval '1 s'")
+    async with store.conn.transaction():
+        if savepoint:
+            async with store.conn.transaction():
+                await rows(store, "update job_definitions set schedule = 'every 366d'")
+        else:
+            await rows(store, "update job_definitions set schedule = 'every 366d'")
+        await until(store, "select true where clock_timestamp() > now() + interval '3 s'")
+        await rows(store, "update job_definitions set schedule = 'every 1s'")
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(
+        store,
+        "select count(distinct scheduled_for) > 2,"
+        " count(*) = 1 + extract(epoch from max(scheduled_for) - min(scheduled_for)) from all_runs",
+    ) == [(True, True)]
+
+
+async def test_a_schedule_on_demand_in_an_outage_ticks_after_its_next_edit(store: MaintenanceStore):
+    await add(store)
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '2 min'")
+    await rows(store, "update job_definitions set schedule = null")
+    await rows(store, "update job_definitions set schedule = '0 0 1 1 *'")
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(store, "select next_run_at > now(), former_timings from job_definitions") == [(True, None)]
+
+
 @pytest.mark.parametrize(("grace", "reason"), [(None, "CatchUpSkip"), (timedelta(hours=1), None)])
 async def test_the_grace_of_the_installation_decides_about_the_tick_of_an_edit(
     store: MaintenanceStore, grace: timedelta | None, reason: str | None

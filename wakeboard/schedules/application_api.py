@@ -138,7 +138,7 @@ _read_options: Final = attrgetter(*_OPTIONS)
 class Scheduled(NamedTuple):
     """A schedule that an application created or edited. `answer`: created, updated, unchanged or ended.
 
-    ended: it has no ticks, because `ends_at` has passed, or because its one moment or its last tick was handled before.
+    ended: it has no ticks. `ends_at` has passed, its moment is not after its newest tick, or its last tick was handled.
     """
 
     id: int

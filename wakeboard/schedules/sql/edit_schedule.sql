@@ -2,7 +2,8 @@
 -- The row of an edited schedule of an application: the next generation of `former`, with the options of `def` and with the ticks after
 -- `seen_to`. The tick of `former` that is due becomes a run as `former` says. The other due ticks, which there are after an outage, are
 -- those of the former times, and the scheduler makes runs of the new definition of them, as catch_up says (former_timings). An edit that
--- suspends the schedule drops them.
+-- suspends the schedule drops them. Of several edits of when in one transaction, the last one counts, from the moment of the first one:
+-- no other transaction has seen those between. Ticks are at whole seconds, so times that no whole second saw leave nothing behind, either.
 
 create or replace function wakeboard.edit_schedule(
   former wakeboard.job_definitions, def wakeboard.job_definitions, seen_to timestamptz)
@@ -13,6 +14,11 @@ declare
   had_ticks constant boolean := former.removed_at is null and not former.suspended and former.schedule_error is null;
   due_after constant timestamptz := case when had_ticks and former.next_run_at <= present then former.next_run_at end;
   is_due constant boolean := due_after is not null and former.cron_fields is not null;        -- else the scheduler has not seen it yet
+  seen_from constant timestamptz := case       -- of its last times
+    when former.schedule is null then seen_to
+    else coalesce((former.former_timings #>> '{-1,next_run_at}')::timestamptz,
+                  case when former.cron_fields is null then former.next_run_at end) end;
+  is_superseded boolean := had_ticks and seen_from >= date_trunc('second', present);      -- its last times had no tick
 begin
   if is_due then
     perform enqueue_former_tick(former, case when def.suspended then 'Suspended' end);
@@ -29,7 +35,19 @@ begin
     def.cron_fields := null;
     def.next_run_at := case when def.schedule is not null then seen_to end;
     def.former_timings := null;
-    if due_after is not null then
+    if not is_superseded and had_ticks and seen_from >= transaction_timestamp() and seen_from <> date_trunc('second', seen_from) then
+      is_superseded := (                     -- a row that is seen while its transaction is open is of this one, or of a savepoint of it
+        select pg_xact_status((top + ((seen.xmin::text::bigint - top + 2147483648) & 4294967295) - 2147483648)::text::xid8) = 'in progress'
+          from job_definitions as seen, cast(pg_current_xact_id()::text as bigint) as top
+         where seen.id = former.id);
+    end if;
+    if is_superseded then
+      def.next_run_at := case when def.schedule is not null then least(seen_to, seen_from) end;
+      if former.former_timings is not null then
+        def.former_timings := jsonb_set(former.former_timings, '{-1,next_run_at}', coalesce(to_jsonb(def.next_run_at), 'null'));
+        def.next_run_at := former.next_run_at;
+      end if;
+    elsif due_after is not null then
       def.former_timings := coalesce(former.former_timings, '[]') || jsonb_build_object(
         'schedule', former.schedule, 'time_zone', former.time_zone, 'dst_gap', former.dst_gap, 'dst_overlap', former.dst_overlap,
         'starts_at', former.starts_at, 'ends_at', former.ends_at, 'until', present, 'next_run_at', def.next_run_at);

@@ -1,8 +1,9 @@
 -- for: scheduler
 -- Creates a schedule in the caller's transaction, or edits the one of this name, and returns its id and 'created', 'updated', 'unchanged'
--- or 'ended': then it has no ticks, because `ends_at` has passed, or because its one moment or its last tick was handled before. It exists
--- if, and only if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`. `cron`: the expression. Instead
--- of it, `every` is an interval of real time, counted from `starts_at` or from 1970, and `at` is one moment; without them it runs only on
+-- or 'ended': then it has no ticks, because `ends_at` has passed, its one moment is not after its newest tick, or its last tick was
+-- handled before. It exists if, and only if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`.
+-- `cron`: the expression. Instead of it, `every` is an interval of real time, counted from `starts_at` or from 1970, and `at` is one
+-- moment; without them it runs only on
 -- demand. It has no ticks before `starts_at` and none after `ends_at`. After its last tick it removes itself. The other arguments are the
 -- fields of a JobSchedule, with its defaults and bounds. A null in place of another argument than the name and the job type means its
 -- default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and for a name that a cluster or a folder declares. Of
