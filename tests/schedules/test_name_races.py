@@ -14,7 +14,8 @@ from wakeboard.actions.admin_api import AdminStore
 from wakeboard.dependencies.dependents import enqueue_dependents
 from wakeboard.local.manifest_sync import ManifestSync
 from wakeboard.local.messages import Problems, UpLine
-from wakeboard.schedules.scheduler import schedule_due_ticks
+from wakeboard.schedules import calls
+from wakeboard.schedules.scheduler import NO_TICKS, plan_ticks, schedule_due_ticks
 from wakeboard.store.reconnecting import ReconnectingConnection
 
 if TYPE_CHECKING:
@@ -77,6 +78,23 @@ async def test_of_one_name_created_twice_at_once_the_application_runs(
     assert await rows(
         store, "select 1 from job_runs join job_definitions as def on def.id = definition_id where source <> 'app'"
     )
+
+
+async def test_a_stopped_schedule_stays_so_for_a_scheduler_that_planned_before(store: MaintenanceStore, database: str):
+    async def replacing(other: MaintenanceStore) -> None:
+        await put(other, declared("a", concurrencyPolicy="Replace"))
+        await make_due(other)
+        await schedule_due_ticks(other, misfire_grace=MISFIRE_GRACE)
+
+    await create_at_once(database, by_application, replacing)
+    await make_due(store)
+    ((id_,),) = await rows(store, "select id from job_definitions where source <> 'app'")
+    due = await calls.due_definitions(store)
+    plans = [plan_ticks(each, misfire_grace=MISFIRE_GRACE) for each in due if each.id == id_]
+    for _ in range(2):
+        assert await calls.enqueue_due_ticks(store, plans) == NO_TICKS
+    assert await rows(store, "select schedule_error from job_definitions where source <> 'app'") == [(TAKEN,)]
+    assert await rows(store, "select status from all_runs where definition_id = %s", id_) == [("queued",)]
 
 
 async def test_the_next_sync_names_a_schedule_that_an_application_has_too(store: MaintenanceStore, database: str):

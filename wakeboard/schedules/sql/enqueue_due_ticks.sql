@@ -31,6 +31,7 @@ declare
   probing bigint[];
   probes timestamptz[];
   replacing bigint[];
+  stopped bigint[];
   locked bigint[];
   made integer;
   skipped_total bigint;
@@ -45,7 +46,7 @@ begin
             from unnest(ids, generations, cursors) as plan (id, generation, cursor)
             join job_definitions as def on def.id = plan.id
            where def.generation = plan.generation and def.next_run_at = plan.cursor and def.next_run_at <= statement_timestamp()
-             and def.removed_at is null and not def.suspended
+             and def.removed_at is null and not def.suspended and def.schedule_error is null    -- another caller may have stopped it
            order by def.id
              for update of def skip locked) as locked;
   if mine is null then
@@ -54,9 +55,11 @@ begin
   end if;
   all_mine := cardinality(mine) = cardinality(ids);
   if noted is not null then
-    locked := stop_taken_schedules(noted);
-    if locked <> '{}' then
-      mine := array(select id from unnest(mine) as id where id <> all (locked));
+    stopped := stop_taken_schedules(noted);
+    if stopped <> '{}' then
+      mine := array(select id from unnest(mine) as id where id <> all (stopped));
+      replacing := array(select id from unnest(replacing) as id where id <> all (stopped));
+      guarded := array(select id from unnest(guarded) as id where id <> all (stopped));
       all_mine := false;
     end if;
   end if;
