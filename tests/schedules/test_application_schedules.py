@@ -86,8 +86,7 @@ async def test_a_tick_due_at_an_edit_runs_as_it_was_defined(store: MaintenanceSt
     await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
     await add(store, payload={"version": 2}, cron="0 0 1 1 *")
     assert await runs(store, columns="payload, definition_generation") == [({"version": 1}, 1)]
-    assert await make_ticks(store) == (1, 0, 0, 0)  # of the former times
-    assert await make_ticks(store) == (1, 0, 0, 0)
+    assert await make_ticks(store) == (2, 0, 0, 0)  # first of the former times
     assert await rows(store, "select generation, next_run_at > now() from job_definitions") == [(2, True)]
     await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '1 minute'")
     await add(store, suspended=True)
@@ -127,6 +126,19 @@ async def test_edits_of_when_in_one_transaction_leave_at_most_one_former_timing(
     assert await rows(store, "select coalesce(jsonb_array_length(former_timings), 0) < 2 from job_definitions") == [
         (True,)
     ]
+
+
+async def test_one_pass_makes_the_ticks_of_all_former_times(store: MaintenanceStore):
+    await add(store, cron="0 0 1 1 *")
+    await rows(
+        store,
+        "update job_definitions set next_run_at = now() - interval '40 min', former_timings = ("
+        " select jsonb_agg(jsonb_build_object('schedule', '*/' || each || ' * * * *', 'time_zone', 'Etc/UTC',"
+        " 'dst_gap', dst_gap, 'dst_overlap', dst_overlap, 'until', now() - make_interval(mins => 40 - 10 * each),"
+        " 'next_run_at', now() - make_interval(mins => 40 - 10 * each)) order by each) from generate_series(1,3) each)",
+    )
+    await make_ticks(store)
+    assert await rows(store, "select next_run_at > now(), former_timings from job_definitions") == [(True, None)]
 
 
 @pytest.mark.parametrize("savepoint", [False, True])

@@ -220,14 +220,17 @@ async def schedule_slice(
 ) -> tuple[EnqueuedTicks, ScanPosition | None]:
     """As `schedule_due_ticks`, from `after` on and for `batches` statements.
 
-    Returns the position from which the next slice continues: None if this one has reached the end.
+    Returns the position from which the next slice continues: None if this one has reached the end. Schedules that were
+    edited several times in an outage have ticks of several times: they are read again until none is due.
     """
     total = NO_TICKS
+    edited: list[ScanPosition] = []
     waiting = deque(await calls.due_definitions(store, SCHEDULES_PER_BATCH, after))
     plan = partial(plan_ticks, misfire_grace=misfire_grace)
     plans = plan_batch(waiting, plan)
     while plans:
         after = plans[-1].cursor, plans[-1].id
+        edited += [(plan.cursor, plan.id) for plan in plans if plan.compiled]
         batches -= 1
         is_over = batches <= 0
         if not waiting:
@@ -235,6 +238,9 @@ async def schedule_slice(
         planned: deque[DueDefinition] = deque() if is_over else waiting
         enqueued, plans = await asyncio.gather(enqueue_ticks(store, plans), _plan_in_thread(planned, plan))
         total = EnqueuedTicks(*map(sum, zip(total, enqueued, strict=True)))
+        if edited and not plans and not is_over and enqueued.definitions:
+            waiting.extend(await calls.due_definitions(store, SCHEDULES_PER_BATCH, min(edited)))
+            edited, plans = [], await _plan_in_thread(waiting, plan)
     return total, after if waiting else None
 
 
