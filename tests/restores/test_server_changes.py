@@ -224,8 +224,11 @@ def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postg
             assert (witness.warnings, problem_texts(standby.dsn)) == ([], [])
 
 
-def test_a_demoted_primary_that_is_promoted_again_raises_no_alarm(version: str, postgres_folder: Path) -> None:
-    """As by Patroni when etcd was away for longer than its lease."""
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_demoted_primary_that_is_promoted_again_raises_no_alarm(
+    version: str, postgres_folder: Path, is_restarted: bool
+) -> None:
+    """As by Patroni when etcd was away for longer than its lease. If it is restarted then, it may be a copy as well."""
     witness = Process()
     with primary_of(postgres_folder / "primary", version) as primary:
         standby = Standby(primary, postgres_folder / "standby", version)
@@ -236,11 +239,15 @@ def test_a_demoted_primary_that_is_promoted_again_raises_no_alarm(version: str, 
             primary.start()
             with connected(primary.dsn) as conn:
                 conn.execute("select pg_promote()")
+            if is_restarted:
+                primary.stop()
+                primary.start()
             again = primary.dsn + UNCONFIRMED  # the standby is on its way
             witness.fetch(again)
-            assert witness.complete(again, kept)
-            assert [row[:3] for row in changes(again)] == [("promoted", False, False)]
-            assert (witness.warnings, problem_texts(again)) == ([], [])
+            assert witness.complete(again, kept) is not is_restarted
+            assert [row[:3] for row in changes(again)] == [("promoted", is_restarted, False)]
+            assert bool(problem_texts(again)) == is_restarted
+            assert witness.warnings == []
 
 
 def test_a_crash_that_lost_commits_differs_from_one_that_lost_none(version: str, postgres_folder: Path) -> None:

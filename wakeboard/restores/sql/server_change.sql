@@ -37,8 +37,9 @@ begin
   change.at_risk := change.kind = 'moved' or change.kind = 'promoted' and not (
     known.commits_wait
     and (pg_last_wal_receive_lsn() is not null                       -- it streamed, so it is no copy of an archive
-         -- It replayed nothing: it is the former primary, which has ended in order, and is promoted again.
-         or pg_last_xact_replay_timestamp() is null and current_setting('restore_command') = '')
+         -- It began as a standby that had nothing to replay: the former primary, which has ended in order, is promoted again. After another
+         -- restart the server does not say what it was: then commits may be missing.
+         or pg_last_wal_replay_lsn() is not null and pg_last_xact_replay_timestamp() is null and current_setting('restore_command') = '')
     and not exists (select from pg_settings where name ~ '^recovery_target(_name|_time|_xid|_lsn)?$' and setting <> ''));
   change.kept_until := case when change.kind <> 'moved' then pg_last_xact_replay_timestamp() end;
   if change.kept_until is null then
