@@ -110,6 +110,13 @@ async def test_a_null_is_the_default_as_in_the_call(store: MaintenanceStore):
     assert [(namespace, name.startswith("schedule-")) for namespace, name in names] == [("default", True)]
 
 
+async def test_an_edit_that_ends_all_forgets_its_limit(store: MaintenanceStore):
+    await rows(store, insert(catch_up="'All'", catch_up_limit="7"))
+    for wanted in ("'Skip'", "'All'"):
+        edit = f"update job_definitions set catch_up = {wanted} returning catch_up_limit"
+        assert await rows(store, edit) == [(100,)]
+
+
 async def test_an_upsert_of_a_schedule_is_not_counted_against_the_bound(store: MaintenanceStore):
     await rows(store, insert())
     await rows(store, "select set_max_schedules(1)")
