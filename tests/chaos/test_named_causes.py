@@ -46,6 +46,10 @@ select 1 + coalesce(max(sessions), 0)
   from (select count(*) as sessions from pg_stat_activity where starts_with(application_name, 'wakeboard ')
          group by application_name) as each
 """
+# Sessions of the test itself, which no cause stops.
+OF_THE_TEST: Final = (
+    "-c synchronous_commit=off -c default_transaction_read_only=off -c statement_timeout=0 -c idle_session_timeout=0"
+)
 SENTENCE: Final = re.compile(r'(?:class="summary-sentence">|<div class="card">\s*<p>)(.*?)</p>', re.DOTALL)
 RUNNING: Final = (
     "select count(*) = 5 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
@@ -76,7 +80,9 @@ class Servers:
         self._link.symlink_to(str(conninfo_to_dict(dsn)["host"]))
 
     def do(self, *statements: str) -> None:
-        with psycopg.connect(self._primary.dsn + UNCONFIRMED, autocommit=True) as conn:
+        with psycopg.connect(
+            self._primary.dsn + UNCONFIRMED + "%20-c%20statement_timeout%3D0", autocommit=True
+        ) as conn:
             for each in statements:
                 conn.execute(each.encode())
 
@@ -207,9 +213,7 @@ def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
     produce, named, outages = CAUSES[cause]
     variables = as_variables({"dsn": servers.dsn})
     with (
-        Watcher(
-            servers.dsn + " " + "options='-c synchronous_commit=off -c default_transaction_read_only=off'"
-        ) as watcher,
+        Watcher(f"{servers.dsn} options='{OF_THE_TEST}'") as watcher,
         Worker(servers.dsn, tmp_path, "--forever", lease_seconds=3) as worker,
         ModuleProcess(["chaos.maintenance_process"], tmp_path, variables) as operator,
         serving(BoardOptions(dsn=servers.dsn)) as address,
