@@ -124,6 +124,28 @@ async def test_a_schedule_that_runs_after_another_stops_too(store: MaintenanceSt
     assert await rows(store, "select schedule from job_runs") == [("team/a",)]
 
 
+async def test_up_does_not_repeat_a_sync_that_fails_for_good(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def no_row(*_: Any) -> Any:
+        raise ValueError("its ticks cannot be computed")
+
+    monkeypatch.setattr("wakeboard.schedules.sync.definition_row", no_row)
+    manifest = {"kind": "JobSchedule", "metadata": {"name": "a", "namespace": "team"}, "spec": {"jobType": "ping"}}
+    (tmp_path / "a.yaml").write_text(json.dumps({"apiVersion": "wakeboard.dev/v1alpha1", **manifest}))
+    lines: list[str] = []
+
+    def emit(line: UpLine) -> None:
+        lines.append(line.text)
+
+    connection = ReconnectingConnection(database, "up", AdminStore)
+    try:
+        assert await ManifestSync(tmp_path, connection, Problems(emit), emit=emit).sync(MISFIRE_GRACE)
+    finally:
+        await connection.close()
+    assert "team/a is not scheduled: ValueError: its ticks cannot be computed." in lines
+
+
 async def test_up_declares_a_schedule_once_its_name_is_free(store: MaintenanceStore, database: str, tmp_path: Path):
     manifest = {"kind": "JobSchedule", "metadata": {"name": "a", "namespace": "team"}, "spec": {"jobType": "ping"}}
     (tmp_path / "a.yaml").write_text(json.dumps({"apiVersion": "wakeboard.dev/v1alpha1", **manifest}))

@@ -12,7 +12,7 @@ from wakeboard.local.messages import UP, UpLine
 from wakeboard.manifests import declared_limits, load_folder
 from wakeboard.process.system_user import system_user
 from wakeboard.schedules.desired_schedule import desired_from_files
-from wakeboard.schedules.sync import sync
+from wakeboard.schedules.sync import sync, taken
 from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.listings import Listings, sources_with_same_name
@@ -51,8 +51,8 @@ class ManifestSync:
     async def sync(self, misfire_grace: timedelta) -> bool:
         """Reads the folder and updates the store. Raises WakeboardError if the store is unavailable.
 
-        Returns False if it must be called again: another transaction has locked a schedule or a limit, or a schedule
-        failed, for example because an application has its name.
+        Returns False if it must be called again: another transaction has locked a schedule or a limit, or an
+        application has the name of a schedule.
         """
         try:
             manifests = load_folder(self._folder)
@@ -84,7 +84,7 @@ class ManifestSync:
         if report.changed or not self._is_repeated:
             loaded = len(manifests.schedules) + len(unremoved)
             self._emit(UpLine(UP, f"{self._folder.resolve().name}: {_summary(report, loaded)}."))
-        self._is_repeated = bool(locked or failed)
+        self._is_repeated = bool(locked) or any(error == taken(name) for name, error in report.failed.items())
         await self._warn_of_duplicates()
         return not self._is_repeated
 
