@@ -44,6 +44,7 @@ ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules
 CIRCUITS_INTERVAL_S: Final = 5.0
 EXPECTATIONS_INTERVAL_S: Final = 5.0
 LIMITS_INTERVAL_S: Final = 5.0
+ONCE_S: Final = float("inf")
 UNNEEDED_S: Final = 300.0  # after which a task runs that has no work, as the store has just said
 SEEN_BY_STORE: Final = {"scheduler", "dependencies", "reaper", "circuits", "expectations", "pauses", "backfills"}
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
@@ -83,7 +84,8 @@ class _Task:
 class MaintenanceLoop:
     """The maintenance tasks of one process. `now` is a reading of any monotonic clock, in seconds.
 
-    `sets_retention`: this process decides the retention and the misfire grace of the installation. Workers do not.
+    `sets_retention`: this process decides the retention of the installation. Workers do not. `sets_misfire_grace`: it
+    stores the misfire grace once, for edits by applications, because its settings have one.
     `alerts` returns the alert rules that this process evaluates; None: it evaluates none. `limits` returns the limits
     that `source` declares, or None while they are not known. `between_claims`: this process claims runs between two
     passes, so a pass enqueues only some ticks, and consumes only one batch of the ends of runs. `failing`: the tasks
@@ -96,6 +98,7 @@ class MaintenanceLoop:
         misfire_grace: timedelta,
         retention: Retention,
         sets_retention: bool = False,
+        sets_misfire_grace: bool = False,
         alerts: Callable[[], AlertSpec | None] | None = None,
         limits: Callable[[], Limits | None] | None = None,
         source: str = "",
@@ -127,6 +130,7 @@ class MaintenanceLoop:
             _Task("backfills", BACKFILLS_INTERVAL_S, lambda store, _: store.continue_backfills(), at_once=False),
             _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, at_once=False),
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
+            *([_Task("misfire grace", ONCE_S, self._set_misfire_grace)] if sets_misfire_grace else []),
             *([_Task("alerts", ALERTS_INTERVAL_S, self._evaluate_alerts, at_once=False)] if alerts is not None else []),
             *([_Task("limits", LIMITS_INTERVAL_S, self._declare_limits)] if limits is not None else []),
         )
@@ -207,8 +211,9 @@ class MaintenanceLoop:
             if "locked" in changed.values():
                 raise Locked(locked_limits(changed))  # the others are set; the next call sets these
 
+    async def _set_misfire_grace(self, store: MaintenanceStore, _: MaintenancePass) -> None:
+        await store.set_misfire_grace(self._misfire_grace)
+
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
-        if self._sets_retention:
-            await store.set_misfire_grace(self._misfire_grace)
         done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)
         return done.deleted.more

@@ -231,8 +231,9 @@ class Settings(BaseSettings):
         ge=1,
         le=86_400,
         description="If the oldest due tick of a schedule is later than this many seconds, there was an outage or a "
-        "pause: `catchUp` decides which of its due ticks run. After a shorter delay each of them runs. The operator,"
-        " `up` and `migrate` store it for the ticks that are due when an application edits a schedule.",
+        "pause: `catchUp` decides which of its due ticks run. After a shorter delay each of them runs. If it is"
+        " set, the operator, `up` and `migrate` store it, for the ticks that are due when an application edits a"
+        " schedule.",
     )
     history_retention_days: int = Field(
         30,
@@ -308,6 +309,11 @@ class Settings(BaseSettings):
     def misfire_grace(self) -> timedelta:
         """How late the oldest due tick may be before `catchUp` decides about all of them."""
         return timedelta(seconds=self.misfire_grace_seconds)
+
+    @property
+    def has_misfire_grace(self) -> bool:
+        """Whether `misfire_grace_seconds` was given. The default changes no stored value."""
+        return "misfire_grace_seconds" in self.model_fields_set
 
     @field_validator(
         "handlers", "queues", "http_allowed_hosts", "http_allowed_private_networks", "jobs_namespaces", mode="before"

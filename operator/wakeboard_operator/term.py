@@ -79,6 +79,7 @@ class LeaderTerm:
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
             sets_retention=True,
+            sets_misfire_grace=settings.has_misfire_grace,
             alerts=self._alerts,
             limits=ReloadedFile(Path(limits), load_limit_file, log_limits).content if limits else lambda: NO_LIMITS,
             source=replica.source,

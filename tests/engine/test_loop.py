@@ -98,14 +98,22 @@ async def test_the_first_pass_does_what_is_urgent(store: MaintenanceStore):
     assert ours.due_tasks(1000.0 + PARTITIONS_INTERVAL_S) == EVERYTHING
 
 
-async def test_operators_and_up_store_the_misfire_grace_and_workers_do_not(store: MaintenanceStore):
+async def test_a_process_stores_only_a_misfire_grace_that_was_set_and_once(store: MaintenanceStore):
     stored: list[timedelta] = []
-    for sets_retention in (False, True):
-        retention = Retention.from_settings(read_settings())
-        loop = MaintenanceLoop(misfire_grace=timedelta(hours=1), retention=retention, sets_retention=sets_retention)
+    for given in ({"misfire_grace_seconds": 3600}, {}):
+        settings = read_settings(**given)
+        loop = MaintenanceLoop(
+            misfire_grace=settings.misfire_grace,
+            retention=Retention.from_settings(settings),
+            sets_retention=True,
+            sets_misfire_grace=settings.has_misfire_grace,
+        )
         assert not (await loop.run_due(store, 1000.0)).failures
         stored += (await rows(store, "select misfire_grace from installation"))[0]
-    assert stored == [timedelta(minutes=5), timedelta(hours=1)]
+        await store.set_misfire_grace(timedelta(hours=2))
+        assert not (await loop.run_due(store, 1000.0 + 2 * PARTITIONS_INTERVAL_S)).failures
+        stored += (await rows(store, "select misfire_grace from installation"))[0]
+    assert stored == [timedelta(hours=1), *[timedelta(hours=2)] * 3]
 
 
 async def test_work_of_each_task_that_is_spared_is_announced(store: MaintenanceStore):

@@ -385,7 +385,11 @@ REFUSED: Final = (
     ("enqueue('ping', after => '{1}', after_uuids => '{}')", "write for each run of after its uuid or null"),
     ("set_limit(null, 1)", "key is null; write the name of a limit key"),
     ("set_retention(null, '7 days')", "history is null; write an interval, such as 30 days"),
-    ("set_misfire_grace(null)", "grace is null; write an interval, such as 5 minutes"),
+    ("set_misfire_grace(null)", "grace is null; write an interval from 1 second to 1 day, such as 5 minutes"),
+    *[
+        (f"set_misfire_grace('{grace}')", f'grace is "{grace}"; write an interval from 1 second to 1 day')
+        for grace in ("00:00:00", "2 days")
+    ],
     ("replay(null)", "ids is null; write an array of"),
     ("schedule_many('{}')", "schedules is {}; write an array of objects, one for each schedule"),
     ("sync_definitions('file:t', '{}')", "rows is {}; write an array of objects, one for each schedule"),

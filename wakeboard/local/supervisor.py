@@ -189,6 +189,7 @@ class Supervisor:
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
             sets_retention=True,
+            sets_misfire_grace=settings.has_misfire_grace,
             alerts=self._logged_alerts(self._alert_file()),
         )
         while True:

@@ -31,7 +31,6 @@ RETENTION_SETTINGS = {
     "log_retention_days",
 }
 AUDIT_SETTING = "audit_retention_days"
-GRACE_SETTING = "misfire_grace_seconds"
 
 
 class Part(StrEnum):
@@ -148,8 +147,8 @@ async def _store_settings(dsn: str) -> None:
     from wakeboard.store.connection import connect
 
     settings = read_settings()
-    given = settings.model_fields_set & {*RETENTION_SETTINGS, AUDIT_SETTING, GRACE_SETTING}
-    if not given:
+    given = settings.model_fields_set & {*RETENTION_SETTINGS, AUDIT_SETTING}
+    if not given and not settings.has_misfire_grace:
         return
     retention = Retention.from_settings(settings)
     async with await connect(dsn) as conn:
@@ -160,7 +159,7 @@ async def _store_settings(dsn: str) -> None:
             )
         if AUDIT_SETTING in given:
             await store.set_audit_retention(retention.audit)
-        if GRACE_SETTING in given:
+        if settings.has_misfire_grace:
             await store.set_misfire_grace(settings.misfire_grace)
 
 

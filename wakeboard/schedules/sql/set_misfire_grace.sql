@@ -1,7 +1,7 @@
 -- for: operator
 -- Sets how late the due tick of a schedule may be when an application edits the schedule: if it is later, catch_up decides about it. From a
--- second to a day; before the first call it is five minutes. Operators, `up` and `migrate` call this with their misfire_grace_seconds.
--- Writes an audit row if the value changes (see Audit).
+-- second to a day; before the first call it is five minutes. Operators, `up` and `migrate` call this if their
+-- misfire_grace_seconds is set. Writes an audit row if the value changes (see Audit).
 -- Example:
 --   select wakeboard.set_misfire_grace('1 hour');
 
@@ -12,8 +12,8 @@ as $$
 declare
   former constant interval := (select misfire_grace from installation);
 begin
-  if grace is null then
-    perform refuse_argument('grace', null, 'an interval, such as 5 minutes');
+  if grace between '1 second' and '1 day' is not true then
+    perform refuse_argument('grace', grace::text, 'an interval from 1 second to 1 day, such as 5 minutes');
   end if;
   update installation set misfire_grace = grace where misfire_grace is distinct from grace;
   if found then
