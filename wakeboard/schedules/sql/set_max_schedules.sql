@@ -1,7 +1,6 @@
 -- for: operator
--- Bounds how many schedules applications may have in each namespace (null: any number). Those that there are stay. Calls at the same moment
--- may exceed the bound by one another. Each new schedule counts those of its namespace, a microsecond for each ten. Writes an audit row if
--- it changes (see Audit).
+-- Bounds how many schedules applications may have in each namespace (null: any number). Those that there are stay. Each new schedule
+-- counts those of its namespace, a microsecond for each ten. Writes an audit row if it changes (see Audit).
 -- Example:
 --   select wakeboard.set_max_schedules(10000);
 

@@ -1,5 +1,5 @@
 -- - noSuccessFor: schedules that exist for longer than `span` and none of whose runs succeeded within it; it looks at 100,000 at most,
---   those of YAML files first;
+--   declared schedules first;
 
 declare
   -- The patterns of the namespace and of the name, if the namespace is a whole one: then an index finds the schedules.
