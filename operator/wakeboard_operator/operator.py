@@ -19,11 +19,11 @@ from wakeboard.kube.client import ApiError
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.health import OperatorHealth
 from wakeboard_operator.kube_client import Cluster, login
-from wakeboard_operator.leadership import Leadership, outages
+from wakeboard_operator.leadership import RETRY_S, Leadership, outages
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.reconciler import Reconciler
 from wakeboard_operator.replica import OperatorReplica
-from wakeboard_operator.term import RETRY_S, LeaderTerm
+from wakeboard_operator.term import LeaderTerm
 from wakeboard_operator.watch import PendingChanges, WatchSupervisor
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from wakeboard.views.queries.backlog import read_queues
 from wakeboard.views.queries.finished_runs import finished_since
 from wakeboard.views.rules.thresholds import NO_WORKER_AFTER
 from wakeboard_operator.alert_deliveries import AlertDeliveries
-from wakeboard_operator.leadership import outages
+from wakeboard_operator.leadership import RETRY_S, outages
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S
 from wakeboard_operator.reconcile_loop import ReconcileLoop
 from wakeboard_operator.status_writer import StatusWriter
@@ -57,7 +57,6 @@ MAINTENANCE_INTERVAL_S: Final = 1.0
 STATUS_INTERVAL_S: Final = 0.5
 METRICS_INTERVAL_S: Final = 15.0
 WAKE_CLEANUP_INTERVAL_S: Final = 30.0
-RETRY_S: Final = 0.5
 SILENT_OWNER: Final = (
     "schedules of another database that do not run because its operator does not answer: %d. If that database is gone,"
     " take them over: helm upgrade with --set operator.adoptForeignSchedules=true"
