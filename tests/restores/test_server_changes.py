@@ -224,6 +224,24 @@ def test_a_failover_to_a_synchronous_standby_raises_no_alarm(version: str, postg
             assert (witness.warnings, problem_texts(standby.dsn)) == ([], [])
 
 
+def test_sessions_that_commit_differently_agree_whether_commits_wait(version: str, postgres_folder: Path) -> None:
+    lazy, waits = Process(), "select commits_wait from wakeboard.installation"
+    with primary_of(postgres_folder / "primary", version) as primary:
+        own = primary.dsn + UNCONFIRMED
+        standby = Standby(primary, postgres_folder / "standby", version)
+        with standby.confirming(), connected(primary.dsn) as conn:
+            conn.execute("select wakeboard.reap()")
+            assert "reaper" not in lazy.maintenance_due(own)
+            lazy.claim_another(own)
+            assert conn.execute(waits).fetchone() == (True,)
+            conn.execute("create role lazy; alter role lazy set synchronous_commit = local")
+            assert "reaper" in Process().maintenance_due(primary.dsn)
+            conn.execute("select wakeboard.reap()")
+            assert conn.execute(waits).fetchone() == (False,)
+            assert "reaper" not in lazy.maintenance_due(own)
+            conn.execute("drop role lazy")
+
+
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_demoted_primary_that_is_promoted_again_raises_no_alarm(
     version: str, postgres_folder: Path, is_restarted: bool

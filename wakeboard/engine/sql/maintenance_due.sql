@@ -22,8 +22,7 @@ begin
                           or reap_completed_at < statement_timestamp() - interval '1 minute'
                           or server_started_at is distinct from pg_postmaster_start_time()
                           or server_table is distinct from 'installation'::regclass::oid
-                          or commits_wait <> (current_setting('synchronous_standby_names') <> ''
-                                              and current_setting('synchronous_commit') not in ('off', 'local')))
+                          or commits_wait <> commits_wait(commits_wait))
          then 'reaper' end,
     case when exists (select from job_definitions where suspend_after_dead is not null and removed_at is null) then 'circuits' end,
     case when exists (select from job_definitions where success_due_at <= statement_timestamp() and not suspended)

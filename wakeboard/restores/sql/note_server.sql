@@ -8,8 +8,7 @@ returns void language plpgsql volatile security definer
 as $$
 declare
   change server_changes;
-  waits constant boolean := current_setting('synchronous_standby_names') <> ''
-                            and current_setting('synchronous_commit') not in ('off', 'local');
+  waits constant boolean := (select commits_wait(commits_wait) from installation);
 begin
   perform from installation
     where server_started_at = pg_postmaster_start_time() and server_table = 'installation'::regclass::oid and commits_wait = waits
