@@ -65,6 +65,11 @@ class PgBouncer:
         """Whether it has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
+    @property
+    def last_line(self) -> str:
+        """The last line of its log."""
+        return self._log.read_text().rstrip().rpartition("\n")[2]
+
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Sends the signal and waits for the end. Kills PgBouncer if it does not end in time."""
         if self._process is None:

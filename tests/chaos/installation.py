@@ -148,6 +148,7 @@ class Installation:
         assert program is not None, "PgBouncer is not installed; type: make test-packages"
         balancer = f"postgresql:///wakeboard?host=127.0.0.1&port={patroni.start_load_balancer().port}"
         self._pooler = PgBouncer(program, balancer, patroni.folder, "transaction", "postgres", OF_POOLER)
+        self.pooler_ends = list[str]()  # what PgBouncer logged last each time that it ended by itself
         self.pooled_dsn = f"postgresql://postgres@127.0.0.1:{self._pooler.port}/wakeboard"
 
     @contextmanager
@@ -224,6 +225,7 @@ class Installation:
 
             def parts() -> dict[str, float | None]:
                 if self._pooler.ended:
+                    self.pooler_ends.append(self._pooler.last_line)
                     self._pooler.start()  # as its supervisor would
                 new = self.acknowledged(promoted)
                 pooled = {tag for tag in new if _is_pooled(tag)}
@@ -254,6 +256,7 @@ class Installation:
 
     def forget(self) -> None:
         """Drops what was acknowledged and noted so far."""
+        self.pooler_ends.clear()
         for application in self.applications.values():
             application.answers.clear()
         os.truncate(self._ledger, 0)

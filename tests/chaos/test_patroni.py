@@ -28,6 +28,8 @@ SERVES_WITHIN_S: Final = 5.0
 BUSY_MACHINE_S: Final = 5.0  # two cores with the processes of five tests, three servers and ten clients
 # Their drivers wait for a server that is frozen, until it ends.
 WITH_OWN_CONNECTIONS: Final = frozenset({"psycopg_pool", "SQLAlchemy"})
+# PgBouncer (#801) ends if it disconnects a client twice: one that asked to cancel a statement of a server that ended.
+CANCELS_TWICE: Final = "in function disconnect_client(): bad client state: "
 LATEST_CHANGE: Final = "select kind, lost from wakeboard.server_changes order by id desc limit 1"
 AT_RISK: Final = "select * from wakeboard.server_changes where (at_risk or lost) and acknowledged_at is null"
 LOST: Final = 20  # commits that no standby gets, at least
@@ -71,9 +73,12 @@ def serves(what: str, installation: Installation, primary: PatroniNode, but: fro
     assert max(seconds.values()) < SERVES_WITHIN_S + BUSY_MACHINE_S, seconds
 
 
-def loses_nothing(cluster: PatroniCluster, installation: Installation) -> None:
+def loses_nothing(cluster: PatroniCluster, installation: Installation, *, pooler_ends: int = 0) -> None:
     cluster.settle()  # a handler that waits for a frozen server goes on
     assert installation.lost_and_doubled() == (set(), set())
+    ends = [installation.pooler_ends.pop() for _ in installation.pooler_ends[:]]
+    assert len(ends) <= pooler_ends, ends
+    assert all(CANCELS_TWICE in line for line in ends), ends
     with psycopg.connect(cluster.dsn(), autocommit=True) as conn:
         assert conn.execute(AT_RISK).fetchall() == []
 
@@ -100,7 +105,7 @@ def test_a_frozen_primary_loses_nothing_and_delays_no_other_process(
     primary.freeze()
     promoted = cluster.wait_for_primary(other_than=primary)
     serves("primary frozen", installation, promoted, but=WITH_OWN_CONNECTIONS)
-    loses_nothing(cluster, installation)
+    loses_nothing(cluster, installation, pooler_ends=1)
 
 
 def test_without_etcd_everything_waits_and_then_goes_on(cluster: PatroniCluster, installation: Installation) -> None:
