@@ -117,6 +117,17 @@ async def test_an_edit_that_ends_all_forgets_its_limit(store: MaintenanceStore):
         assert await rows(store, edit) == [(100,)]
 
 
+async def test_a_circuit_that_opens_edits_no_schedule_of_an_older_release(store: MaintenanceStore):
+    await rows(store, insert(suspend_after_dead="3"))
+    await rows(store, "set session_replication_role = replica")
+    await rows(store, "update job_definitions set catch_up_limit = 7")
+    await rows(store, "set session_replication_role = origin")
+    opened = "circuit_opened_at = now(), circuit_probe_at = now(), circuit_probes = 0"
+    for change, expected in ((opened, (1, 7)), ("priority = 4", (2, 100))):
+        written = f"update job_definitions set {change} returning generation, catch_up_limit"
+        assert await rows(store, written) == [expected]
+
+
 async def test_an_upsert_of_a_schedule_is_not_counted_against_the_bound(store: MaintenanceStore):
     await rows(store, insert())
     await rows(store, "select set_max_schedules(1)")

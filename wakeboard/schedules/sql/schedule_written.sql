@@ -48,7 +48,6 @@ begin
     -- end
   end if;
   if tg_op = 'UPDATE' then             -- nested, because Postgres prepares the whole of a condition
-    new.catch_up_limit := case when new.catch_up <> 'All' and new.catch_up_limit = old.catch_up_limit then 100 else new.catch_up_limit end;
     is_edit := old.removed_at is distinct from new.removed_at and old.removed_at is not null
       or (
         old.namespace, old.name, old.job_type, old.payload, old.schedule,
@@ -67,6 +66,8 @@ begin
         new.alert_after_missed
         -- end
       );
+    new.catch_up_limit := case when is_edit and new.catch_up <> 'All' and new.catch_up_limit = old.catch_up_limit then 100
+                               else new.catch_up_limit end;
   elsif new.name = '' then
     new.name := 'schedule-' || new.id;
   end if;
