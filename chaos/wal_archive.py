@@ -56,7 +56,7 @@ class Committed:
 
 
 class WalArchive:
-    """`folder`, in which each server puts its WAL. It is not on the disk of a server, and `nobody` must reach it."""
+    """`folder`, in which each server puts its WAL. On no disk of a server; their system user must reach it."""
 
     def __init__(self, folder: Path) -> None:
         make_private_folder(folder, server_account())
