@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
 from wakeboard.local.postgres import SOCKET_PORT, EmbeddedPostgres, find_binaries
-from wakeboard.store.migrate import Roles
+from wakeboard.store.roles import Roles
 
 if TYPE_CHECKING:
     from pathlib import Path

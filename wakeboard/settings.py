@@ -296,6 +296,10 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The lowest level to log.")
 
     # database roles for `wakeboard migrate`
+    owner_role: str | None = Field(
+        None,
+        description="Role that owns the schema. Only `migrate --print-roles` uses it, and prints how to create it.",
+    )
     operator_role: str | None = Field(
         None, description="Role to which `migrate` grants what an operator needs. Empty: grants do not change."
     )
@@ -340,6 +344,7 @@ class Settings(BaseSettings):
         "max_workers",
         "dead_retention_days",
         "effect_retention_days",
+        "owner_role",
         "operator_role",
         "worker_role",
         "client_role",

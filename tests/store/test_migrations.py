@@ -14,11 +14,12 @@ from tests.store.sql_clients import SqlClient
 from tools.generate_functions_revision import next_revision
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
 from wakeboard.store import connection, migrate
-from wakeboard.store.migrate import Migrated, Roles, create_roles
+from wakeboard.store.migrate import Migrated
+from wakeboard.store.roles import Roles, create_roles, installed_roles
 from wakeboard.store.schema_files import Migration, functions_revision, migrations, sql_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from concurrent.futures import ThreadPoolExecutor
 
     from tests.postgres_servers import PostgresServer
@@ -386,16 +387,33 @@ def test_a_role_that_does_not_exist_is_named_with_what_to_do(database: str) -> N
 
 def test_what_print_roles_prints_can_be_run(database: str) -> None:
     base = ask(database, "select current_database()")
-    hostile = 'w" superuser; create role "evil'
+    hostile = """w'%" superuser; create role "evil"""
     roles = Roles(*(f"{base} {role}" for role in ("operator", hostile, "client", "viewer")), scheduler=f"{base} client")
     do(database, create_roles(roles))
     try:
         migrated(database, roles=roles)
-        assert ask(database, "select roles from wakeboard.installation") == roles.named()
+        assert anyio.run(installed_roles, database) == (None, roles)
     finally:
-        for name in set(roles.named().values()):
-            quoted = sql.Identifier(name).as_string()
-            do(database, f"drop owned by {quoted}; drop role {quoted}")
+        forget(database, roles.named().values())
+
+
+def test_what_print_roles_prints_makes_an_owner_that_can_migrate(empty_database: str) -> None:
+    base = ask(empty_database, "select current_database()")
+    owner, roles = f"{base} owner's", Roles(worker=f"{base} worker")
+    for _ in range(2):
+        do(empty_database, create_roles(roles, owner))
+    try:
+        migrated(make_conninfo(empty_database, user=owner), roles=roles)
+        assert anyio.run(installed_roles, empty_database) == (owner, roles)
+    finally:
+        forget(empty_database, (owner, f"{base} worker"))
+
+
+def forget(database: str, names: Iterable[str]) -> None:
+    """Drops the roles, and what they own and may do in the database."""
+    for name in set(names):
+        quoted = sql.Identifier(name).as_string()
+        do(database, f"drop owned by {quoted} cascade; drop role {quoted}")
 
 
 def test_each_sql_function_names_its_roles_and_is_described() -> None:

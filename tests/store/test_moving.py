@@ -24,7 +24,8 @@ from tests.postgres_servers import DEBIAN, SETTINGS, installed_binaries
 from wakeboard.health.queries.facts import read_installation
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.connection import connect
-from wakeboard.store.migrate import Roles, migrate
+from wakeboard.store.migrate import migrate
+from wakeboard.store.roles import Roles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ from psycopg.conninfo import make_conninfo
 
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import InvalidValue
-from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate
+from wakeboard.store.migrate import Migrated, migrate
+from wakeboard.store.roles import Roles, create_roles
 from wakeboard.store.schema_files import SCHEDULE_COLUMNS, sql_functions
 
 if TYPE_CHECKING:

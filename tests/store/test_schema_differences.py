@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from wakeboard.store import connection
-from wakeboard.store.migrate import Migrated, Roles, migrate
+from wakeboard.store.migrate import Migrated, migrate
+from wakeboard.store.roles import Roles
 from wakeboard.store.schema_differences import Differences, read_differences
 from wakeboard.store.schema_files import declared_objects
 

@@ -26,7 +26,8 @@ from wakeboard.conformance.scenarios import SCENARIOS
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
 from wakeboard.store.connection import connect_blocking
-from wakeboard.store.migrate import Roles, migrate
+from wakeboard.store.migrate import migrate
+from wakeboard.store.roles import Roles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence

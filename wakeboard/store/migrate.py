@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -28,6 +28,7 @@ from wakeboard.store.migration_locks import (
     require_no_long_use,
 )
 from wakeboard.store.migration_plan import FIRST_RELEASE, MigrationPlan, make_plan
+from wakeboard.store.roles import Roles
 from wakeboard.store.schema_differences import altered_functions, former_functions, missing_triggers
 from wakeboard.store.schema_files import (
     INSERT_COLUMNS,
@@ -64,22 +65,6 @@ _CREATED_CONCURRENTLY = (
 
 class _AnotherWasFirst(Exception):
     """Another migrator has just created the schema or its first table: try again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """The database roles that may call SQL functions, besides the owner. None: the part has no role."""
-
-    operator: str | None = None
-    worker: str | None = None
-    client: str | None = None
-    viewer: str | None = None
-    scaler: str | None = None
-    scheduler: str | None = None
-
-    def named(self) -> dict[str, str]:
-        """{"worker": "<role name>", …} for the roles in use."""
-        return {role: name for role, name in asdict(self).items() if name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,16 +480,3 @@ def _table_grants(roles: Roles) -> list[sql.Composed]:
 
 def _columns(names: Sequence[str]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, names))
-
-
-def create_roles(roles: Roles) -> str:
-    """SQL for a DBA: the roles that `migrate` expects, without passwords."""
-    parts: dict[str, list[str]] = {}  # of each role: one may have several
-    for part, name in roles.named().items():
-        parts.setdefault(name, []).append(f"the {part}")
-    lines = [
-        f"create role {sql.Identifier(name).as_string()} login;"
-        f"  -- {' and '.join(its)}; set its password as your policy says"
-        for name, its in parts.items()
-    ]
-    return "\n".join(lines)

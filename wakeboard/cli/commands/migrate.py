@@ -11,15 +11,16 @@ import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_error, print_json, print_message
-from wakeboard.cli.support.session import database_dsn
+from wakeboard.cli.support.session import database_dsn, dsn_hint
 from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
 from wakeboard.process.output import write_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wakeboard.store.migrate import Migrated, Roles
+    from wakeboard.store.migrate import Migrated
     from wakeboard.store.migration_plan import MigrationPlan
+    from wakeboard.store.roles import Roles
 
 RETRY_INTERVAL_S = 0.5
 MESSAGE_INTERVAL_S = 10.0
@@ -49,6 +50,7 @@ EXAMPLES = (
     "wakeboard migrate --dry-run              what it would do, and whether releases can go back",
     "wakeboard migrate --wait 60              in a start-up script",
     "WAKEBOARD_WORKER_ROLE=wb_worker wakeboard migrate --print-roles | psql",
+    "wakeboard --dsn OLD migrate --print-roles | psql NEW",
     "wakeboard migrate --revoke-role client   applications can no longer enqueue",
 )
 
@@ -99,12 +101,14 @@ def command(
     granted exactly what they need. A part without its variable keeps its role. If no part has a role, the owner of the
     schema does everything.
 
+    --print-roles prints these roles for a database administrator, and the owner in WAKEBOARD_OWNER_ROLE, with CREATE on
+    the database. If no such variable is set, it prints the roles of the installation in the database.
+
     If WAKEBOARD_MISFIRE_GRACE_SECONDS or one of the retention settings, such as WAKEBOARD_HISTORY_RETENTION_DAYS, is
     set, it is stored for the installation.
     """
-    roles = _roles()
     if print_roles:
-        _print_roles(roles)
+        _print_roles()
         return
     if dry_run:
         from wakeboard.store.migrate import plan_migration
@@ -116,7 +120,7 @@ def command(
             _print_plan(plan)
         return
     announce = None if as_json else _announce
-    done = asyncio.run(_migrate(database_dsn(), roles, tuple(revoke_role or ()), wait, announce))
+    done = asyncio.run(_migrate(database_dsn(), _roles(), tuple(revoke_role or ()), wait, announce))
     asyncio.run(_store_settings(database_dsn()))
     if as_json:
         print_json(done)
@@ -126,7 +130,7 @@ def command(
 
 def _roles() -> Roles:
     from wakeboard.settings import read_settings
-    from wakeboard.store.migrate import Roles
+    from wakeboard.store.roles import Roles
 
     settings = read_settings()
     return Roles(
@@ -163,12 +167,16 @@ async def _store_settings(dsn: str) -> None:
             await store.set_misfire_grace(settings.misfire_grace)
 
 
-def _print_roles(roles: Roles) -> None:
-    from wakeboard.store.migrate import create_roles
+def _print_roles() -> None:
+    from wakeboard.settings import read_settings
+    from wakeboard.store.roles import create_roles, installed_roles
 
-    if not roles.named():
-        raise WakeboardError("no roles are set: set WAKEBOARD_WORKER_ROLE or another role, or migrate without roles.")
-    write_line(create_roles(roles))
+    owner, roles = read_settings().owner_role, _roles()
+    if owner is None and not roles.named():
+        if not (dsn := database_dsn()):
+            raise WakeboardError(f"no roles are set: set WAKEBOARD_WORKER_ROLE or another role. {dsn_hint()}")
+        owner, roles = asyncio.run(installed_roles(dsn))
+    write_line(create_roles(roles, owner))
 
 
 async def _migrate(
