@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.every_postgres
 FETCH: Final = "select id, payload, lease_epoch from wakeboard.fetch_runs(71, 60, '{default}', '{ping}', 10, %s)"
+COMMITTED_BEFORE: Final = """
+select kept_until between (select created_at from wakeboard.job_runs where id = %s)
+                      and (select min(created_at) from wakeboard.job_runs where job_type = 'ping' and id > kept_id)
+  from wakeboard.server_changes
+"""
 LEAD: Final = "select seen_server from wakeboard.acquire_leadership('k8s:shop', 'one', '1', 15, seen => %s)"
+REGISTER: Final = "select wakeboard.register_worker(72, 'new', '', 'host', '0.1.0', '{default}', 1, 60, '{pong}')"
 SCHEDULE: Final = "select wakeboard.schedule('shop/report', 'ping', cron => '@yearly')"
 DUE: Final = """
 update wakeboard.job_definitions
@@ -106,6 +112,22 @@ def problem_texts(dsn: str) -> list[str]:
     return asyncio.run(read())
 
 
+def report(dsn: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `wakeboard check --after-restore` says, which is left to acknowledge."""
+    capsys.readouterr()
+    assert main(["--dsn", dsn, "check", "--after-restore", "--json"]) == 1
+    return json.loads(capsys.readouterr().out)["restore"]
+
+
+def enqueue_first(dsn: str) -> int:
+    """An application and a worker that starts are the first to use a server. Returns the lowest id that it gives."""
+    with connected(dsn) as conn:
+        (first, *_) = [conn.execute("select (wakeboard.enqueue('ping')).id").fetchone() for _ in range(3)]
+        conn.execute(REGISTER)
+        assert first
+        return first[0]
+
+
 def enqueue_ticks(dsn: str) -> int:
     async def enqueue() -> int:
         async with await connect(dsn) as conn:
@@ -158,9 +180,10 @@ def test_lost_commits_are_recorded_reported_and_acknowledged(
             assert f"run ids can come twice: {lost[31] + 1} to {lost[-1]}." in text
 
             arguments = ["--dsn", standby.dsn, "check", "--after-restore"]
-            assert main([*arguments, "--json"]) == 1
-            (restore,) = [json.loads(capsys.readouterr().out)["restore"]]
-            assert [run["had_started"] for run in restore["runs"]] == [True, False]  # a claimed one, and the tick
+            assert [run["had_started"] for run in report(standby.dsn, capsys)["runs"]] == [
+                True,
+                False,
+            ]  # a claimed one, and the tick
             assert main([*arguments, "--yes", "--reason", "the orders were entered again"]) == 0
             assert "2 runs may run twice, of which 1 " in capsys.readouterr().out
             assert (problem_texts(standby.dsn), changes(standby.dsn)[0][-1]) == ([], True)
@@ -286,7 +309,7 @@ def test_a_crash_that_lost_commits_differs_from_one_that_lost_none(version: str,
 
 
 def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(
-    database: str, version: str, postgres_folder: Path
+    database: str, version: str, postgres_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     witness = Process()
     with connected(database) as conn:
@@ -294,22 +317,30 @@ def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(
         conn.execute(SCHEDULE)
         enqueue_ticks(database)
         conn.execute(DUE)
-    witness.claim_another(database)
+    kept = witness.claim_another(database)
     with primary_of(postgres_folder / "other", version) as other:
         with connected(other.dsn) as conn:
             conn.execute("drop schema wakeboard cascade")
         dump = subprocess.run(
             [find_binaries(version) / "pg_dump", "--no-owner", "-d", database], check=True, capture_output=True
         ).stdout
-        assert enqueue_ticks(database) == 1  # the dump lacks it
+        lost = [witness.claim_another(database) for _ in range(2)]  # the dump lacks them, and the tick
+        assert enqueue_ticks(database) == 1
         restore = [find_binaries(version) / "psql", "-v", "ON_ERROR_STOP=1", "-qd", other.dsn]
         subprocess.run(restore, input=dump, check=True, capture_output=True)
+        assert enqueue_first(other.dsn) == kept + 1
         witness.fetch(other.dsn)
         assert changes(other.dsn) == [("moved", True, False, "worker 71", False)]
         (text,) = problem_texts(other.dsn)
         assert "restored from a dump" in text
         assert "had still answered worker 71" in text
+        assert f"can come twice: {kept + 1} to {lost[-1]}." in text
         assert (enqueue_ticks(other.dsn), enqueue_ticks(other.dsn)) == (1, 0)
+        with connected(other.dsn) as conn:
+            conn.execute("select wakeboard.reap(always => true)")  # takes the lease from before the dump back
+            assert conn.execute(COMMITTED_BEFORE, [kept]).fetchone() == (True,)
+        runs = [(run["id"], run["had_started"]) for run in report(other.dsn, capsys)["runs"]]
+        assert runs == [(kept, True), (kept + 4, False)]  # the claimed one, and the tick
         assert main(["check", "--after-restore", "--yes", "--reason", "moved", "--dsn", other.dsn]) == 0
         assert problem_texts(other.dsn) == []
 
@@ -340,10 +371,15 @@ def test_a_restore_in_time_is_recorded_and_repeats_lost_ticks(
         connected(restored.dsn) as conn,
     ):
         wait_for(lambda: conn.execute("select pg_is_in_recovery()").fetchone() == (False,))
+        first = enqueue_first(restored.dsn)
         witness.fetch(restored.dsn)
         assert (witness.warnings, [row[1:3] for row in changes(restored.dsn)]) == (["WB005"], [(True, True)])
         assert len(problem_texts(restored.dsn)) == 1
         assert (enqueue_ticks(restored.dsn), enqueue_ticks(restored.dsn)) == (1, 0)
+        assert conn.execute(COMMITTED_BEFORE, [kept]).fetchone() == (True,)
+        said = report(restored.dsn, capsys)
+        assert said["changes"][0]["kept_id"] == first - 1
+        assert [(run["id"], run["had_started"]) for run in said["runs"]] == [(kept, True), (first + 3, False)]
         assert main(["check", "--after-restore", "--yes", "--reason", "monday again", "--dsn", restored.dsn]) == 0
         assert "may run twice" in capsys.readouterr().out
         assert problem_texts(restored.dsn) == []

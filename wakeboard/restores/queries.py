@@ -25,7 +25,10 @@ MOST_RUNS: Final = 1000  # that are listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedRun:
-    """A run that may run twice. `had_started`: it was executing at the last commit that is kept."""
+    """A run that may run twice.
+
+    `had_started`: it was executing at the last commit that is kept. `has_started_again`: it has started since then.
+    """
 
     id: int
     job_type: str
@@ -33,6 +36,7 @@ class RepeatedRun:
     status: str
     scheduled_for: datetime
     had_started: bool
+    has_started_again: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +50,16 @@ class ScheduleSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """The newest traces that are kept from before a moment. None: there is none."""
+    """The newest traces that are kept from before a moment. None: there is none.
+
+    `paused_at`: since when everything was paused then.
+    """
 
     run_id: int | None
     run_enqueued_at: datetime | None
     audit_action: str | None
     audit_at: datetime | None
+    paused_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +89,24 @@ select {_COLUMNS} from wakeboard.server_change() where at_risk
 # Whatever had not ended at the last commit that is kept, and was due before the change, may have run since then. Ticks
 # in between become runs again.
 _REPEATED: LiteralString = """
-select id, job_type::text, schedule, status::text, scheduled_for,
-       coalesce(started_at <= %(since)s and created_at <= %(since)s, false) as had_started
-  from wakeboard.all_runs
- where (finished_at is null or finished_at > %(since)s) and (dead_at is null or dead_at > %(since)s)
-   and (created_at <= %(since)s and (run_at <= %(until)s or locked_by <> 0)
-        or trigger = 'tick' and created_at > %(since)s and scheduled_for <= %(until)s)
-   and status <> 'skipped'
- order by had_started desc, id
+select run.id, run.job_type::text, run.schedule, run.status::text, run.scheduled_for,
+       run.started_at <= %(since)s is true and (run.locked_by <> 0 or run.finished_at is not null)
+         or exists (select from wakeboard.job_attempts as past
+                     where past.run_id = run.id and past.started_at <= %(since)s and past.ended_at > %(since)s)
+         as had_started,
+       run.started_at > %(since)s is true as has_started_again
+  from wakeboard.all_runs as run
+ where (run.finished_at is null or run.finished_at > %(since)s) and (run.dead_at is null or run.dead_at > %(since)s)
+   and (run.id <= %(last_id)s and (least(run.run_at, run.scheduled_for) <= %(until)s or run.locked_by <> 0)
+        or run.trigger = 'tick' and run.id > %(last_id)s and run.scheduled_for <= %(until)s)
+   and run.status <> 'skipped'
+ order by has_started_again, had_started desc, run.id
  limit %(most)s
 """
 
 _NEWEST: LiteralString = """
-select run.id as run_id, run.created_at as run_enqueued_at, entry.action as audit_action, entry.at as audit_at
+select run.id as run_id, run.created_at as run_enqueued_at, entry.action as audit_action, entry.at as audit_at,
+       (select paused_at from wakeboard.pauses where scope = 'all' and paused_at <= %(since)s) as paused_at
   from (select) as one
   left join lateral (
     select id, created_at from wakeboard.all_runs where id <= %(last_id)s order by id desc limit 1) as run on true

@@ -26,8 +26,8 @@ class ServerChange:
     `id` 0: maintenance has not recorded it yet. `kind`: restarted, promoted or moved. `lost`: a process had committed
     something that is gone; otherwise it is unknown whether anything is. `kept_until`: the newest commit that is known
     to be kept. `seen_until`: until when the process `seen_by` had used the former server. `seen_id`: the highest id of
-    a run that had been given then; `kept_id`: the highest one that is known now; `ids_again`: how many of those between
-    can come twice.
+    a run that had been given then; `kept_id`: the highest one that cannot come again; `ids_again`: how many of those
+    between can come twice.
     """
 
     id: int

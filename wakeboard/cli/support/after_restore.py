@@ -38,10 +38,10 @@ GONE: Final = (
 )
 TO_DO: Final = (
     "Stop the former server for good: a process that reaches it works on it.",
-    "Compare the runs above with your receivers before they run again: `wakeboard pause all` holds them back.",
     "Enqueue again what applications recorded since then, with the same idempotency keys.",
     "Check `wakeboard pause`, `wakeboard limit` and `wakeboard audit`: later changes are gone.",
 )
+TO_RUN: Final = "Compare the runs that are still to run with your receivers: `wakeboard pause all` holds them back."
 NOTHING: Final = "no failover or restore waits for an acknowledgement."
 
 
@@ -99,14 +99,22 @@ def report_lines(restore: Restore, now: datetime) -> Iterator[Text | str]:
     yield from (f"  {_source_line(each, now)}" for each in restore.sources)
     if not restore.sources:
         yield "  there are none."
-    yield from ("", "To do:", *(f"  - {each}" for each in TO_DO), "")
+    waiting = () if all(run.has_started_again for run in restore.runs) else (TO_RUN,)
+    yield from ("", "To do:", *(f"  - {each}" for each in (*waiting, *TO_DO)), "")
 
 
 def _repeated(restore: Restore, now: datetime) -> Iterator[Text | str]:
+    if not restore.runs:
+        yield "No run may run twice."
+        return
     many = counted_at_least(len(restore.runs), "run", more=restore.more)
     started = sum(run.had_started for run in restore.runs)
-    yield f"{many} may run twice, of which {started} were executing at the last commit that is kept:"
-    lines = table(COLUMNS, [_cells(run, now) for run in restore.runs[:SHOWN]], terminal_width()) if restore.runs else []
+    again = sum(run.has_started_again for run in restore.runs)
+    yield f"{many} may run twice, of which {started} were executing at the last commit that is kept."
+    yield f"{again} have started again since then, {len(restore.runs) - again} are still to run."
+    if restore.newest.paused_at and not started:
+        yield "All was paused: they run twice only if the former server was resumed and ran them."
+    lines = table(COLUMNS, [_cells(run, now) for run in restore.runs[:SHOWN]], terminal_width())
     yield from lines
     if len(restore.runs) > SHOWN:
         yield f"… and {len(restore.runs) - SHOWN:,} more: --json lists them."

@@ -25,6 +25,7 @@ begin
      or offers @? 'strict $.*[*] ? (@.type() != "string")' then
     perform refuse_argument('offers', left(offers::text, 60), 'an object of arrays of names, of up to 64 KiB');
   end if;
+  perform note_server();                 -- last_seen is a sign of the former server until then (server_change)
   if max_workers is not null then
     begin
       lock table worker_types in share row exclusive mode;   -- so that concurrent registrations are counted one after the other

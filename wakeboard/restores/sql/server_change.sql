@@ -4,7 +4,9 @@
 -- A server that went on with the database shows it by another system identifier or table (a restore from a dump, a major upgrade), another
 -- timeline (a promotion, a restore to a point in time), or only another start. `at_risk`: commits may be missing. None is if commits waited
 -- for a standby, and the standby was promoted; a restart keeps them, too, unless a process has seen a later one.
--- `kept_until`, `kept_position`: the end of what the server has replayed. After a dump, the newest sign of life in its tables.
+-- `kept_until`, `kept_position`: the end of what the server has replayed. After a dump, the newest sign of life in the rows that it loaded:
+-- their xmin is older than that of the triggers, which a dump creates after all rows. `kept_id`: the highest id of a run that cannot come
+-- again. Both leave out what was committed on this server before anything recorded the change.
 -- Example:
 --   select kind, at_risk, kept_until from wakeboard.server_change();
 
@@ -16,6 +18,8 @@ declare
   here record;
   known installation;
   change server_changes;
+  loaded integer;                      -- rows of at least this age came with the dump
+  newest_kept bigint;
 begin
   select * into known from installation;
   if pg_is_in_recovery() or known.server_started_at = pg_postmaster_start_time() and known.server_table = 'installation'::regclass::oid then
@@ -41,13 +45,25 @@ begin
          -- restart the server does not say what it was: then commits may be missing.
          or pg_last_wal_replay_lsn() is not null and pg_last_xact_replay_timestamp() is null and current_setting('restore_command') = '')
     and not exists (select from pg_settings where name ~ '^recovery_target(_name|_time|_xid|_lsn)?$' and setting <> ''));
-  change.kept_until := case when change.kind <> 'moved' then pg_last_xact_replay_timestamp() end;
-  if change.kept_until is null then
-    change.kept_until := greatest(known.reap_started_at, (select max(last_seen) from workers),
-                                  (select created_at from job_runs order by id desc limit 1));
-  end if;
+  change.kept_until := coalesce(case when change.kind <> 'moved' then pg_last_xact_replay_timestamp() end,
+                                greatest(known.created_at, known.reap_started_at, (select max(last_seen) from workers)));
   change.kept_position := case when change.kind <> 'moved' then coalesce(pg_last_wal_replay_lsn(), here.log_position) end;
-  change.kept_id := (select last_value from job_runs_id_seq);
+  if change.kind <> 'moved' then
+    newest_kept := (select id from job_runs where created_at <= change.kept_until order by id desc limit 1);
+  else
+    loaded := (select max(age(xmin)) from pg_trigger where tgrelid = 'job_runs'::regclass and not tgisinternal);
+    if loaded <= (select age(xmin) from installation) then
+      select max(run.id), greatest(change.kept_until, max(greatest(run.created_at, run.started_at, run.failed_at)))
+        into newest_kept, change.kept_until from job_runs as run where age(run.xmin) >= loaded;
+      change.kept_until := greatest(change.kept_until, (
+        select max(finished_at) from job_run_history as ended where finished_at > change.kept_until and age(ended.xmin) >= loaded));
+    else                               -- the rows came into a schema that was there: they look like those of this server
+      newest_kept := (select max(id) from job_runs);
+    end if;
+  end if;
+  -- A sequence goes on after its last value, of which a copy may have logged 32 in advance.
+  change.kept_id := coalesce((select min(id) - 1 from job_runs where id > coalesce(newest_kept, 0)),
+                             (select last_value from job_runs_id_seq));
   change.lost := false;
   return next change;
 end
