@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -26,7 +26,7 @@ from tests.chaos.processes import Watcher, Worker
 from tests.conftest import open_folder
 from wakeboard.board import BoardOptions
 from wakeboard.local.postgres import EmbeddedPostgres
-from wakeboard.store.migrate import migrate
+from wakeboard.store.migrate import Roles, migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -58,8 +58,11 @@ BEGINS: Final = re.compile(r"waiting for the database|waiting for \d|fails:")
 ENDS: Final = re.compile(r"the database answers again|succeeds again")
 
 
+ROLES: Final = Roles(operator="wb_operator", worker="wb_worker", viewer="wb_viewer")
+
+
 class Servers:
-    """A primary on a small disk, its standby, and a DSN that leads to either."""
+    """A primary on a small disk, and its standby."""
 
     def __init__(self, folder: Path, disk: SmallDisk) -> None:
         self._folder, self._disk, self._link = folder, disk, folder / "to"
@@ -68,12 +71,20 @@ class Servers:
     @contextmanager
     def running(self) -> Generator[Self]:
         with self._primary:
-            asyncio.run(migrate(self._primary.dsn))
+            with psycopg.connect(self._primary.dsn, autocommit=True) as conn:
+                for name in ROLES.named().values():  # they see no sessions but their own
+                    conn.execute(f"create role {name} login".encode())
+            asyncio.run(migrate(self._primary.dsn, roles=ROLES))
             self._standby = Standby(self._primary, self._folder / "standby")
             self.lead_to(self._primary.dsn)
-            self.dsn = make_conninfo(self._primary.dsn, host=str(self._link))
             with self._standby.streaming():
                 yield self
+
+    def dsn(self, part: str, *, both: bool = False) -> str:
+        """A DSN with the role of this part. `both`: it names both servers; otherwise it leads to either."""
+        hosts = ",".join(str(conninfo_to_dict(each)["host"]) for each in (self._primary.dsn, self._standby.dsn))
+        where = {"host": hosts, "target_session_attrs": "read-write"} if both else {"host": str(self._link)}
+        return make_conninfo(self._primary.dsn, user=ROLES.named().get(part, "postgres"), **where)
 
     def lead_to(self, dsn: str) -> None:
         self._link.unlink(missing_ok=True)
@@ -105,6 +116,13 @@ class Servers:
             yield
         finally:
             self.do(f"alter system reset {name}", "select pg_reload_conf()")
+
+    @contextmanager
+    def no_writable_server(self) -> Generator[None]:
+        """The primary is read-only, and the standby is a standby."""
+        with self.setting("default_transaction_read_only", "on"):
+            self.do(OURS)
+            yield
 
     @contextmanager
     def short_timeouts(self) -> Generator[None]:
@@ -149,18 +167,28 @@ class Servers:
                 conn.close()
 
 
-# The cause, what check says and the board says first, and how many outages the worker logs at least.
-CAUSES: Final[dict[str, tuple[Callable[[Servers], AbstractContextManager[None]], str, int]]] = {
-    "commits that hang": (Servers.hanging_commits, "Commits hang", 1),
-    "a read-only server": (
-        lambda servers: servers.setting("default_transaction_read_only", "on"),
-        "wakeboard cannot write",
-        1,
+class Cause(NamedTuple):
+    """`says`: in `check` and the board's first sentence. `both`: all processes name both servers.
+
+    `outages`: how many the worker logs at least.
+    """
+
+    produce: Callable[[Servers], AbstractContextManager[None]]
+    says: str
+    outages: int = 1
+    both: bool = False
+
+
+CAUSES: Final[dict[str, Cause]] = {
+    "commits that hang": Cause(Servers.hanging_commits, "Commits hang", both=True),
+    "a read-only server": Cause(
+        lambda servers: servers.setting("default_transaction_read_only", "on"), "wakeboard cannot write"
     ),
-    "a hot standby": (Servers.hot_standby, "is a read-only replica", 1),
-    "max_connections": (Servers.used_up_connections, "too many clients", 1),
-    "a full disk": (Servers.full_disk, "The disk of the server is full", 0),
-    "timeouts": (Servers.short_timeouts, "has set idle_session_timeout = 1000ms, statement_timeout = 5ms", 0),
+    "read-only servers": Cause(Servers.no_writable_server, "session is read-only", both=True),
+    "a hot standby": Cause(Servers.hot_standby, "is a read-only replica"),
+    "max_connections": Cause(Servers.used_up_connections, "too many clients"),
+    "a full disk": Cause(Servers.full_disk, "The disk of the server is full", 0),
+    "timeouts": Cause(Servers.short_timeouts, "has set idle_session_timeout = 1000ms, statement_timeout = 5ms", 0),
 }
 
 
@@ -210,13 +238,14 @@ def servers() -> Iterator[Servers]:
 def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
     cause: str, servers: Servers, tmp_path: Path
 ) -> None:
-    produce, named, outages = CAUSES[cause]
-    variables = as_variables({"dsn": servers.dsn})
+    produce, named, outages, both = CAUSES[cause]
+    viewer = servers.dsn("viewer", both=both)
+    variables = as_variables({"dsn": servers.dsn("operator", both=both)})
     with (
-        Watcher(f"{servers.dsn} options='{OF_THE_TEST}'") as watcher,
-        Worker(servers.dsn, tmp_path, "--forever", lease_seconds=3) as worker,
+        Watcher(f"{servers.dsn('owner')} options='{OF_THE_TEST}'") as watcher,
+        Worker(servers.dsn("worker", both=both), tmp_path, "--forever", lease_seconds=3) as worker,
         ModuleProcess(["chaos.maintenance_process"], tmp_path, variables) as operator,
-        serving(BoardOptions(dsn=servers.dsn)) as address,
+        serving(BoardOptions(dsn=viewer)) as address,
     ):
         watcher.do("truncate wakeboard.job_runs, wakeboard.job_run_history")
         watcher.enqueue("sleeps", 5)
@@ -224,7 +253,7 @@ def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
         wait_for(lambda: named not in first_sentence(address))
         with produce(servers):
             began = time.monotonic()
-            said = wait_for(lambda: [each["message"] for each in said_by_check(servers.dsn)])
+            said = wait_for(lambda: [each["message"] for each in said_by_check(viewer)])
             wait_for(lambda: named in first_sentence(address), within_s=NAMED_WITHIN_S)
             assert time.monotonic() - began < NAMED_WITHIN_S
             assert any(named in each for each in said), said

@@ -51,7 +51,7 @@ ALERTS: Final = AlertCounts(
 )
 PAUSE: Final = Pause(kind="queue", name="mail", reason="a move", paused_at=AGO, actor="ada")
 CHANGE: Final = ServerChange(id=1, noticed_at=NOW, kind="promoted", lost=False, kept_until=AGO)
-STANDBY: Final = CommitFacts(standby_names="s1", standbys=1)
+STANDBY: Final = CommitFacts(standby_names="s1", standbys=1, probe_hangs=False)
 
 
 def changed(part: str, **facts: Any) -> Health:
@@ -131,6 +131,7 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "the standby does not answer.",
     ),
     ("commits that hang", replace(WELL, commits=replace(STANDBY, probe_hangs=True)), "bad", "does not answer."),
+    ("commits that hang", replace(WELL, commits=replace(STANDBY, probe_hangs=None)), "note", "cannot see whether"),
     ("transactions that hold vacuum back", changed("storage", autovacuum=False), "bad", "Autovacuum is off."),
     (
         "transactions that hold vacuum back",
@@ -150,6 +151,7 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "warn",
         "of psql has been open for 2 h",
     ),
+    ("transactions that hold vacuum back", changed("storage", blind_role="ada"), "note", "ada cannot see how long"),
     ("missing workers", changed("maintenance", last_worker=AGO), "bad", "running. The last one was seen 10 min ago."),
     ("missing workers", changed("maintenance", last_worker=None), "warn", "No worker has ever registered"),
     (
@@ -314,7 +316,7 @@ def test_each_condition_has_a_case_and_watches_what_exists():
         replace(WELL, removals=[replace(REMOVAL, confirmed_at=NOW)]),
         replace(WELL, commits=STANDBY),
         changed("commits", standby_names="s1", synchronous_commit="local"),
-        changed("storage", replicas=2, synchronous_replicas=1),
+        replace(changed("storage", replicas=2), commits=STANDBY),
         changed("local", route="session pooler"),
     ],
 )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CACHED_READS_S: Final = 10.0  # counts, charts and names of a board may be this old,
 CACHED_READS_SHARE: Final = 0.002  # or older, so that reading one of them takes at most this share of the time
+SERVER_READS_S: Final = 10.0  # whether the server works may be so old: while commits hang, each look takes some seconds
 READ_TIMEOUT_S: Final = 3  # of a statement of a page
 ACTION_TIMEOUT_S: Final = 10  # of a statement of an action
 READ_CONNECTIONS: Final = 4
@@ -83,6 +84,7 @@ class Board:
         self.searches, self.cached_searches = SharedReads(searches), _cached(searches)
         self.fresh_reads = SharedReads(primary) if self.replica else self.reads
         self.fresh_searches = SharedReads(searching) if self.replica else self.searches
+        self.server_reads = SharedReads(primary, keep_s=SERVER_READS_S)
         self.changes = ChangeFeed(
             options.dsn,
             listen=options.listen,
@@ -126,7 +128,7 @@ class Board:
 
     def _all_reads(self) -> set[SharedReads]:
         fresh = {self.fresh_reads, self.fresh_searches}
-        return {self.reads, self.cached_reads, self.searches, self.cached_searches, *fresh}
+        return {self.reads, self.cached_reads, self.searches, self.cached_searches, self.server_reads, *fresh}
 
     def _reading(
         self, dsn: str, name: str = "wakeboard board", max_connections: int = READ_CONNECTIONS

@@ -25,11 +25,9 @@ from wakeboard.views.rules.thresholds import NO_WORKER_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
 
     from wakeboard.health.problems import Severity
     from wakeboard.health.queries.facts import DueRuns, Health
-    from wakeboard.health.queries.server import Server
 
 MINUTE: Final = timedelta(minutes=1)
 PARTITIONS_AHEAD: Final = timedelta(weeks=2)  # maintenance creates them five weeks ahead
@@ -385,9 +383,7 @@ def problems(health: Health) -> list[Problem]:
     return sorted((each for condition in CONDITIONS for each in condition.problems(health)), key=severity_order)
 
 
-def server_problems(now: datetime, server: Server) -> list[Problem]:
-    """What keeps the server from working, in no order."""
-    from wakeboard.health.queries.facts import Health  # late: kubectl wakeboard has no psycopg
-
-    health = Health(now=now, server=server)
-    return [each for one in OF_THE_DATABASE if one.check in {"database", "settings"} for each in one.problems(health)]
+def server_problems(health: Health) -> list[Problem]:
+    """What keeps the server from working (`read_server_health`), in no order."""
+    checks = {"database", "settings", "commits"}
+    return [each for one in OF_THE_DATABASE if one.check in checks for each in one.problems(health)]

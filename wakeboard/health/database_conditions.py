@@ -134,7 +134,7 @@ def commits_that_can_be_lost(health: Health) -> Iterator[Problem | str]:
     storage = health.storage
     if not storage.durable:
         yield "Commits can be lost when the server crashes."
-    elif storage.replicas > storage.synchronous_replicas == 0:
+    elif storage.replicas and not health.commits.wait_for_standby:
         text = f"{counted(storage.replicas, 'replica')}, all asynchronous: a failover can lose the latest commits."
         yield Problem(text, "Make one replica synchronous, or expect such runs to run again.")
 
@@ -175,13 +175,16 @@ def databases_that_went_back_in_time(health: Health) -> Iterator[Problem]:
 
 
 @HealthCondition("commits", "bad")
-def commits_that_hang(health: Health) -> Iterator[str]:
+def commits_that_hang(health: Health) -> Iterator[Problem | str]:
     """Bring the standby back, or take it out of synchronous_standby_names and reload the server.
 
     Workers go on by themselves.
     """
     if why := health.commits.why_they_hang:
         yield f"Commits hang: {one_line(why)}."
+    elif health.commits.are_unknown:
+        remedy = "Let a superuser grant it execute on the function pg_logical_emit_message, or pg_read_all_stats."
+        yield Problem("This role cannot see whether commits hang.", remedy, severity="note")
 
 
 @HealthCondition("vacuum", "warn")
@@ -200,6 +203,9 @@ def transactions_that_hold_vacuum_back(health: Health) -> Iterator[Problem | str
         application = one_line(storage.oldest_transaction_of or "an unknown application")
         age = lasted(storage.oldest_transaction)
         yield f"A transaction of {application} has been open for {age} and {BLOCKS_VACUUM}."
+    elif storage.blind_role:
+        text = f"The role {one_line(storage.blind_role)} cannot see how long other roles' transactions have been open."
+        yield Problem(text, "To see it, let a superuser grant it pg_read_all_stats.", severity="note")
 
 
 OF_THE_DATABASE: Final = tuple(REGISTERED)

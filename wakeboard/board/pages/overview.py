@@ -16,8 +16,7 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.health.conditions import problems, server_problems
 from wakeboard.health.problems import Problem, severity_order
-from wakeboard.health.queries.facts import read_health
-from wakeboard.health.queries.server import read_server
+from wakeboard.health.queries.facts import read_health, read_server_health
 from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.overview import OverviewQueries
@@ -117,16 +116,20 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
 
 async def shown_overview(request: BoardRequest, namespaces: frozenset[str] | None) -> Overview:
     """The model, with what keeps the primary from working, also if all else is read from a standby."""
+    board = request.board
 
-    async def of_the_primary(now: datetime) -> list[Problem]:
+    async def of_the_primary() -> list[Problem]:
         try:
-            return server_problems(now, await request.board.fresh_reads.get("server", read_server))
+            dsn = board.options.dsn
+            return server_problems(await board.server_reads.get("server", lambda conn: read_server_health(conn, dsn)))
         except DatabaseUnavailable as error:
             text = f"The primary cannot be read: {one_line(str(error)).removesuffix('.')}."
             return [Problem(text, "Bring it back. This page is read from the standby.", severity="bad")]
 
-    model = await request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces))
-    return replace(model, problems=sorted([*await of_the_primary(model.now), *model.problems], key=severity_order))
+    model, of_server = await asyncio.gather(
+        request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces)), of_the_primary()
+    )
+    return replace(model, problems=sorted([*of_server, *model.problems], key=severity_order))
 
 
 def _shows(pause: Pause, namespaces: frozenset[str] | None, queues: frozenset[str] | None) -> bool:

@@ -106,7 +106,7 @@ def _findings_of(files: list[Path]) -> list[Finding]:
 async def _findings(dsn: str) -> list[Finding]:
     """All findings, or one if there is no database or no suitable schema."""
     from wakeboard.health.findings import Finding, findings
-    from wakeboard.health.queries.commits import probe_commits
+    from wakeboard.health.queries.commits import read_commit_facts
     from wakeboard.health.queries.facts import Health, read_installation
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
@@ -121,15 +121,15 @@ async def _findings(dsn: str) -> list[Finding]:
     try:
         conn = await connect(dsn, name="wakeboard check", reply_limit=limit)
         async with conn:
-            probe = await probe_commits(dsn)  # first, because a later read may get no answer
-            commits = Health(now=datetime.now(UTC), commits=probe)
-            found = [each for each in findings(commits) if each.check == "commits" and each.level == "fail"]
-            local = await _local_facts(dsn, conn, settings)
             async with bounded_transaction(conn, int(ANSWER_S)):  # an administrator may have set a short timeout
+                commits = await read_commit_facts(conn, dsn)  # first, because a later read may get no answer
+            hanging = findings(Health(now=datetime.now(UTC), commits=commits))
+            found = [each for each in hanging if each.check == "commits" and each.level == "fail"]
+            local = await _local_facts(dsn, conn, settings)
+            async with bounded_transaction(conn, int(ANSWER_S)):
                 await require_schema(conn)
                 health = replace(await read_installation(conn), local=local, differences=await read_differences(conn))
-            probed = replace(health.commits, probe_hangs=probe.probe_hangs)
-            return [*findings(replace(health, commits=probed))]
+            return [*findings(replace(health, commits=commits))]
     except SchemaMismatch as exc:
         return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:

@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 import psycopg
 from psycopg.rows import class_row
 
+from wakeboard.errors import DatabaseUnavailable
 from wakeboard.store.connection import connect
-from wakeboard.store.reply_limit import ReplyLimit
+from wakeboard.store.reply_limit import NoReply, ReplyLimit
 from wakeboard.store.statements import execute, read
 
 if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
 
 SLOW_COMMIT: Final = timedelta(seconds=2)  # a session that waits for longer waits for a standby that is away
-PROBE_S: Final = 5.0
+PROBE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFacts:
     """What the commits of this database wait for.
 
-    `standbys`: the standbys that stream and may confirm a commit; those that this role may not see count too.
-    `synchronous_commit`: of this session. `longest_wait`: of the sessions that this role may see. `probe_hangs`: a
-    commit was tried and not confirmed.
+    `standby_names`: "" on a standby, too. `synchronous_commit`: of this session. `standbys`: the standbys that stream
+    and may confirm a commit; those of which this role may not see that count too. `longest_wait`: of the sessions that
+    this role may see. `probe_hangs`: whether a commit that was tried was not confirmed; None: none could be tried.
     """
 
     standby_names: str = ""
     synchronous_commit: str = "on"
     standbys: int = 0
     longest_wait: timedelta | None = None
-    probe_hangs: bool = False
+    probe_hangs: bool | None = None
 
     @property
     def wait_for_standby(self) -> bool:
         """Whether a commit of this session waits for a standby."""
         return bool(self.standby_names) and self.synchronous_commit not in {"off", "local"}
+
+    @property
+    def are_unknown(self) -> bool:
+        """Whether this role cannot know that commits hang."""
+        return self.wait_for_standby and self.probe_hangs is None and self.longest_wait is None
 
     @property
     def why_they_hang(self) -> str | None:
@@ -53,7 +59,7 @@ class CommitFacts:
 
 
 _FACTS: LiteralString = """
-select current_setting('synchronous_standby_names') as standby_names,
+select case when pg_is_in_recovery() then '' else current_setting('synchronous_standby_names') end as standby_names,
        current_setting('synchronous_commit') as synchronous_commit,
        (select count(*) from pg_stat_replication
          where sync_state is null or (sync_state in ('sync', 'quorum') and state = 'streaming')) as standbys,
@@ -62,28 +68,30 @@ select current_setting('synchronous_standby_names') as standby_names,
 """
 
 
-async def read_commit_facts(conn: psycopg.AsyncConnection[Any]) -> CommitFacts:
-    """The facts that a read shows."""
-    return (await read(conn, class_row(CommitFacts), _FACTS))[0]
+async def read_commit_facts(conn: psycopg.AsyncConnection[Any], dsn: str) -> CommitFacts:
+    """What a read over `conn` shows, and a probe over a connection of its own to `dsn`. Raises WakeboardError."""
+    facts = (await read(conn, class_row(CommitFacts), _FACTS))[0]
+    if not facts.wait_for_standby or facts.why_they_hang:
+        return facts
+    return replace(facts, probe_hangs=await _probe_hangs(dsn))
 
 
-async def probe_commits(dsn: str) -> CommitFacts:
-    """Commits a message that no process reads, if commits wait for a standby, and returns whether it was not confirmed.
+async def _probe_hangs(dsn: str) -> bool | None:
+    """Commits a message that no process reads. Returns whether it was not confirmed in time.
 
-    The probe needs no right to see other sessions, and finds a standby that still counts as streaming. It has nothing
-    to say if this role may not send messages.
+    The probe needs no right to see other sessions, and finds a standby that still counts as streaming. None: this role
+    may not send messages, or gets no connection.
     """
-    conn: AsyncConnection = await connect(dsn, name="wakeboard check", reply_limit=ReplyLimit(PROBE_S))
+    try:
+        conn: AsyncConnection = await connect(dsn, name="wakeboard check", reply_limit=ReplyLimit(PROBE_S))
+    except DatabaseUnavailable:
+        return None
+    message = "select pg_catalog.pg_logical_emit_message(%s, %s::pg_catalog.text, %s::pg_catalog.text)"
     async with conn:
-        state = "select pg_catalog.current_setting(%s), pg_catalog.pg_is_in_recovery()"
-        ((standby_names, in_recovery),) = await execute(conn, state, ("synchronous_standby_names",))
-        if not standby_names or in_recovery:
-            return CommitFacts()
-        message = "select pg_catalog.pg_logical_emit_message(%s, %s::pg_catalog.text, %s::pg_catalog.text)"
         try:
             await execute(conn, message, (True, "wakeboard check", ""))
-        except psycopg.errors.InsufficientPrivilege:
-            return CommitFacts()
-        except psycopg.OperationalError:
-            return CommitFacts(standby_names=standby_names, standbys=1, probe_hangs=True)
-    return CommitFacts()
+        except (NoReply, psycopg.errors.StatementCompletionUnknown):
+            return True
+        except psycopg.Error:
+            return None
+    return False

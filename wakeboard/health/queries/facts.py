@@ -48,12 +48,15 @@ Route = Literal["direct", "session pooler", "transaction pooler"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """How the server keeps commits and tables. Ages are None if there are none that this role may read."""
+    """How the server keeps commits and tables. Ages are None if there are none.
+
+    `blind_role`: the role of the connection, if it may not see the transactions of other roles; "": it may.
+    """
 
     autovacuum: bool = True
     durable: bool = True
     replicas: int = 0
-    synchronous_replicas: int = 0
+    blind_role: str = ""
     oldest_transaction: timedelta | None = None
     oldest_transaction_of: str | None = None
     oldest_prepared: timedelta | None = None
@@ -220,7 +223,7 @@ select current_setting('autovacuum')::boolean and current_setting('track_counts'
        current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
          and current_setting('synchronous_commit') <> 'off' as durable,
        (select count(*) from pg_stat_replication) as replicas,
-       (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')) as synchronous_replicas,
+       case when pg_has_role('pg_read_all_stats', 'usage') then '' else current_user end as blind_role,
        oldest.age as oldest_transaction, oldest.of as oldest_transaction_of,
        (select max(clock_timestamp() - prepared) from pg_prepared_xacts
          where database = current_database()) as oldest_prepared,
@@ -397,7 +400,6 @@ async def read_health(conn: psycopg.AsyncConnection[Any], namespaces: Collection
         maintenance=await read_maintenance(conn),
         due=await read_due(conn) if sees_all else (),
         definitions=await read_definitions(conn, namespaces),
-        commits=await read_commit_facts(conn),
         server_changes=await read_unacknowledged(conn),
         stalled=await read(conn, class_row(BlockedSchedule), _STALLED, _of(namespaces)),
         blocked=await read_blocked_schedules(conn, namespaces, MOST_NAMED),
@@ -406,6 +408,12 @@ async def read_health(conn: psycopg.AsyncConnection[Any], namespaces: Collection
         pauses=await listings.pauses(),
         removals=await listings.removals() if sees_all else (),
     )
+
+
+async def read_server_health(conn: psycopg.AsyncConnection[Any], dsn: str) -> Health:
+    """What can keep the server that `conn` reaches, a connection to `dsn`, from working. Raises WakeboardError."""
+    now = await Listings(conn).now()
+    return Health(now=now, server=await read_server(conn), commits=await read_commit_facts(conn, dsn))
 
 
 async def read_measured(conn: psycopg.AsyncConnection[Any]) -> Health:
