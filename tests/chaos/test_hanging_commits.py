@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from testbed.standby import UNCONFIRMED, Standby
 from tests.chaos.processes import Watcher, Worker, wait_until
@@ -19,6 +20,7 @@ from wakeboard.health.queries.commits import CommitFacts, read_commit_facts
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.connection import connect
 from wakeboard.store.migrate import migrate
+from wakeboard.store.reply_limit import ReplyLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +108,20 @@ def test_a_role_that_may_send_no_messages_knows_no_hanging_commits(standby: tupl
         conn.execute("create role silent login")
     assert asyncio.run(_commits(dsn + "&user=silent")).are_unknown
     assert not asyncio.run(_commits(dsn)).are_unknown
+
+
+@pytest.mark.anyio
+async def test_a_commit_that_is_given_up_leaves_the_primary_the_first_host(standby: tuple[str, Standby]) -> None:
+    dsn, server = standby
+    hosts = ",".join(str(conninfo_to_dict(each)["host"]) for each in (dsn, server.dsn))
+    both = make_conninfo(dsn, host=hosts, target_session_attrs="read-write")
+    server.freeze()
+    async with await connect(both, reply_limit=ReplyLimit(0.5)) as conn:
+        with pytest.raises(psycopg.OperationalError):
+            await conn.execute("create table given_up ()")
+    began = time.monotonic()
+    async with await connect(both):
+        assert time.monotonic() - began < 1.0
 
 
 async def _commits(dsn: str) -> CommitFacts:

@@ -117,10 +117,13 @@ class Servers:
         finally:
             self.do(f"alter system reset {name}", "select pg_reload_conf()")
 
+    def read_only(self) -> AbstractContextManager[None]:
+        return self.setting("default_transaction_read_only", "on")
+
     @contextmanager
     def no_writable_server(self) -> Generator[None]:
         """The primary is read-only, and the standby is a standby."""
-        with self.setting("default_transaction_read_only", "on"):
+        with self.read_only():
             self.do(OURS)
             yield
 
@@ -181,9 +184,7 @@ class Cause(NamedTuple):
 
 CAUSES: Final[dict[str, Cause]] = {
     "commits that hang": Cause(Servers.hanging_commits, "Commits hang", both=True),
-    "a read-only server": Cause(
-        lambda servers: servers.setting("default_transaction_read_only", "on"), "wakeboard cannot write"
-    ),
+    "a read-only server": Cause(Servers.read_only, "wakeboard cannot write"),
     "read-only servers": Cause(Servers.no_writable_server, "session is read-only", both=True),
     "a hot standby": Cause(Servers.hot_standby, "is a read-only replica"),
     "max_connections": Cause(Servers.used_up_connections, "too many clients"),

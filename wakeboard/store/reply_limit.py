@@ -141,21 +141,24 @@ class LimitedConnection(psycopg.AsyncConnection[Any]):
                 await self.close()  # no caller reads the reply any more
                 raise
             if time.monotonic() >= until:
-                others.put_here_last()
                 raise _NoReplyError
 
     async def _give_up(self, gen: PQGen[Any], limit: ReplyLimit) -> None:
+        answers = False
         try:
             if psycopg.capabilities.has_cancel_safe():
                 await self.cancel_safe(timeout=CANCEL_S)
                 await super().wait(_bounded(gen, CANCEL_S))
+                answers = True
             else:
                 limit.leave(self.fileno())
         except _NoReplyError:
             limit.leave(self.fileno())
-        except psycopg.Error:
-            pass  # the statement was cancelled, or the server cannot be reached
+        except psycopg.Error as error:
+            answers = error.sqlstate is not None  # it was cancelled; without a code, the server cannot be reached
         finally:
+            if self.other_hosts and not answers:
+                self.other_hosts.put_here_last()
             await self.close()
 
     async def __aexit__(
@@ -207,21 +210,24 @@ class LimitedBlockingConnection(psycopg.Connection[Any]):
             if others.have_primary_blocking():
                 raise _MovedError
             if time.monotonic() >= until:
-                others.put_here_last()
                 raise _NoReplyError
 
     def _give_up(self, gen: PQGen[Any], limit: ReplyLimit) -> None:
+        answers = False
         try:
             if psycopg.capabilities.has_cancel_safe():
                 self.cancel_safe(timeout=CANCEL_S)
                 super().wait(_bounded(gen, CANCEL_S))
+                answers = True
             else:
                 limit.leave(self.fileno())
         except _NoReplyError:
             limit.leave(self.fileno())
-        except psycopg.Error:
-            pass
+        except psycopg.Error as error:
+            answers = error.sqlstate is not None
         finally:
+            if self.other_hosts and not answers:
+                self.other_hosts.put_here_last()
             self.close()
 
 

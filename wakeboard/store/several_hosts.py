@@ -3,7 +3,7 @@
 A primary that is frozen or cut off answers nothing and closes nothing, so a statement would wait for its whole time
 after a standby was promoted. A connection whose string names several hosts and `target_session_attrs=read-write` asks
 the other hosts while it waits for a reply, and gives the statement up when one of them is the primary. The next
-connections of the process begin with the host that was reached last, and end with one that gave no reply.
+connections of the process begin with the host that was reached last, and end with one that answered no cancel.
 """
 
 from __future__ import annotations
