@@ -46,6 +46,9 @@ _CALLS: Final = {
     "a poll of a worker: maintenance that is due": "wakeboard.maintenance_due()",
     "the backlog, for an autoscaler": "wakeboard.backlog('{default,mail,imports}')",
     "changed statuses, for the operator": "wakeboard.pop_changed_definitions()",
+    "an alert for silent schedules of any namespace": (
+        "wakeboard.measure_alert('noSuccessFor', '1 day', schedule_pattern => '%/customer-9%')"
+    ),
     "80 schedules paused": "wakeboard.pause_schedules('tenant-7/*')",
     "80 schedules resumed": "wakeboard.resume_schedules('tenant-7/*')",
 }

@@ -13,6 +13,7 @@ from wakeboard.alerts import calls
 from wakeboard.alerts.evaluate import CLAIMED_AT_ONCE, evaluate_alerts, measure
 from wakeboard.alerts.queries.alerts import read_alerts
 from wakeboard.alerts.rules.alert_rules import AlertSpec
+from wakeboard.alerts.rules.evaluation import like_pattern
 from wakeboard.engine.retention import Retention
 from wakeboard.errors import LeadershipLost
 from wakeboard.maintenance import MaintenanceLoop
@@ -150,6 +151,43 @@ async def test_a_schedule_without_success_is_silent_unless_it_may_be(store: Main
     assert measured.value == 1
     await rows(store, "select pause('schedule:' || id) from job_definitions where name = 'silent'")
     assert await value_of(store, **silence) == 0
+
+
+async def test_a_rule_looks_at_each_schedule_that_its_patterns_leave(store: MaintenanceStore):
+    names = ("team/a", "team-2/a", "team-2/a-b", "ops/a", "ops/backup-1", "ops-2/backup-2", "o/backup")
+    for name in names:
+        await rows(store, "select schedule(%s, %s, cron => '@yearly', queue => %s)", name, f"of_{name[0]}", name[-1])
+    await put(store, declared("backup-3"))
+    await rows(store, "update job_definitions set created_at = now() - interval '3 days'")
+    patterns = (
+        "*",
+        "*/*",
+        "team/*",
+        "team*",
+        "team*/*",
+        "*/a",
+        "*/a*",
+        "*/backup*",
+        "o*/backup-*",
+        "*p*",
+        "ops/a",
+        "*2/a",
+    )
+    kinds = ("of_t", "of_*", "*o", "send_mail", "nothing")
+    wheres = [
+        {"schedule": schedule, **more}
+        for schedule in patterns
+        for more in ({}, *({"jobType": kind} for kind in kinds), {"queue": "1"}, {"queue": "*a*", "jobType": "of_t"})
+    ]
+    for where in [*wheres, *({"jobType": kind} for kind in kinds), {"queue": "b"}, {"queue": "*", "jobType": "of_*"}]:
+        like = [like_pattern(where.get(name)) or "%" for name in ("schedule", "jobType", "queue")]
+        ((fit,),) = await rows(
+            store,
+            "select count(*) from job_definitions"
+            " where namespace || '/' || name like %s and job_type like %s and queue like %s",
+            *like,
+        )
+        assert await value_of(store, noSuccessFor="26h", where=where) == fit, where
 
 
 async def test_a_success_is_found_in_the_history_and_counted_days(store: MaintenanceStore):
