@@ -44,7 +44,14 @@ def _restored(kind: type[Exception], args: tuple[Any, ...]) -> Exception:
 
 
 class WakeboardError(_Picklable):
-    """Base class. The message is one sentence for the user."""
+    """Base class. The message is one sentence for the user. `hint`: what to do; "": the message says it, or nothing."""
+
+    hint: str = ""
+
+    @property
+    def with_hint(self) -> str:
+        """The message, and what to do."""
+        return f"{str(self).removesuffix('.')}. {self.hint}" if self.hint else str(self)
 
 
 class InvalidSchedule(WakeboardError):

@@ -185,9 +185,9 @@ class Cause(NamedTuple):
 CAUSES: Final[dict[str, Cause]] = {
     "commits that hang": Cause(Servers.hanging_commits, "Commits hang", both=True),
     "a read-only server": Cause(Servers.read_only, "wakeboard cannot write"),
-    "read-only servers": Cause(Servers.no_writable_server, "session is read-only", both=True),
+    "read-only servers": Cause(Servers.no_writable_server, "is read-only or a standby: promote", both=True),
     "a hot standby": Cause(Servers.hot_standby, "is a read-only replica"),
-    "max_connections": Cause(Servers.used_up_connections, "too many clients"),
+    "max_connections": Cause(Servers.used_up_connections, "raise max_connections"),
     "a full disk": Cause(Servers.full_disk, "The disk of the server is full", 0),
     "timeouts": Cause(Servers.short_timeouts, "has set idle_session_timeout = 1000ms, statement_timeout = 5ms", 0),
 }
@@ -201,7 +201,7 @@ def _succeeds(do: Callable[[], object]) -> bool:
 
 
 def said_by_check(dsn: str) -> list[dict[str, str]]:
-    """What is not right."""
+    """What is not right, with what to do."""
     command = [sys.executable, "-c", "from wakeboard.cli import main; main()", "check", "--json", "--dsn", dsn]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     return [each for each in found if each["level"] != "ok"]
@@ -254,7 +254,7 @@ def test_a_server_that_cannot_work_is_named_and_charges_no_attempt(
         wait_for(lambda: named not in first_sentence(address))
         with produce(servers):
             began = time.monotonic()
-            said = wait_for(lambda: [each["message"] for each in said_by_check(viewer)])
+            said = wait_for(lambda: ["{message} {hint}".format_map(each) for each in said_by_check(viewer)])
             wait_for(lambda: named in first_sentence(address), within_s=NAMED_WITHIN_S)
             assert time.monotonic() - began < NAMED_WITHIN_S
             assert any(named in each for each in said), said

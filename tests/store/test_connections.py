@@ -8,16 +8,24 @@ import signal
 import time
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
 from wakeboard.store import reply_limit
-from wakeboard.store.connection import cancel_and_abort, connect, connect_blocking, describe_dsn, require_schema
+from wakeboard.store.connection import (
+    cancel_and_abort,
+    connect,
+    connect_blocking,
+    connection_error,
+    describe_dsn,
+    require_schema,
+)
 from wakeboard.store.migrate import migrate
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.reply_limit import ReplyLimit
@@ -77,6 +85,55 @@ async def test_one_sentence_says_why_no_host_answers(dsn: str, sentence: str) ->
     with pytest.raises(DatabaseUnavailable) as caught:
         await connect(dsn)
     assert str(caught.value) == sentence
+
+
+FAILED: Final = 'connection failed: connection to server at "db1" (10.0.0.1), port 5432 failed: '
+
+
+@pytest.mark.parametrize(
+    ("failure", "hint"),
+    [
+        ("session is read-only", "read-only or a standby: promote one"),
+        ("server is in hot standby mode", "read-only or a standby: promote one"),
+        ("server is not in hot standby mode", "target_session_attrs in the DSN asks for a standby"),
+        ("FATAL:  sorry, too many clients already", "raise max_connections"),
+        ('FATAL:  too many connections for role "ada"', "the connection limit of the role"),
+        ('FATAL:  too many connections for database "shop"', "the connection limit of the role"),
+        ("FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute", "End sessions"),
+        ("FATAL:  no more connections allowed (max_client_conn)", "the pooler"),
+        ("FATAL:  the database system is starting up", "starting or shutting down"),
+        ('FATAL:  password authentication failed for user "ada"', "the user and the password"),
+        ('FATAL:  role "ada" does not exist', "--print-roles"),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "ada", database "shop", no encryption', "pg_hba.conf"),
+        ('FATAL:  pg_hba.conf rejects connection for host "10.0.0.9", user "ada"', "pg_hba.conf"),
+        ('FATAL:  database "shop" does not exist', "Create the database"),
+        (
+            'FATAL:  permission denied for database "shop"\nDETAIL:  User does not have CONNECT privilege.',
+            "Grant the role CONNECT",
+        ),
+        ("server does not support SSL, but SSL was required", "Check sslmode"),
+        ("SSL error: certificate verify failed", "sslrootcert"),
+        ("SSL error: wrong version number", "Check sslmode"),
+        ("FATAL:  server login has been failing, try again later (server_login_retry)", "PgBouncer gets no connection"),
+        ("Connection refused\n\tIs the server running on that host?", "Check that the server runs"),
+        ("timeout expired", "Check that the server runs"),
+        ("SCHWERWIEGEND:  tut mir leid, schon zu viele Verbindungen", "The server answers and refuses"),
+    ],
+)
+def test_a_connection_that_cannot_be_made_says_what_to_do(failure: str, hint: str) -> None:
+    dsn = "postgresql://ada@db1,db2/shop"
+    assert hint in connection_error(dsn, psycopg.OperationalError(FAILED + failure)).hint
+    of_hosts = "".join(f"\n- host: '{host}', port: None: {FAILED}{failure}" for host in ("db1", "db2"))
+    assert hint in connection_error(dsn, psycopg.OperationalError(f"{FAILED}{failure}{of_hosts}")).hint
+
+
+async def test_hosts_that_fail_differently_have_a_hint_each(database: str) -> None:
+    dsn = make_conninfo(database, options="-c default_transaction_read_only=on", target_session_attrs="read-write")
+    here = conninfo_to_dict(dsn)["host"]
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await connect(make_conninfo(dsn, host=f"{here},/nowhere"))
+    assert "promote one" in caught.value.hint
+    assert "Check that the server runs" in caught.value.hint
 
 
 @pytest.mark.parametrize("dsn", [*MALFORMED, *ODD])

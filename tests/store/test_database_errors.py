@@ -68,6 +68,14 @@ def test_a_temporary_error_is_retried(sqlstate: str) -> None:
     assert type(error_with(sqlstate)) is DatabaseUnavailable
 
 
+@pytest.mark.parametrize(
+    ("sqlstate", "hint"),
+    [("25006", "promote one"), ("53100", "Free space"), ("53300", "raise max_connections"), ("57P03", "see its log")],
+)
+def test_an_error_of_a_server_that_cannot_work_says_what_to_do(sqlstate: str, hint: str) -> None:
+    assert hint in error_with(sqlstate).hint
+
+
 def test_an_error_in_a_trigger_of_an_application_is_not_ours(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute(
@@ -182,6 +190,9 @@ def test_a_missing_right_names_each_part_that_has_it(function: SqlFunction) -> N
         ("関数 enqueue へのアクセスが拒否されました", "WAKEBOARD_CLIENT_ROLE"),
         ("droit refusé pour le schéma wakeboard", "wakeboard migrate"),
         ("permission denied for database shop", "may not do this"),
+        ("permission denied for database wakeboard", "needs CREATE on the database"),
+        ("must be owner of table job_runs", "only the owner of the schema may alter it"),
+        ("Eigentümer der Tabelle job_runs sein", "only the owner of the schema may alter it"),
     ],
 )
 def test_a_missing_right_says_which_part_has_it(message: str, part: str) -> None:

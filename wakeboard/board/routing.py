@@ -284,7 +284,7 @@ def _not_done(request: BoardRequest, error: DatabaseUnavailable) -> Page:
     """The page that keeps what the user typed, so that the action can be tried again."""
     certain = not isinstance(error, CommitLost)
     shown = NotDone(
-        problem=as_sentence(str(error)),
+        problem=as_sentence(error.with_hint),
         certain=certain,
         path=request.path,
         fields=[(name, value) for name, values in request.form.items() for value in values],

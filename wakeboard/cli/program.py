@@ -84,7 +84,7 @@ def _run(program: Program, arguments: Sequence[str]) -> int:
     except WakeboardError as exc:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        write_error("wakeboard", advice(str(exc)))
+        write_error("wakeboard", advice(exc.with_hint))
         return USAGE if isinstance(exc, InvalidValue) else FAILED
     except BrokenPipeError:
         raise

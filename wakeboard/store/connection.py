@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, SchemaMismatch
-from wakeboard.store.database_errors import translated, without_quotes
+from wakeboard.store.database_errors import hint_about_connection, translated, without_quotes
 from wakeboard.store.infinite_times import bound_times
 from wakeboard.store.reply_limit import CANCEL_S, LimitedBlockingConnection, LimitedConnection
 from wakeboard.store.several_hosts import note_reached, ordered
@@ -62,11 +62,6 @@ _FOREIGN: Final = frozenset(
         *("pool_mode", "pool_timeout", "prepareThreshold", "prepared_statement_cache_size", "prepared_statements"),
         *("schema", "socket_timeout", "sslaccept", "statement_cache_size", "supa", "uselibpqcompat", "workaround"),
     }
-)
-# Messages of a server (in English) and of libpq. A database that does not exist is not listed: it may be created later.
-_LOGIN_REFUSED = re.compile(
-    r"authentication failed|no password supplied|^role does not exist|not permitted to log in|no pg_hba\.conf entry"
-    r"|SSL was required|certificate"
 )
 
 # The server notices a vanished client, and the client a vanished server, within half a minute.
@@ -221,18 +216,22 @@ def _parts(dsn: str) -> dict[str, str]:
 
 def connection_error(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
     """The error for a connection that could not be made; LoginRefused if waiting does not help."""
-    first, *of_hosts = " ".join(str(exc).split()).split(" - host: ")  # psycopg appends the failure of each host
-    reasons = dict.fromkeys(map(_reason, of_hosts or [first]))
+    first, *of_hosts = str(exc).split("\n- host: ")  # psycopg appends the failure of each host
+    failures = of_hosts or [first]
+    reasons = dict.fromkeys(map(_reason, failures))
     target, text = describe_dsn(dsn), "; ".join(reasons)
     if len(reasons) > 1 and target != "the database":
         text = "; ".join(f"{failure.split(',', 1)[0].strip(chr(39))}: {_reason(failure)}" for failure in of_hosts)
-    kind = LoginRefused if _LOGIN_REFUSED.search(text) else DatabaseUnavailable
-    return kind(f"cannot connect to {target}: {text}.")
+    hints = dict(hint_about_connection(failure, _reason(failure)) for failure in failures)
+    kind = LoginRefused if any(hints.values()) else DatabaseUnavailable
+    error = kind(f"cannot connect to {target}: {text}.")
+    error.hint = " ".join(hints)
+    return error
 
 
 def _reason(failure: str) -> str:
     """Why libpq could not connect to one host, without what it repeats."""
-    text = failure.split(" Is the server running", 1)[0]
+    text = " ".join(failure.split()).split(" Is the server running", 1)[0]
     reason = without_quotes(text.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
     return reason.removesuffix(" for user")  # the target of the DSN names it
 

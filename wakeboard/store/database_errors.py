@@ -67,6 +67,98 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "55P03": lambda message: Locked(message if message.endswith("try again") else _LOCKED),
 }
 NO_RIGHT: Final = "42501"
+
+
+class _Cause(NamedTuple):
+    """Why a server cannot be used now. `refuses`: it refuses the login, and waiting does not help.
+
+    `codes`: SQLSTATEs or their prefixes. `says`: what libpq, PgBouncer or a server in English says without a code.
+    """
+
+    codes: tuple[str, ...]
+    says: str
+    hint: str
+    refuses: bool = False
+
+
+_CAUSES: Final = (
+    _Cause(
+        ("25006",),
+        "session is read-only|server is in hot standby mode",
+        "Each server that answered is read-only or a standby: promote one, turn default_transaction_read_only off, or"
+        " name the primary in the DSN.",
+    ),
+    _Cause(
+        (),
+        "server is not in hot standby mode|session is not read-only",
+        "A primary answered, and target_session_attrs in the DSN asks for a standby: change one of them.",
+    ),
+    _Cause(
+        ("53300",),
+        "too many (clients|connections)|remaining connection slots|no more connections allowed",
+        "End sessions (pg_stat_activity has them), raise max_connections, or the connection limit of the role, the"
+        " database or the pooler, or use a pooler.",
+    ),
+    _Cause(
+        ("57P03",), "the database system is", "The server is starting or shutting down. If that lasts, see its log."
+    ),
+    _Cause(("53100",), "No space left", "Free space on that disk of the server."),
+    _Cause(("53200",), "out of memory", "Give the server more memory, or lower work_mem and max_connections."),
+    _Cause(("58",), "could not (open|read|write)", "A disk or file of the server fails: see its log."),
+    _Cause(
+        (),
+        "authentication failed|no password supplied",
+        "Check the user and the password in the DSN, and the server's pg_hba.conf.",
+        refuses=True,
+    ),
+    _Cause(
+        (),
+        "^role does not exist|not permitted to log in",
+        "Create the role with LOGIN: `wakeboard migrate --print-roles` prints the statements.",
+        refuses=True,
+    ),
+    _Cause(
+        (),
+        r"no pg_hba\.conf entry|pg_hba\.conf rejects",
+        "The server's pg_hba.conf must let this user come to this database from this address, with this encryption.",
+        refuses=True,
+    ),
+    _Cause(
+        (),
+        "SSL was required|certificate",
+        "Check sslmode, sslrootcert and sslcert in the DSN, and the certificate of the server.",
+        refuses=True,
+    ),
+    _Cause((), "SSL|TLS", "Check sslmode in the DSN, and that PostgreSQL listens at this address."),
+    # Not refused: both may be made later.
+    _Cause((), "database does not exist", "Create the database, or correct its name in the DSN."),
+    _Cause((), "permission denied for database", "Grant the role CONNECT on the database."),
+    _Cause((), "not currently accepting", "Let an administrator allow connections to this database."),
+    _Cause((), "(resolve|translate) host", "Check the host in the DSN, and the name service."),
+    _Cause(
+        ("08P01",), "server login|pgbouncer|wait_timeout", "PgBouncer gets no connection to its server: see its log."
+    ),
+)
+_NO_SERVER: Final = "Check that the server runs and that the DSN is correct."
+_UNKNOWN: Final = "The server answers and refuses the connection: see its log."
+_SERVER_SAYS: Final = re.compile(r"failed: [^:\n]+:  ")  # libpq writes its severity so, in whatever language
+
+
+def hint_about_connection(failure: str, reason: str) -> tuple[str, bool]:
+    """What to do about a connection that cannot be made, and whether waiting does not help: the login is refused.
+
+    `failure`: the message of libpq; `reason`: the part of it that says why.
+    """
+    if cause := _cause_of(None, reason):
+        return cause.hint, cause.refuses
+    return _UNKNOWN if _SERVER_SAYS.search(failure) else _NO_SERVER, False
+
+
+def _cause_of(code: str | None, message: str) -> _Cause | None:
+    found = (each for each in _CAUSES if (code.startswith(each.codes) if code else re.search(each.says, message)))
+    return next(found, None)
+
+
 _READ_BY: Final = (
     "the roles of the operator and of viewers may read it (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE)"
 )
@@ -108,8 +200,15 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
     return translated_report(report_of(exc), role)
 
 
-def translated_report(report: ErrorReport, role: str = "") -> WakeboardError:  # noqa: PLR0911 - one line for each meaning
+def translated_report(report: ErrorReport, role: str = "") -> WakeboardError:
     """As `translated`, for an error of any client."""
+    error = _meaning(report, role)
+    if isinstance(error, DatabaseUnavailable) and report.code and (cause := _cause_of(report.code, report.message)):
+        error.hint = cause.hint
+    return error
+
+
+def _meaning(report: ErrorReport, role: str) -> WakeboardError:  # noqa: PLR0911 - one line for each meaning
     code, message = report.code, report.message
     if code is None:
         return _of_the_client(report)
@@ -151,12 +250,16 @@ def _who_may(message: str) -> str:
     name = next((word for word in reversed(re.findall(r"[a-zA-Z_0-9]+", message)) if word in known), "")
     if name in relations:
         part = _WRITTEN_BY.get(name)
-        return _READ_BY + (f", and {_setting(part)} may insert some of its columns" if part else "")
+        inserts = f", {_setting(part)} may insert some of its columns" if part else ""
+        return f"{_READ_BY}{inserts}, and only the owner of the schema may alter it"
     if name in roles:
         which = " or ".join(map(_setting, sorted(roles[name]))) or "the role of the part that needs it"
         return f"connect with {which}, to which `wakeboard migrate` grants it"
     if name == "wakeboard":
-        return "`wakeboard migrate` grants it to the role of each part (WAKEBOARD_CLIENT_ROLE for applications, …)"
+        return (
+            "`wakeboard migrate` needs CREATE on the database, and grants the schema to the role of each part"
+            " (WAKEBOARD_CLIENT_ROLE for applications, …)"
+        )
     return ""
 
 

@@ -64,9 +64,13 @@ def _status(error: Exception) -> int:
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
+def _text(error: Exception) -> str:
+    return error.with_hint if isinstance(error, WakeboardError) else str(error)
+
+
 async def _show(request: Request, error: Exception) -> Response:
     status = _status(error)
-    message = error.detail if isinstance(error, HTTPException) else str(error)
+    message = error.detail if isinstance(error, HTTPException) else _text(error)
     if message == HTTPStatus.NOT_FOUND.phrase:  # no route matched
         message = "The board has no page at this address."
     if is_of_api(request.scope):

@@ -126,10 +126,8 @@ async def shown_overview(request: BoardRequest, namespaces: frozenset[str] | Non
             text = f"The primary cannot be read: {one_line(str(error)).removesuffix('.')}."
             return [Problem(text, "Bring it back. This page is read from the standby.", severity="bad")]
 
-    model, of_server = await asyncio.gather(
-        request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces)), of_the_primary()
-    )
-    return replace(model, problems=sorted([*of_server, *model.problems], key=severity_order))
+    model = await request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces))
+    return replace(model, problems=sorted([*await of_the_primary(), *model.problems], key=severity_order))
 
 
 def _shows(pause: Pause, namespaces: frozenset[str] | None, queues: frozenset[str] | None) -> bool:

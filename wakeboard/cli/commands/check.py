@@ -133,8 +133,8 @@ async def _findings(dsn: str) -> list[Finding]:
     except SchemaMismatch as exc:
         return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:
-        hint = "Check that the server runs and that the DSN is correct." if dsn else dsn_hint()
-        return [*found, Finding(level="fail", check="database", message=str(exc), hint=hint)]
+        hint = exc.hint if dsn else dsn_hint()
+        return [*found, Finding(level="fail", check="database", message=str(exc), hint=hint or "See the server's log.")]
 
 
 async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> LocalFacts:

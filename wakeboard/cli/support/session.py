@@ -150,7 +150,8 @@ async def _database_session(*, reads: bool = False) -> AsyncGenerator[DatabaseSe
     try:
         conn = await _connection(dsn, reads=reads)
     except DatabaseUnavailable as exc:
-        raise exc if dsn else DatabaseUnavailable(f"{exc} {dsn_hint()}") from exc
+        exc.hint = exc.hint if dsn else dsn_hint()
+        raise
     async with conn:
         try:
             await require_schema(conn)
