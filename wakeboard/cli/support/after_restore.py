@@ -133,8 +133,9 @@ def _gone(restore: Restore) -> Iterator[str]:
         yield f"  The newest run that is kept is {newest.run_id}, enqueued at {moment(newest.run_enqueued_at)}."
     if newest.audit_action is not None and newest.audit_at is not None:
         yield f"  The newest action that is kept is {one_line(newest.audit_action)}, at {moment(newest.audit_at)}."
-    if again := sum(each.ids_again for each in restore.changes):
-        yield f"  At least {counted(again, 'run id')} can come twice: name runs by their uuid."
+    again, last = sum(each.ids_again for each in restore.changes), min(each.kept_id for each in restore.changes)
+    many = f"At least {counted(again, 'run id')}" if again else f"Run ids after {last}"
+    yield f"  {many} can come twice: name runs by their uuid."
 
 
 def _source_line(each: ScheduleSource, now: datetime) -> str:
