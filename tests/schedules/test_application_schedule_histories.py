@@ -118,6 +118,16 @@ class History:
         await self._remove(self.store)
         self.ticks = False
 
+    async def replace(self) -> None:
+        """A removal and a creation in one transaction are an edit, whichever statements they are."""
+        given = self.definition()
+        if given["suspended"]:
+            await self._drops_due_ticks()
+        async with self.store.conn.transaction():
+            await self._remove(self.store)
+            await self._write(self.store, "ping", given)
+        self.ticks = not given["suspended"]
+
     async def _remove(self, store: MaintenanceStore) -> None:
         match self.choices.randrange(3):
             case 0:
@@ -177,7 +187,7 @@ class History:
 GRACE: Final = timedelta(minutes=5)
 OPERATIONS: Final = (
     *(History.schedule, History.schedule, History.schedule_again, History.two_callers, History.a_caller_rolls_back),
-    *(History.unschedule, History.pause, History.resume),
+    *(History.unschedule, History.replace, History.pause, History.resume),
     *(History.hours_pass, History.hours_pass, History.hours_pass, History.schedule_due_ticks),
 )
 

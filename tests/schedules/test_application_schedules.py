@@ -141,19 +141,28 @@ async def test_one_pass_makes_the_ticks_of_all_former_times(store: MaintenanceSt
     assert await rows(store, "select next_run_at > now(), former_timings from job_definitions") == [(True, None)]
 
 
-@pytest.mark.parametrize("savepoint", [False, True])
-async def test_a_transaction_that_changes_nothing_in_the_end_loses_no_tick(store: MaintenanceStore, savepoint: bool):
+@pytest.mark.parametrize("first", ["update", "update in a savepoint", "delete", "unschedule"])
+async def test_a_transaction_that_changes_nothing_in_the_end_loses_no_tick(store: MaintenanceStore, first: str):
     await add(store, cron=None, every=timedelta(seconds=1), catch_up="All")
     await make_ticks(store)
     await rows(store, "update job_definitions set next_run_at = date_trunc('second', now()) + interval '1 s'")
     async with store.conn.transaction():
-        if savepoint:
-            async with store.conn.transaction():
+        match first:
+            case "update":
                 await rows(store, "update job_definitions set schedule = 'every 366d'")
-        else:
-            await rows(store, "update job_definitions set schedule = 'every 366d'")
+            case "update in a savepoint":
+                async with store.conn.transaction():
+                    await rows(store, "update job_definitions set schedule = 'every 366d'")
+            case "delete":
+                await rows(store, "delete from job_definitions")
+            case _:
+                await wakeboard.unschedule(store.conn, "team/a")
         await until(store, "select true where clock_timestamp() > now() + interval '3 s'")
-        await rows(store, "update job_definitions set schedule = 'every 1s'")
+        if first == "delete":
+            insert = "insert into job_definitions (namespace, name, job_type, schedule, catch_up) values"
+            await rows(store, f"{insert} ('team', 'a', 'ping', 'every 1s', 'All')")
+        else:
+            await add(store, cron=None, every=timedelta(seconds=1), catch_up="All")
     while any(await make_ticks(store)):
         pass
     assert await rows(

@@ -1,4 +1,4 @@
--- internal (called by measure_alert)
+-- internal (called by no_success_for)
 -- The schedules among which are those that these patterns of LIKE leave (null: all; schedule_pattern: namespace/name): at most `most` that
 -- are declared, and as many of applications, removed ones too. Indexes find the namespaces (10,000 at most) and the beginning of the name.
 -- If the pattern has neither, or leaves too many, they find the queues and job types; so an id may come twice. No name has a slash, and

@@ -1,4 +1,4 @@
--- internal (called by schedule_written)
+-- internal (called by check_schedule_name)
 -- Raises 22023 if the namespace has as many schedules of applications as an administrator allows (set_max_schedules). Until the transaction
 -- ends, no other caller can create one in the namespace: callers wait for each other, at most 2 seconds, and then get 55P03.
 

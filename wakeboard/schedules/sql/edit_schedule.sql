@@ -3,7 +3,8 @@
 -- `seen_to`. The tick of `former` that is due becomes a run as `former` says. The other due ticks, which there are after an outage, are
 -- those of the former times, and the scheduler makes runs of the new definition of them, as catch_up says (former_timings). An edit that
 -- suspends the schedule drops them. Of several edits of when in one transaction, the last one counts, from the moment of the first one:
--- no other transaction has seen those between. Ticks are at whole seconds, so times that no whole second saw leave nothing behind, either.
+-- no other transaction has seen those between. So one that this transaction has removed is edited, too; the removal has recorded the tick
+-- that was due then as skipped. Ticks are at whole seconds, so times that no whole second saw leave nothing behind, either.
 
 create or replace function wakeboard.edit_schedule(
   former wakeboard.job_definitions, def wakeboard.job_definitions, seen_to timestamptz)
@@ -11,7 +12,9 @@ returns wakeboard.job_definitions language plpgsql security definer
 as $$
 declare
   present constant timestamptz := statement_timestamp();
-  had_ticks constant boolean := former.removed_at is null and not former.suspended and former.schedule_error is null;
+  is_there constant boolean := former.removed_at is null
+    or former.removed_at >= transaction_timestamp() and is_of_this_transaction(former.id);
+  had_ticks constant boolean := is_there and not former.suspended and former.schedule_error is null;
   due_after constant timestamptz := case when had_ticks and former.next_run_at <= present then former.next_run_at end;
   is_due constant boolean := due_after is not null and former.cron_fields is not null;        -- else the scheduler has not seen it yet
   seen_from constant timestamptz := case       -- of its last times
@@ -36,10 +39,7 @@ begin
     def.next_run_at := case when def.schedule is not null then seen_to end;
     def.former_timings := null;
     if not is_superseded and had_ticks and seen_from >= transaction_timestamp() and seen_from <> date_trunc('second', seen_from) then
-      is_superseded := (                     -- a row that is seen while its transaction is open is of this one, or of a savepoint of it
-        select pg_xact_status((top + ((seen.xmin::text::bigint - top + 2147483648) & 4294967295) - 2147483648)::text::xid8) = 'in progress'
-          from job_definitions as seen, cast(pg_current_xact_id()::text as bigint) as top
-         where seen.id = former.id);
+      is_superseded := is_of_this_transaction(former.id);
     end if;
     if is_superseded then
       def.next_run_at := case when def.schedule is not null then least(seen_to, seen_from) end;

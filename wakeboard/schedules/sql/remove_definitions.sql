@@ -2,7 +2,8 @@
 -- Removes schedules of `source` that no sync has written since `synced_before`. Queued and failed runs of them are cancelled, running ones
 -- finish, dead ones stay. The answer for each schedule: 'removed', or 'due' (nothing was done: record the ticks that
 -- `filter_due_definitions` returns as skipped, then call again). A schedule without an answer is locked by another transaction, or one of
--- its waiting runs is, or the backfill of one: call again.
+-- its waiting runs is, or the backfill of one: call again. One of an application is never 'due', since `remove_schedules` has recorded its
+-- tick, and keeps its next_run_at: if its transaction creates it again, its ticks go on from there (edit_schedule).
 -- Example:
 --   select * from wakeboard.remove_definitions('file:shop', '{1}');
 
@@ -27,14 +28,14 @@ begin
   return query                               -- in a snapshot from after the locks
   with known as materialized (
     select def.id,
-           case when not def.suspended and def.schedule_error is null and def.next_run_at <= statement_timestamp()
-                then 'due' else 'removed' end as answer
+           case when def.source <> 'app' and not def.suspended and def.schedule_error is null
+                 and def.next_run_at <= statement_timestamp() then 'due' else 'removed' end as answer
       from unnest(mine) as wanted (id) join job_definitions as def using (id)
      where def.source = remove_definitions.source and def.removed_at is null and def.last_synced_at < synced_before
   ), updated as (
     update job_definitions as def
-       set removed_at = statement_timestamp(), updated_at = statement_timestamp(), next_run_at = null,
-           success_due_at = null, success_missed_at = null
+       set removed_at = statement_timestamp(), updated_at = statement_timestamp(), success_due_at = null, success_missed_at = null,
+           next_run_at = case when def.source = 'app' then def.next_run_at end
       from known where def.id = known.id and known.answer = 'removed'
   ), noted as (
     insert into definition_changes (definition_id)

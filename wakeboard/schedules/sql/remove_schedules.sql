@@ -27,7 +27,7 @@ begin
       if def.cron_fields is not null then
         perform enqueue_former_tick(def, 'ScheduleRemoved');
       end if;
-      update job_definitions set next_run_at = null, last_tick_at = greatest(last_tick_at, next_run_at) where id = def.id;
+      update job_definitions set last_tick_at = greatest(last_tick_at, next_run_at) where id = def.id;
     end loop;
     if (select count(*) from remove_definitions('app', batch) where answer = 'removed') < cardinality(batch) then
       perform refuse_locked();

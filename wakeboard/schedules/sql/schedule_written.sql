@@ -6,8 +6,7 @@
 -- expressions. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that none is lost or late.
 -- `schedule` says that moment itself after it has found that the name is free and that no administrator has set a bound. An UPDATE that
 -- changes nothing is no edit (edit_schedule). An INSERT of a removed schedule edits it, as `schedule` does: the new row takes the id, and
--- with it the pause, and the ticks that were handled. An INSERT of a known name first waits for a
--- transaction that removes or replaces its schedule. The trigger acts with the rights of the owner.
+-- with it the pause, and the ticks that were handled. The trigger acts with the rights of the owner.
 
 create or replace function wakeboard.schedule_written()
 returns trigger language plpgsql security definer
@@ -16,11 +15,8 @@ as $$
 declare
   present constant timestamptz := statement_timestamp();
   problem text;
-  owner text;
   former job_definitions;              -- a removed schedule of this name
-  most integer;
   is_known boolean;                    -- another schedule has or had this name
-  is_there boolean;                    -- an application has it: `on conflict` updates that one, or the statement fails
   is_edit boolean := true;
   seen_to timestamptz := present;      -- its ticks are those after this moment
 begin
@@ -121,38 +117,20 @@ begin
     return edit_schedule(old, new, seen_to);
   end if;
   -- 3. Its name, and how many there are.
-  select max_schedules_per_namespace,
-         exists (select from job_definitions where namespace collate "C" = new.namespace and name collate "C" = new.name)
-    into most, is_known
-    from installation where only_row;
-  if is_known then                         -- apart, because an aggregate takes long to begin
-    begin                                  -- waits for a transaction that removes or replaces it, and keeps no lock: no later deadlock
-      perform from job_definitions where source = 'app' and namespace = new.namespace and name = new.name for no key update;
-      raise sqlstate 'WB000';
-    exception when sqlstate 'WB000' then null;
-    end;
-    select max(source) filter (where source <> 'app'), bool_or(source = 'app') into owner, is_there
-      from job_definitions
-     where namespace collate "C" = new.namespace and name collate "C" = new.name and removed_at is null;
-    if owner is not null then
-      raise exception using errcode = '22023', message = format(
-        'the schedule %s/%s belongs to %s; write another name, or edit it there', new.namespace, new.name, owner);
-    end if;
-  end if;
-  if most is not null and is_there is not true and (old.namespace is distinct from new.namespace or old.removed_at is not null) then
-    perform check_schedule_count(new.namespace, most);
-  end if;
+  is_known := check_schedule_name(new.namespace, new.name, old.namespace is distinct from new.namespace or old.removed_at is not null);
   if tg_op = 'UPDATE' then
     return edit_schedule(old, new, seen_to);
   elsif is_known then                      -- by a plain INSERT
-    update job_definitions set removed_at = '-infinity'                   -- schedule_guarded lets go of it
-     where source = 'app' and namespace = new.namespace and name = new.name and removed_at is not null
-    returning * into former;
+    select * into former from job_definitions
+     where source = 'app' and namespace = new.namespace and name = new.name and removed_at is not null for update;
     if found then
-      delete from job_definitions where id = former.id;
       new.id := former.id; new.created_at := former.created_at; new.generation := former.generation;
       new.last_tick_at := former.last_tick_at; new.has_dependents := former.has_dependents;
-      return edit_schedule(former, new, seen_to);
+      new.cron_fields := former.cron_fields; new.next_run_at := former.next_run_at; new.former_timings := former.former_timings;
+      new := edit_schedule(former, new, seen_to);
+      update job_definitions set removed_at = '-infinity' where id = former.id;     -- schedule_guarded lets go of it
+      delete from job_definitions where id = former.id;
+      return new;
     end if;
   end if;
   new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
