@@ -1,7 +1,8 @@
-"""An application with a ledger: `python -m chaos.recording_application NAME` enqueues until SIGTERM.
+"""An application with a ledger: `python -m chaos.recording_application NAME [PAUSE_S]` enqueues until SIGTERM.
 
 It uses the client library of its own release. Its load is as much as the workers execute: it never has more than
-AHEAD runs that are not in the ledger. A call that fails is repeated with the same idempotency key, and counted.
+AHEAD runs that are not in the ledger. With PAUSE_S it is less: it waits so many seconds between two runs. A call that
+fails is repeated with the same idempotency key, and counted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from wakeboard.settings import read_settings
 AHEAD: Final = 100  # runs
 
 
-def main(name: str) -> None:
+def main(name: str, pause_s: float = 0.0) -> None:
     """Enqueues runs with the numbers 1, 2, 3 and so on."""
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
@@ -44,6 +45,7 @@ def main(name: str) -> None:
         if stopped.is_set():
             break
         asked.append(number)
+        stopped.wait(pause_s)
         while number - len(done) > AHEAD and not stopped.wait(0.01):
             pass
     with suppress(psycopg.Error):
@@ -52,4 +54,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(float, sys.argv[2:]))

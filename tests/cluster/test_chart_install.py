@@ -19,6 +19,7 @@ from testbed.cluster.cluster import Refused
 from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
 from testbed.cluster.operators import wait_for
+from testbed.processes import ROOT
 from tests.chart.rendering import environment, named
 from tests.cluster.helm_client import CLUSTER_WIDE, KINDS, MORE_KINDS, HelmClient
 from wakeboard.board.access import Permission
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("chart")
 
+MOVING_GUIDE = (ROOT / "docs" / "moving.md").read_text()
 URL = {"url": "postgresql://u:p@nowhere.invalid/db"}
 DEFINITION = "jobschedules.wakeboard.dev"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -129,6 +131,16 @@ def test_a_release_is_upgraded_rolled_back_and_uninstalled_and_schedules_stay(us
     assert schedules(user) == ["report"]
     user.install("wakeboard", database=URL)
     assert schedules(user) == ["report"]
+
+
+def test_the_guide_of_a_move_stops_what_stays_and_starts_it_again(user: HelmClient) -> None:
+    stop, start = re.findall(r"^(?:kubectl|helm) (.*)--namespace wakeboard (.*)$", MOVING_GUIDE, re.MULTILINE)
+    user.install("wakeboard", database=URL, pools={"mail": {"mode": "forever", "replicas": 3}})
+    names = ("wakeboard-operator", "wakeboard-worker-mail")
+    user.kubectl(*shlex.split(" ".join(stop)))
+    assert [user.get("Deployment", name)["spec"]["replicas"] for name in names] == [0, 0]
+    user.helm(*shlex.split(" ".join(start)))
+    assert [user.get("Deployment", name)["spec"]["replicas"] for name in names] == [2, 3]
 
 
 def test_every_pod_passes_the_restricted_level(user: HelmClient) -> None:
