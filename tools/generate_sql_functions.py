@@ -48,7 +48,7 @@ SECTIONS: Final = {
     " acquire_leadership release_leadership"
     " require_leadership claim_alert_delivery finish_alert_delivery"
     " report_worker_terminated",
-    "Viewers": "run_facts server_change advance_rate",
+    "Viewers": "run_facts server_change advance_rate full_tablespaces",
     "Autoscalers": "backlog",
     "All roles": "schema_state check_payload refuse_value refuse_argument",
 }

@@ -26,6 +26,7 @@ from tests.chaos.processes import Watcher, Worker
 from tests.conftest import open_folder
 from wakeboard.board import BoardOptions
 from wakeboard.local.postgres import EmbeddedPostgres
+from wakeboard.local.postgres_user import make_private_folder, server_account
 from wakeboard.store.migrate import Roles, migrate
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ SENTENCE: Final = re.compile(r'(?:class="summary-sentence">|<div class="card">\s
 RUNNING: Final = (
     "select count(*) = 5 from wakeboard.job_runs where locked_until > now() and started_epoch = lease_epoch"
 )
+ONE_TABLE: Final = """
+create role wb_owner login; create role wb_viewer login; grant create on database wakeboard to wb_owner;
+create tablespace small location '{disk}/tables'; grant create on tablespace small to wb_owner"""
 BEGINS: Final = re.compile(r"waiting for the database|waiting for \d|fails:")
 ENDS: Final = re.compile(r"the database answers again|succeeds again")
 
@@ -233,6 +237,29 @@ def servers() -> Iterator[Servers]:
         Servers(folder, disk).running() as servers,
     ):
         yield servers
+
+
+@pytest.mark.skipif(not can_mount(), reason="a small disk needs root and mount namespaces")
+def test_a_full_disk_of_one_table_is_named(postgres_folder: Path) -> None:
+    with (
+        own_mounts(),
+        SmallDisk(postgres_folder / "disk", 8) as disk,
+        EmbeddedPostgres(postgres_folder / "server", settings=SETTINGS, trusting=True) as server,
+    ):
+        make_private_folder(disk.folder / "tables", server_account())
+        with psycopg.connect(server.dsn, autocommit=True) as conn:
+            for statement in ONE_TABLE.format(disk=disk.folder).split(";"):
+                conn.execute(statement.encode())
+        asyncio.run(migrate(server.dsn + "&user=wb_owner", roles=Roles(viewer="wb_viewer")))
+        with psycopg.connect(server.dsn + "&user=wb_owner", autocommit=True) as conn:
+            conn.execute("alter table wakeboard.job_runs set tablespace small")
+        viewer = server.dsn + "&user=wb_viewer"
+        with serving(BoardOptions(dsn=viewer)) as address:
+            assert "disk" not in first_sentence(address)
+            disk.fill()
+            named = "The disk of the server is full, for the tablespace small: could not write to file"
+            wait_for(lambda: named in first_sentence(address), within_s=NAMED_WITHIN_S)
+            assert any(named in each["message"] for each in said_by_check(viewer))
 
 
 @pytest.mark.parametrize("cause", CAUSES)

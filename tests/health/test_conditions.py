@@ -77,7 +77,12 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ("unexpected settings", changed("server", short_timeouts=["lock_timeout = 9ms"]), "warn", "set lock_timeout = 9ms"),
     ("servers that cannot serve", changed("server", connections=91), "warn", "91 of 100 connections are in use."),
     ("servers that cannot serve", changed("server", connections=100), "bad", "100 of 100 connections are in use."),
-    ("servers that cannot serve", changed("server", full_disk="no space left"), "bad", "is full: no space left."),
+    (
+        "servers that cannot serve",
+        changed("server", full_tablespaces={"fast": "no space left"}),
+        "bad",
+        "is full, for the tablespace fast: no space left.",
+    ),
     ("functions of another release", changed("installed", functions_revision=8), "warn", "are newer than"),
     ("functions of another release", changed("installed", functions_hash="other"), "bad", "differ from those"),
     ("functions of another release", changed("installed", functions_by="0.2.0"), "warn", "functions of 0.2.0; this is"),

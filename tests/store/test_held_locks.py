@@ -223,6 +223,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     # reads
     "advance_rate": ("advance_rate(bound, 0) from job_limits as bound",),
     "server_change": ("server_change()",),
+    "full_tablespaces": ("full_tablespaces()",),
     "run_facts": ("run_facts(now() - interval '5 minutes', now())",),
     "backlog": ("backlog('{default}')",),
     "schema_state": ("schema_state()",),

@@ -43,8 +43,9 @@ def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
         text = f"{server.connections} of {server.max_connections} connections are in use."
         severity = "warn" if server.connections < server.max_connections else "bad"
         yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity=severity)
-    if server.full_disk:
-        yield Problem(f"The disk of the server is full: {one_line(server.full_disk)}.", "Free space on it.")
+    for name, problem in server.full_tablespaces.items():
+        text = f"The disk of the server is full, for the tablespace {one_line(name)}: {one_line(problem)}."
+        yield Problem(text, "Free space on it.")
 
 
 @HealthCondition("settings", "warn")

@@ -111,7 +111,8 @@ class SqlFunction:
     def settings(self) -> list[str]:
         """Its settings as Postgres stores them, but in lower case: ["lock_timeout=2s", …], sorted."""
         found = re.findall(r"\bset (\w+) = (.+?)\s*(?=\bset |--|$)", self._options, re.MULTILINE)
-        return sorted(f"{name}={value.strip(chr(39))}".lower() for name, value in found)
+        stored = {name: value.strip("'") or '""' for name, value in found}  # an empty list
+        return sorted(f"{name}={value}".lower() for name, value in stored.items())
 
     @property
     def _head(self) -> str:

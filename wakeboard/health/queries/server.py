@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString
 
-import psycopg
-from psycopg.rows import class_row
+from psycopg.rows import class_row, tuple_row
 
-from wakeboard.store.statements import connection_lock, pinned_transaction, read, translating
+from wakeboard.store.statements import read
+
+if TYPE_CHECKING:
+    import psycopg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +18,8 @@ class Server:
     """The database server.
 
     `odd_settings`: "name = value" of the session defaults with unexpected values. `short_timeouts`: of those that stop
-    what works. `connections`: in use, of the `max_connections` that ordinary roles may have. `full_disk`: what the
-    server says about its full disk, or "".
+    what works. `connections`: in use, of the `max_connections` that ordinary roles may have. `full_tablespaces`: by
+    name, what the server says about their full disks.
     """
 
     version: int = 150_000
@@ -28,7 +29,7 @@ class Server:
     short_timeouts: list[str] = field(default_factory=list[str])
     connections: int = 0
     max_connections: int = 100
-    full_disk: str = ""
+    full_tablespaces: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def major(self) -> int:
@@ -56,24 +57,10 @@ select current_setting('server_version_num')::integer as version,
        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
          - coalesce(current_setting('reserved_connections', true)::integer, 0) as max_connections
 """
-_SPILL: LiteralString = "select count(*) from generate_series(1, 4000)"
+_FULL_TABLESPACES: LiteralString = "select name, problem from wakeboard.full_tablespaces()"
 
 
 async def read_server(conn: psycopg.AsyncConnection[Any]) -> Server:
     """The facts of the server. Raises WakeboardError."""
     server = (await read(conn, class_row(Server), _SERVER))[0]
-    with translating(conn):
-        return replace(server, full_disk=await _full_disk(conn))
-
-
-async def _full_disk(conn: psycopg.AsyncConnection[Any]) -> str:
-    """Writes 100 kB of a query's rows to the disk of the database: any role may, also in a read-only transaction."""
-    lock = connection_lock(conn)
-    async with lock, nullcontext() if lock.in_bounded_transaction else pinned_transaction(conn):
-        try:
-            async with conn.transaction(force_rollback=True):
-                await conn.execute("set local work_mem = '64kB'; set local temp_tablespaces = ''")
-                await conn.execute(_SPILL)
-        except psycopg.errors.DiskFull as error:
-            return error.diag.message_primary or str(error)
-    return ""
+    return replace(server, full_tablespaces=dict(await read(conn, tuple_row, _FULL_TABLESPACES)))
