@@ -240,13 +240,13 @@ class StoreMachine(RuleBasedStateMachine):
     # -- handlers ------------------------------------------------------------------------------------------------------
 
     def _call(self, do: Callable[[], Any]) -> Any:
-        """The result of a handler's call, or None if the lease is lost."""
+        """The result of a handler's call; None: the lease is lost; "in doubt": the end of an effect is unknown."""
         try:
             return do()
         except psycopg.Error as error:
-            if error.sqlstate != "WB001":
+            if error.sqlstate not in {"WB001", "55000"}:
                 raise
-            return None
+            return None if error.sqlstate == "WB001" else "in doubt"
 
     def once(self, pick: int, key: str, *, by_other: bool, commit: bool, forever: bool) -> None:
         """Calls `once` and inserts the effect, in a transaction that is committed now or stays open."""
@@ -259,7 +259,7 @@ class StoreMachine(RuleBasedStateMachine):
         handler.sql("begin")
         answer = self._call(lambda: handler.once(lease, key, forever=forever))
         assert answer == self.model.once(worker, lease, key, forever=forever)
-        if not answer:
+        if answer is not True:
             handler.sql("rollback")
             return
         handler.sql("insert into bank values (%s, %s)", lease.id, key)

@@ -307,10 +307,15 @@ class StoreModel:
 
     # -- handlers ------------------------------------------------------------------------------------------------------
 
-    def once(self, worker: int, lease: Lease, key: str, *, forever: bool) -> bool | None:
+    def once(self, worker: int, lease: Lease, key: str, *, forever: bool) -> bool | str | None:
         """None: the lease is lost. The result takes effect when the transaction commits."""
-        known = key in self.forever_effects if forever else (lease.id, key) in self.effects
-        return None if self.lease(worker, lease) is None else not known
+        if self.lease(worker, lease) is None:
+            return None
+        if not forever:
+            return (lease.id, key) not in self.effects
+        return (
+            "in doubt" if self.forever_effects.get(key, (0, 0, True))[2] is False else key not in self.forever_effects
+        )
 
     def effect_done(self, lease: Lease, key: str, *, forever: bool) -> None:
         """The transaction of `once` was committed, with its effect."""
