@@ -224,6 +224,20 @@ def test_two_maintainers_create_one_probe(
         admin.sql("select update_circuits()")
 
 
+def test_a_circuit_that_stays_open_is_not_locked(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert admin.value("select update_circuits()") == 1
+    locked_by = "select xmax::text from job_definitions where id = %s"
+    before = admin.value(locked_by, definition)
+    for _ in range(2):
+        assert admin.value("select update_circuits()") == 1
+        assert admin.value(locked_by, definition) == before
+    end_pause(admin, definition)
+    end(worker, tick_run(admin, definition), dead=False)
+    assert admin.value("select update_circuits()") == 0
+
+
 def test_a_success_that_commits_late_is_taken_in_its_order(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
