@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 0.004
 
-# A session that waits behind a migration that itself waits counts, too: pg_blocking_pids names both.
+# A session that waits behind a migration that itself waits counts, too: pg_blocking_pids names both. While a migration
+# builds indexes, it has two sessions, and one may wait for the other.
 _WAITS: Final = """
 select waiting.pid, waiting.waitstart, coalesce(parent.relname, class.relname, waiting.locktype)::text,
        extract(epoch from clock_timestamp() - waiting.waitstart)::float8, migration.query
@@ -25,6 +26,8 @@ select waiting.pid, waiting.waitstart, coalesce(parent.relname, class.relname, w
   left join pg_class as parent on parent.oid = partition.inhparent
  where not waiting.granted and waiting.waitstart is not null and waiting.pid <> migration.pid
    and migration.pid = any (pg_blocking_pids(waiting.pid))
+   and not exists (select from pg_stat_activity as own
+                    where own.pid = waiting.pid and own.application_name = migration.application_name)
 """
 
 

@@ -66,6 +66,7 @@ class Upgrade:
     migrated_s: float = 0.0
     applied: list[str] = field(default_factory=list[str])
     plan: list[str] = field(default_factory=list[str])
+    built: list[str] = field(default_factory=list[str])
     waits: dict[str, TableWaits] = field(default_factory=dict[str, TableWaits])
     waits_during: dict[str, float] = field(default_factory=dict[str, float])
     longest_wait_s: float = 0.0
@@ -87,6 +88,7 @@ class Upgrade:
             f"after {self.open_s:.0f} s the other transaction ended; {self.migrated_s:.1f} s later these were applied,",
             f"and the migration says that no statement waited for longer than {1000 * self.held_up_s:.0f} ms:",
             f"  {', '.join(self.applied)}.",
+            *self.built,
             *(
                 f"  {table:<18} {waits.count:>5} statements waited, the longest {1000 * waits.longest_s:.0f} ms"
                 for table, waits in sorted(self.waits.items())
@@ -157,9 +159,10 @@ class UpgradeCampaign:
             released = time.monotonic()
             output = self._output(migrating)
         self.result.migrated_s = time.monotonic() - released
-        self.result.plan, last = output[:-1], output[-1]
-        if not last.startswith("applied "):
+        place = next((place for place, line in enumerate(output) if line.startswith("applied ")), None)
+        if place is None:
             raise RuntimeError("\n".join(output))
+        self.result.plan, last, self.result.built = output[:place], output[place], output[place + 1 :]
         waited = re.search(r"longer than (\S+) s\.$", last)
         self.result.held_up_s = float(waited[1]) if waited else 0.0
         self.result.applied = last.removeprefix("applied ").partition(";")[0].split(", ")
@@ -169,7 +172,12 @@ class UpgradeCampaign:
     def _name_parts(self, during: Mapping[str, float]) -> None:
         """Adds the waits during each migration, and during all else: the locks of each try, functions, the commit."""
         files = (self._later / "wakeboard" / "store" / "migrations").glob("*.sql")
-        names = {file.read_text().partition("\n")[0]: file.stem.partition("_")[2] for file in files}
+        names = {
+            line: file.stem.partition("_")[2]
+            for file in files
+            for place, line in enumerate(file.read_text().splitlines())
+            if not place or line.startswith("create index concurrently ")
+        }
         result = self.result.waits_during = dict.fromkeys(self.result.applied, 0.0)
         for line, seconds in during.items():
             name = names.get(line, "the locks and all else")

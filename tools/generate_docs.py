@@ -216,8 +216,9 @@ def answers() -> dict[str, Answer]:
         "migrate": Answer(
             Migrated,
             note="With `--dry-run`: `version` (0: there is no schema), `pending` and `locks` (migrations, and the"
-            " tables in use that they lock), `functions` (`written`, `unchanged` or `kept`), `oldest_release` and"
-            " `oldest_release_afterwards` (the oldest release that works with the database).",
+            " tables in use that they lock), `functions` (`written`, `unchanged` or `kept`), `indexes` (those that it"
+            " builds at the end), `oldest_release` and `oldest_release_afterwards` (the oldest release that works"
+            " with the database).",
         ),
         "effects list": Answer(ForeverEffectRow, many=True),
         "effects release": Answer({"key": "the key", "answer": "`released`, or why not"}),

@@ -47,7 +47,9 @@ def test_migrate_says_what_it_does_and_what_leads_back_before_it_starts(
     bare_cli: Cli, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ):
     newest = migrations()[-1].version
-    later = Migration(newest + 1, "later", "-- locks: job_keys\nalter table job_keys add column later text")
+    index = "create index concurrently later on wakeboard.job_keys (later);"
+    text = f"-- locks: job_keys\nalter table job_keys add column later text;\n{index}"
+    later = Migration(newest + 1, "later", text)
     last = Migration(newest + 2, "last", "update installation set min_code_version = '9.9.0'")
 
     assert bare_cli("migrate", "--dry-run", "--dsn", empty_database).out == (
@@ -61,6 +63,8 @@ def test_migrate_says_what_it_does_and_what_leads_back_before_it_starts(
     planned = bare_cli("migrate", "--dry-run", "--dsn", empty_database).out
     assert planned == (
         f"the schema is at migration {newest}; it applies later; for a moment it locks job_keys.\n"
+        "at the end it builds later (CREATE INDEX CONCURRENTLY): no statement waits for that, and it waits for"
+        " transactions that are open then.\n"
         "it cannot be undone, and need not be: releases since 0.1.0 work with the newer schema, so the way back is to"
         " start the former release.\n"
     )
@@ -68,6 +72,7 @@ def test_migrate_says_what_it_does_and_what_leads_back_before_it_starts(
     assert said.startswith(
         f"applied later; the schema is at migration {newest + 1}. No statement waited for longer than "
     )
+    assert said.endswith("built later; no statement waited for that.\n")
     monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), later, last))
     assert "IT CANNOT BE UNDONE: releases before 9.9.0 stop" in bare_cli("migrate", "--dsn", empty_database).out
     monkeypatch.setattr(migrate, "functions_revision", lambda: 1)

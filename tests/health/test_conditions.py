@@ -31,7 +31,7 @@ WELL: Final = Health(
     now=NOW,
     maintenance=MaintenanceFacts(last_worker=NOW - MINUTE, partitions_until=NOW + timedelta(weeks=5)),
     local=LocalFacts(tzdata="2026a", history_days=30, max_timeout_s=3600),
-    differences=Differences(restorable=[], others=[], rights={}),
+    differences=Differences(restorable=[], others=[], indexes=[], rights={}),
 )
 DUE: Final = DueRuns(
     queue="gpu",

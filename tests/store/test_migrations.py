@@ -8,10 +8,11 @@ import anyio
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.store.sql_clients import SqlClient
 from tools.generate_functions_revision import next_revision
+from wakeboard.conformance.tcp_proxy import Action, Intercept, TcpProxy
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
 from wakeboard.store import connection, migrate
 from wakeboard.store.migrate import Migrated
@@ -172,6 +173,28 @@ def test_migrators_at_once_do_the_work_once(empty_database: str, meanwhile: Thre
     do(empty_database, before)
     all_four = [meanwhile.submit(migrated, empty_database) for _ in range(4)]
     assert sorted(len(done.result().applied) for done in all_four) == [0, 0, 0, NEWEST]
+
+
+@pytest.mark.parametrize("action", [Action.DROP_REPLY, Action.DROP_REQUEST])
+def test_a_commit_that_loses_its_connection_repeats_no_migration(
+    empty_database: str, meanwhile: ThreadPoolExecutor, action: Action
+) -> None:
+    server = conninfo_to_dict(empty_database)
+    proxy = TcpProxy(f"{server['host']}/.s.PGSQL.{server['port']}")
+    proxy.start()
+    through = make_conninfo(empty_database, host="127.0.0.1", port=proxy.port, sslmode="disable", gssencmode="disable")
+    proxy.add(Intercept("wakeboard migrate", b"COMMIT", action))
+    try:
+        cut = meanwhile.submit(migrated, through)
+        others = [meanwhile.submit(migrated, empty_database) for _ in range(3)]
+        assert isinstance(cut.exception(), DatabaseUnavailable)
+        assert {len(one.result().applied) for one in others} <= {0, NEWEST}
+        assert migrated(through).applied == ()
+    finally:
+        proxy.stop()
+    assert ask(empty_database, "select array_agg(version order by version) from wakeboard.migrations") == [
+        one.version for one in migrations()
+    ]
 
 
 def test_an_advisory_lock_of_any_role_blocks_no_migration(database: str) -> None:

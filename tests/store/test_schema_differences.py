@@ -12,7 +12,7 @@ from wakeboard.store import connection
 from wakeboard.store.migrate import Migrated, migrate
 from wakeboard.store.roles import Roles
 from wakeboard.store.schema_differences import Differences, read_differences
-from wakeboard.store.schema_files import declared_objects
+from wakeboard.store.schema_files import concurrent_indexes, declared_objects, migrations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def migrated(dsn: str, **named: Any) -> Migrated:
 def test_all_parts_of_the_schema_are_declared(database: str) -> None:
     with psycopg.connect(database) as conn:
         assert set(conn.execute(_OBJECTS)) == declared_objects()
-    assert differences(database) == Differences(restorable=[], others=[], rights={})
+    assert differences(database) == Differences(restorable=[], others=[], indexes=[], rights={})
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_all_parts_of_the_schema_are_declared(database: str) -> None:
 )
 def test_a_function_or_trigger_lost_by_mistake_is_named_and_restored(database: str, mistake: str, named: str) -> None:
     do(database, mistake)
-    assert differences(database) == Differences(restorable=[named], others=[], rights={})
+    assert differences(database) == Differences(restorable=[named], others=[], indexes=[], rights={})
     done = migrated(database)
     assert (done.functions_written, done.restored) == (False, (named.split()[1],))
-    assert differences(database) == Differences(restorable=[], others=[], rights={})
+    assert differences(database) == Differences(restorable=[], others=[], indexes=[], rights={})
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_function_or_trigger_lost_by_mistake_is_named_and_restored(database: s
         ),
         (
             "update pg_index set indisvalid = false where indexrelid = 'wakeboard.job_runs_claim'::regclass",
-            "index job_runs_claim is missing",
+            "index job_runs_claim is not valid",
         ),
     ],
 )
@@ -113,6 +113,30 @@ def test_a_lost_part_that_cannot_be_restored_is_named(database: str, mistake: st
     found = differences(database)
     assert found
     assert missing in found.others
+
+
+@pytest.mark.parametrize(
+    ("mistake", "what"),
+    [
+        ("drop index wakeboard.{}", "missing"),
+        ("update pg_index set indisvalid = false where indexrelid = 'wakeboard.{}'::regclass", "not valid"),
+    ],
+)
+def test_a_lost_index_without_which_all_works_is_named_and_built_again(database: str, mistake: str, what: str) -> None:
+    names = sorted(one.name for one in concurrent_indexes(migrations()))
+    before = definitions(database)
+    do(database, *map(mistake.format, names))
+    lost = [f"index {name} is {what}" for name in names]
+    assert differences(database) == Differences(restorable=[], others=[], indexes=lost, rights={})
+    assert sorted(migrated(database).built) == names
+    assert differences(database) == Differences(restorable=[], others=[], indexes=[], rights={})
+    assert definitions(database) == before
+
+
+def definitions(dsn: str) -> set[Any]:
+    """All indexes, as Postgres describes them."""
+    with psycopg.connect(dsn) as conn:
+        return set(conn.execute("select indexname, indexdef from pg_indexes where schemaname = 'wakeboard'"))
 
 
 @pytest.fixture
@@ -142,9 +166,9 @@ def test_a_right_revoked_by_mistake_is_named_and_granted_again(
 ) -> None:
     do(database, mistake.format(**roles.named()))
     expected = {roles.named()[part]: lost}
-    assert differences(database) == Differences(restorable=[], others=[], rights=expected)
+    assert differences(database) == Differences(restorable=[], others=[], indexes=[], rights=expected)
     migrated(database)
-    assert differences(database) == Differences(restorable=[], others=[], rights={})
+    assert differences(database) == Differences(restorable=[], others=[], indexes=[], rights={})
 
 
 def test_the_functions_of_another_release_are_not_compared(database: str) -> None:

@@ -87,11 +87,15 @@ PARTS: Final = "Tables, indexes, types, functions and triggers are those of this
 def missing_or_altered_parts_of_the_schema(health: Health) -> Iterator[Problem | str]:
     """Restore them from a backup, or run the statements that create them: see wakeboard/store/migrations."""
     if (lost := health.differences) and lost.others:
-        yield f"The schema has changed: {_listed([*lost.others, *lost.restorable])}."
+        yield f"The schema has changed: {_listed([*lost.others, *lost.restorable, *lost.indexes])}."
     elif lost and lost.restorable:
         yield Problem(
-            f"The schema has changed: {_listed(lost.restorable)}.", "Run `wakeboard migrate`, which restores it."
+            f"The schema has changed: {_listed([*lost.restorable, *lost.indexes])}.",
+            "Run `wakeboard migrate`, which restores it.",
         )
+    elif lost and lost.indexes:
+        text = f"All works, but slower than it could: {_listed(lost.indexes)}."
+        yield Problem(text, "Run `wakeboard migrate`, which builds it beside all else.", severity="warn")
 
 
 @HealthCondition(

@@ -1,9 +1,10 @@
-"""Migrates a schema to this release: pending migrations, then the SQL functions, then the grants.
+"""Migrates a schema to this release: pending migrations, SQL functions and grants, then indexes of large tables.
 
-All is one transaction that locks the table of migrations, so of two concurrent migrators one does the work, and a
-failure changes nothing. It takes no advisory lock, because any role could block it. An older release or revision never
-replaces the functions of a newer one, and no role loses rights because a setting is missing. migration_locks.py says
-how it takes the locks of the tables that it changes.
+All but these indexes is one transaction that locks the table of migrations, so of two concurrent migrators one does the
+work, and a failure changes nothing. It takes no advisory lock, because any role could block it. An older release or
+revision never replaces the functions of a newer one, and no role loses rights because a setting is missing.
+migration_locks.py says how it takes the locks of the tables that it changes, concurrent_indexes.py how it builds the
+indexes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from psycopg import sql
 
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, WakeboardError
+from wakeboard.store.concurrent_indexes import build_indexes, unusable_indexes
 from wakeboard.store.connection import connect, describe_connection, foreign_schema, version_key
 from wakeboard.store.migration_locks import (
     LOCK_WAIT_S,
+    AnotherWasFirst,
     TablesInUse,
     Waiting,
+    act_as_owner,
     existing_tables,
+    lock_migrations,
     lock_tables,
     require_no_long_use,
 )
@@ -37,34 +42,22 @@ from wakeboard.store.schema_files import (
     SCHEDULE_FACTS,
     SCHEDULE_NAMES,
     SqlFunction,
+    concurrent_indexes,
     functions_hash,
     functions_revision,
     migrations,
     sql_functions,
 )
 from wakeboard.store.statements import pinned_transaction, translating
-from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from wakeboard.store.migration_plan import Functions
+    from wakeboard.store.schema_files import ConcurrentIndex
 
-OTHER_MIGRATOR_WAIT = "5s"  # for one try
 WAIT_S = 60.0  # for transactions on the tables that a migration changes
 OLDEST_POSTGRES = 15
-
-# Errors if another migrator commits after this one has read the state.
-_CREATED_CONCURRENTLY = (
-    psycopg.errors.DuplicateSchema,
-    psycopg.errors.DuplicateTable,
-    psycopg.errors.DuplicateObject,
-    psycopg.errors.UniqueViolation,
-)
-
-
-class _AnotherWasFirst(Exception):
-    """Another migrator has just created the schema or its first table: try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,8 @@ class Migrated:
 
     `revoked`: database roles that have lost their rights. `granted`: the parts that have another database role now, and
     the role. `released`: the parts that a database role no longer has, though it has others, and the role.
-    `restored`: functions and triggers of this release that were missing or altered. `held_up_s`: no statement of an
+    `restored`: functions and triggers of this release that were missing or altered. `built`: indexes that were built
+    concurrently. `unbuilt`: those that were not, because transactions were in the way. `held_up_s`: no statement of an
     application waited longer for its locks.
     """
 
@@ -84,6 +78,8 @@ class Migrated:
     granted: dict[str, str] = field(default_factory=dict[str, str])
     released: dict[str, str] = field(default_factory=dict[str, str])
     restored: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
+    unbuilt: tuple[str, ...] = ()
     held_up_s: float = field(default=0.0, compare=False)
 
 
@@ -127,7 +123,8 @@ async def migrate(  # one keyword for each decision of the caller
 
     A part that `roles` does not name keeps its database role. The role of a part in `revoke` ("worker", …) loses its
     rights. It waits up to `wait_s` seconds for transactions that use the tables it changes; `say` gets a sentence about
-    them at once and every few seconds. `announce` gets what it is going to do, before it changes anything.
+    them at once and every few seconds. Then it builds the indexes of large tables, and waits as long once more for
+    transactions in their way. `announce` gets what it is going to do, before it changes anything.
     Raises DatabaseUnavailable, SchemaMismatch (the transactions did not end; nothing is changed), WakeboardError (a
     named role does not exist).
     """
@@ -143,16 +140,10 @@ async def migrate(  # one keyword for each decision of the caller
             announce(await _plan(conn))
         waiting = Waiting(conn, wait_s, say)
         with translating(conn):
-            while True:
-                try:
-                    done = await _try(conn, roles or Roles(), revoke, waiting)
-                    return replace(done, held_up_s=math.ceil(waiting.held_up_s * 1000) / 1000)
-                except _AnotherWasFirst:
-                    continue
-                except TablesInUse as in_use:
-                    await waiting.pause(in_use)
-                except psycopg.errors.LockNotAvailable:
-                    await waiting.pause(TablesInUse())  # such as VACUUM, while `create_partitions` adds a table
+            done = await _until_done(conn, roles or Roles(), revoke, waiting)
+            built, unbuilt = await build_indexes(conn, dsn, _concurrent_indexes(done.version), wait_s, say)
+    held_up_s = math.ceil(waiting.held_up_s * 1000) / 1000
+    return replace(done, built=tuple(built), unbuilt=tuple(unbuilt), held_up_s=held_up_s)
 
 
 async def plan_migration(dsn: str) -> MigrationPlan:
@@ -166,7 +157,7 @@ async def _plan(conn: psycopg.AsyncConnection[Any]) -> MigrationPlan:
     with translating(conn):
         async with pinned_transaction(conn):
             await _require_suitable_database(conn)
-            exists = await _act_as_owner(conn)
+            exists = await act_as_owner(conn)
             cursor = await conn.execute("select to_regclass('wakeboard.migrations')")
             if not exists or await cursor.fetchone() == (None,):
                 return make_plan(migrations(), (), "written", FIRST_RELEASE)
@@ -174,7 +165,27 @@ async def _plan(conn: psycopg.AsyncConnection[Any]) -> MigrationPlan:
             before = await _functions_in_place(conn)
             cursor = await conn.execute("select min_code_version from wakeboard.installation")
             row = await cursor.fetchone()
-            return make_plan(migrations(), done, before.fate, row[0] if row else FIRST_RELEASE)
+            missing = await unusable_indexes(conn, _concurrent_indexes(max(done, default=0)))
+            return make_plan(migrations(), done, before.fate, row[0] if row else FIRST_RELEASE, missing)
+
+
+def _concurrent_indexes(version: int) -> tuple[ConcurrentIndex, ...]:
+    """Those of this release; none for a schema of a newer one, which may have dropped them."""
+    return concurrent_indexes(migrations()) if version <= migrations()[-1].version else ()
+
+
+async def _until_done(
+    conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], waiting: Waiting
+) -> Migrated:
+    while True:
+        try:
+            return await _try(conn, roles, revoke, waiting)
+        except AnotherWasFirst:
+            continue
+        except TablesInUse as in_use:
+            await waiting.pause(in_use)
+        except psycopg.errors.LockNotAvailable:
+            await waiting.pause(TablesInUse())  # such as VACUUM, while `create_partitions` adds a table
 
 
 async def _try(conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], waiting: Waiting) -> Migrated:
@@ -189,7 +200,7 @@ async def _migrate(
     conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], waiting: Waiting
 ) -> Migrated:
     await _require_suitable_database(conn)
-    await _lock_migrations(conn)
+    await lock_migrations(conn)
     done = await _applied(conn)
     wanted = [m for m in migrations() if m.version not in done]
     version = max([*done, *(m.version for m in wanted)])
@@ -202,7 +213,7 @@ async def _migrate(
         await lock_tables(conn, tables, waiting)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(f"{LOCK_WAIT_S}s"))
     for migration in wanted:
-        await conn.execute(migration.text.encode())
+        await conn.execute(migration.transaction_text(new_schema=not done).encode())
         await conn.execute(
             "insert into wakeboard.migrations (version, name, applied_by) values (%s, %s, %s)",
             (migration.version, migration.name, __version__),
@@ -301,57 +312,12 @@ async def _functions_in_place(conn: psycopg.AsyncConnection[Any]) -> _Functions:
     return _Functions(*row) if row else _Functions("", "", 0)
 
 
-async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Makes other migrators wait until the transaction ends. Creates a missing schema and table."""
-    try:
-        await conn.execute(sql.SQL("set local lock_timeout = {}").format(OTHER_MIGRATOR_WAIT))
-        if not await _act_as_owner(conn):
-            await conn.execute("create schema wakeboard")
-        await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
-        await conn.execute(
-            "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
-            " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"
-        )
-    except _CREATED_CONCURRENTLY as exc:
-        raise _AnotherWasFirst from exc
-    try:
-        await conn.execute("lock table wakeboard.migrations in share row exclusive mode")
-    except psycopg.errors.LockNotAvailable as exc:
-        raise TablesInUse("installation", "migrations") from exc  # such as by another migrator
-
-
 async def _applied(conn: psycopg.AsyncConnection[Any]) -> dict[int, str]:
     """The names of the migrations in place, by their versions. Raises SchemaMismatch for a foreign schema."""
     done = {row[0]: row[1] async for row in await conn.execute("select version, name from wakeboard.migrations")}
     if any(done.get(m.version, m.name) != m.name for m in migrations()):
         raise foreign_schema(conn)
     return done
-
-
-async def _act_as_owner(conn: psycopg.AsyncConnection[Any]) -> bool:
-    """Whether the schema exists. Acts as its owner if this role may.
-
-    Raises SchemaMismatch for a schema of another product.
-    """
-    cursor = await conn.execute(
-        "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'MEMBER') from pg_namespace"
-        " where nspname = 'wakeboard'"
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        return False
-    if row[1]:
-        await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
-    cursor = await conn.execute(
-        "select min(relname::text) from pg_class where relnamespace = 'wakeboard'::regnamespace"
-        " having to_regclass('wakeboard.installation') is null and count(*) > 0"
-    )
-    if other := await cursor.fetchone():
-        raise SchemaMismatch(
-            f"{describe_connection(conn)} has a schema wakeboard that is not of this product: it has"
-            f" {one_line(other[0])}. Rename or drop that schema, or use another database."
-        )
-    return True
 
 
 async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> list[str]:

@@ -1,4 +1,4 @@
-"""Takes the locks of a migration without holding up the applications that use its tables.
+"""Takes the locks of a migration: keeps other migrators out, and holds up no application that uses its tables.
 
 While a session waits for an ACCESS EXCLUSIVE lock, every later statement on the table waits behind it. So `lock_tables`
 
@@ -21,8 +21,10 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from wakeboard.errors import SchemaMismatch
+from wakeboard.store.connection import describe_connection
 from wakeboard.store.statements import pinned_transaction
 from wakeboard.text.humanize import lasted
+from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -37,6 +39,15 @@ LOOK_INTERVAL_S: Final = 0.25
 PAUSE_S: Final = 1.0  # between two tries: statements that waited behind one are done before the next
 MESSAGE_INTERVAL_S: Final = 5.0
 MAX_SHOWN: Final = 5
+OTHER_MIGRATOR_WAIT: Final = "5s"  # for one try
+
+# Errors if another migrator commits after this one has read the state.
+_CREATED_CONCURRENTLY = (
+    psycopg.errors.DuplicateSchema,
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.DuplicateObject,
+    psycopg.errors.UniqueViolation,
+)
 
 # Of transactions of other roles, only a member of pg_read_all_stats sees state and age, but everybody sees their locks.
 _SESSIONS: Final = """
@@ -61,7 +72,7 @@ select lock.pid, lock.virtualtransaction as transaction, activity.usename::text 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockHolder:
-    """A session whose transaction uses `tables`. `pid` None: a prepared transaction, which no session has.
+    """A session whose transaction uses `tables` of wakeboard. `pid` None: a prepared transaction, which no session has.
 
     `maintains`: it is a VACUUM, ANALYZE or the like.
     """
@@ -77,15 +88,20 @@ class LockHolder:
 
     def __str__(self) -> str:
         if self.pid is None:
-            return f"a prepared transaction (pg_prepared_xacts lists it; it uses {', '.join(self.tables)})"
+            uses = f"; it uses {', '.join(self.tables)}" if self.tables else ""
+            return f"a prepared transaction (pg_prepared_xacts lists it{uses})"
         known = (
             f"user {self.user_name}" if self.user_name else "",
             f"application_name {self.application}" if self.application else "",
             self.state or "",
             f"open for {lasted(self.open_for)}" if self.open_for is not None else "",
-            f"uses {', '.join(self.tables)}",
+            f"uses {', '.join(self.tables)}" if self.tables else "",
         )
         return f"pid {self.pid} ({', '.join(filter(None, known))})"
+
+
+class AnotherWasFirst(Exception):
+    """Another migrator has just created the schema or its first table: try again."""
 
 
 class TablesInUse(Exception):
@@ -151,14 +167,14 @@ class Waiting:
                 found = await self.sessions(in_use.tables)
             names = ", ".join(in_use.tables) or "wakeboard's tables"
             if over:
+                remedy = "End them (`select pg_terminate_backend(PID)`)" if found else "Try again"
                 raise SchemaMismatch(
                     f"nothing was migrated: for {self._wait_s:g} s other transactions have used {names}."
-                    f" {_named(found)} {'End them (`select pg_terminate_backend(PID)`)' if found else 'Try again'},"
-                    " or wait longer with --wait."
+                    f" {named_sessions(found)} {remedy}, or wait longer with --wait."
                 ) from in_use
             if found:
                 left_s = math.ceil(self._deadline - now)
-                self._say(f"waiting up to {left_s} s more for transactions on {names}. {_named(found)}")
+                self._say(f"waiting up to {left_s} s more for transactions on {names}. {named_sessions(found)}")
                 self._next_message = now + MESSAGE_INTERVAL_S
         await asyncio.sleep(min(LOOK_INTERVAL_S if in_use.long else PAUSE_S, max(self._deadline - now, 0.0)))
 
@@ -167,11 +183,57 @@ class Waiting:
         return asyncio.get_running_loop().time()
 
 
-def _named(sessions: Sequence[LockHolder]) -> str:
+def named_sessions(sessions: Sequence[LockHolder]) -> str:
+    """The first sessions in words, as one or more sentences."""
     if not sessions:
         return "They were short, and none is open now."
     shown = "; ".join(map(str, sessions[:MAX_SHOWN]))
     return f"{shown}{f'; and {len(sessions) - MAX_SHOWN} more' if len(sessions) > MAX_SHOWN else ''}."
+
+
+async def act_as_owner(conn: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the schema exists. Acts as its owner if this role may.
+
+    Raises SchemaMismatch for a schema of another product.
+    """
+    cursor = await conn.execute(
+        "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'MEMBER') from pg_namespace"
+        " where nspname = 'wakeboard'"
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return False
+    if row[1]:
+        await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
+    cursor = await conn.execute(
+        "select min(relname::text) from pg_class where relnamespace = 'wakeboard'::regnamespace"
+        " having to_regclass('wakeboard.installation') is null and count(*) > 0"
+    )
+    if other := await cursor.fetchone():
+        raise SchemaMismatch(
+            f"{describe_connection(conn)} has a schema wakeboard that is not of this product: it has"
+            f" {one_line(other[0])}. Rename or drop that schema, or use another database."
+        )
+    return True
+
+
+async def lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
+    """Makes other migrators wait until the transaction ends. Creates a missing schema and table."""
+    try:
+        await conn.execute(sql.SQL("set local lock_timeout = {}").format(OTHER_MIGRATOR_WAIT))
+        if not await act_as_owner(conn):
+            await conn.execute("create schema wakeboard")
+        await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
+        await conn.execute(
+            "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
+            " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"
+        )
+    except _CREATED_CONCURRENTLY as exc:
+        raise AnotherWasFirst from exc
+    try:
+        await conn.execute("lock table wakeboard.migrations in share row exclusive mode")
+    except psycopg.errors.LockNotAvailable as exc:
+        raise TablesInUse("installation", "migrations") from exc  # such as by another migrator
 
 
 async def existing_tables(conn: psycopg.AsyncConnection[Any], tables: Collection[str]) -> list[str]:

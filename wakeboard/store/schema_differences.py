@@ -10,8 +10,10 @@ from wakeboard.store.schema_files import (
     INSERT_COLUMNS,
     READERS,
     Trigger,
+    concurrent_indexes,
     declared_objects,
     functions_hash,
+    migrations,
     sql_functions,
 )
 from wakeboard.store.statements import pinned_transaction, translating
@@ -53,17 +55,17 @@ select tgname::text from pg_trigger join pg_class on pg_class.oid = tgrelid
  where relnamespace = 'wakeboard'::regnamespace and tgenabled in ('O', 'A')
 """
 _OBJECTS: Final = """
-select kind || ' ' || name
+select kind, name, class.oid is not null
   from unnest(%s::text[], %s::text[]) as wanted (kind, name)
+  left join (pg_class as class left join pg_index on indexrelid = class.oid)
+    on relnamespace = 'wakeboard'::regnamespace and relname = wanted.name
  where not case
    when kind = 'constraint' then
      exists (select from pg_constraint where connamespace = 'wakeboard'::regnamespace and conname = wanted.name)
    when kind in ('type', 'domain') then
      exists (select from pg_type where typnamespace = 'wakeboard'::regnamespace and typname = wanted.name)
-   else
-     exists (select from pg_class left join pg_index on indexrelid = pg_class.oid
-              where relnamespace = 'wakeboard'::regnamespace and relname = wanted.name and indisvalid is not false) end
- order by 1
+   else class.oid is not null and indisvalid is not false end
+ order by 1, 2
 """
 _RIGHTS: Final = """
 with holder as (
@@ -103,11 +105,14 @@ Difference = Literal["missing", "altered"]
 class Differences:
     """What the schema lacks: "function claim is missing", … `restorable`: what `migrate` writes again; `others`: more.
 
-    `rights`: what roles of the installation may not do although their parts need it: {"wb_worker": ["call claim"]}.
+    `indexes`: those that `migrate` builds concurrently, without which all works, only slower. They are not valid while
+    they are being built, and after a build that ended early. `rights`: what roles of the installation may not do
+    although their parts need it: {"wb_worker": ["call claim"]}.
     """
 
     restorable: list[str]
     others: list[str]
+    indexes: list[str]
     rights: dict[str, list[str]]
 
 
@@ -124,7 +129,11 @@ async def read_differences(conn: psycopg.AsyncConnection[Any]) -> Differences | 
                 return None
             functions = await altered_functions(conn)
             triggers = await missing_triggers(conn)
-            others = await conn.execute(_OBJECTS, (list(kinds), list(names)))
+            concurrent = {("index", one.name) for one in concurrent_indexes(migrations())}
+            lost = {
+                (kind, name): f"{kind} {name} is {'not valid' if exists and kind == 'index' else 'missing'}"
+                async for kind, name, exists in await conn.execute(_OBJECTS, (list(kinds), list(names)))
+            }
             rights = await conn.execute(
                 _RIGHTS,
                 {
@@ -139,7 +148,8 @@ async def read_differences(conn: psycopg.AsyncConnection[Any]) -> Differences | 
                     *(f"function {name} is {how}" for name, how in sorted(functions.items())),
                     *(f"trigger {one.name} is missing or disabled" for one in triggers),
                 ],
-                others=[f"{name} is missing" for (name,) in await others.fetchall()],
+                others=[text for which, text in lost.items() if which not in concurrent],
+                indexes=[text for which, text in lost.items() if which in concurrent],
                 rights=dict(await rights.fetchall()),
             )
 

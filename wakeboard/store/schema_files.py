@@ -35,10 +35,22 @@ SEARCH_PATH: Final = "set search_path = pg_catalog, wakeboard, pg_temp"
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _DECLARED: Final = re.compile(
-    r"^(create|drop) (?:unique )?(table|view|index|type|domain) (?:if (?:not )?exists )?(\w+)"
+    r"^(create|drop) (?:unique )?(table|view|index|type|domain) (?:concurrently )?(?:if (?:not )?exists )?(\w+)"
     r"""|\b(drop )?constraint (?:(\w+)|"([^"]+)")""",
     re.MULTILINE,
 )
+_CONCURRENT_INDEX: Final = re.compile(
+    r"^create (?:unique )?index concurrently (?P<name>\w+) on wakeboard\.(?P<table>\w+) [^;]*;\n?", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrentIndex:
+    """An index of a table that may be large: `migrate` builds it outside of its transaction, after all else."""
+
+    name: str
+    table: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,18 @@ class Migration:
     version: int
     name: str
     text: str
+
+    @property
+    def concurrent_indexes(self) -> tuple[ConcurrentIndex, ...]:
+        """Its statements CREATE INDEX CONCURRENTLY."""
+        found = _CONCURRENT_INDEX.finditer(self.text)
+        return tuple(ConcurrentIndex(one["name"], one["table"], one[0].rstrip(";\n")) for one in found)
+
+    def transaction_text(self, *, new_schema: bool) -> str:
+        """What runs in the transaction. The tables of a new schema are empty: all their indexes are built there."""
+        if new_schema:
+            return self.text.replace(" index concurrently ", " index ")
+        return _CONCURRENT_INDEX.sub("", self.text)
 
     @property
     def locks(self) -> frozenset[str]:
@@ -155,6 +179,17 @@ def declared_objects() -> frozenset[tuple[str, str]]:
                 (kind or "constraint", quoted or (name or constraint).lower())
             )
     return frozenset(objects)
+
+
+def concurrent_indexes(among: Sequence[Migration]) -> tuple[ConcurrentIndex, ...]:
+    """The indexes that `migrate` builds outside of its transaction, without those that a later migration drops."""
+    indexes = dict[str, ConcurrentIndex]()
+    for migration in among:
+        for verb, kind, name, *_ in _DECLARED.findall(_COMMENT.sub("", migration.text)):
+            if (verb, kind) == ("drop", "index"):
+                indexes.pop(name, None)
+        indexes |= {one.name: one for one in migration.concurrent_indexes}
+    return tuple(indexes.values())
 
 
 def functions_hash() -> str:

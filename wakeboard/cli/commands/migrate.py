@@ -92,10 +92,13 @@ def command(
     holds up other statements for 0.2 s at a time, and says how long it was. If the transactions do not end, it fails
     and changes nothing.
 
+    At the end it builds indexes of tables that may be large. No statement waits for that. If transactions are in the
+    way for so long again, it says which indexes are not built, and succeeds: all else works without them, only slower.
+
     Before it starts, it prints what it will do to an existing schema, and whether the former release can be used again
     afterwards; --dry-run prints only that.
 
-    It also restores functions and triggers of this release that are missing or altered.
+    It also restores functions, triggers and such indexes of this release that are missing or altered.
 
     The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE, _VIEWER_ROLE, _SCALER_ROLE and _SCHEDULER_ROLE are
     granted exactly what they need. A part without its variable keeps its role. If no part has a role, the owner of the
@@ -230,8 +233,10 @@ def _print(done: Migrated) -> None:
         print_message(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.{held_up}")
     elif done.functions_written:
         print_message(f"updated the SQL functions; the schema is at migration {done.version}.")
-    elif not (done.revoked or done.granted or done.released or done.restored):
+    elif not (done.revoked or done.granted or done.released or done.restored or done.built or done.unbuilt):
         print_message(f"nothing to do: the schema is at migration {done.version}.")
+    if done.built:
+        print_message(f"built {', '.join(done.built)}; no statement waited for that.")
     if done.restored:
         print_message(f"restored what was missing or altered: {', '.join(done.restored)}.")
     for name in done.revoked:
