@@ -23,6 +23,12 @@ async def sleeps(run: wakeboard.Run) -> None:
     await asyncio.sleep(3600)
 
 
+@wakeboard.handler("pauses")
+async def pauses(run: wakeboard.Run) -> None:
+    """Takes a second."""
+    await asyncio.sleep(1)
+
+
 @wakeboard.handler("counts")
 def counts(run: wakeboard.Run) -> None:
     """Has one effect immediately, in a thread."""

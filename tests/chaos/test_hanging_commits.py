@@ -216,6 +216,21 @@ def test_while_commits_hang_no_session_piles_up_and_no_run_crashes(
         assert watcher.rows("select sum(crash_count), sum(attempts) from wakeboard.job_runs") == [(0, 10)]
 
 
+def test_an_outcome_without_an_answer_is_not_called_lost(standby: tuple[str, Standby], tmp_path: Path) -> None:
+    dsn, server = standby
+    with Watcher(dsn + UNCONFIRMED) as watcher, Worker(dsn, tmp_path, "--forever", lease_seconds=LEASE_S) as worker:
+        (run,) = watcher.enqueue("pauses")
+        watcher.wait("select true from wakeboard.job_runs where locked_by <> 0")
+        server.freeze()
+        unknown = f"no answer came to 1 outcome of run {run} before the leases expired"
+        wait_until(lambda: unknown in worker.log, unknown)
+        server.thaw()
+        known = f"stored: the outcome of run {run}"
+        wait_until(lambda: known in worker.log, known)
+        assert watcher.status(run) == "succeeded"
+        assert '"lost: ' not in worker.log
+
+
 def _most_sessions(watcher: Watcher, seconds: float) -> int:
     """Of one connection, for so long."""
     until, most = time.monotonic() + seconds, 0

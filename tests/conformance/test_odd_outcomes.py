@@ -99,7 +99,7 @@ def test_the_log_names_the_run_whose_outcome_stays_locked(language: str, suite: 
             administrator.execute("select from wakeboard.job_runs where id = %s for update", (run,))
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
-            found.append(re.search(rf"lost: the outcomes of 1 runs are not stored.*: \[?{run}\b", harness.output()))
+            found.append(re.search(rf"lost: no answer confirms the outcomes of 1 runs.*: \[?{run}\b", harness.output()))
 
     (result,) = suite.run(command(language), [Scenario(f"locked-{language.lower()}", "", "", end_while_locked)])
     assert result.held, "\n".join([result.found, *result.output])

@@ -129,3 +129,17 @@ def test_the_backoff_doubles_to_its_cap_and_half_is_random(admin: SqlClient) -> 
         seconds = admin.column(query, *arguments)
         assert longest_s / 2 <= min(seconds) < longest_s * 0.55, arguments
         assert longest_s * 0.95 < max(seconds) <= longest_s, arguments
+
+
+@pytest.mark.parametrize("reason", ["worker_stopped", "snoozed"])
+def test_a_repeated_release_is_accepted_after_the_next_claim(
+    admin: SqlClient, worker: SqlClient, other: SqlClient, reason: str
+) -> None:
+    """Its first answer was lost."""
+    admin.enqueue()
+    (lease,) = worker.claim()
+    assert worker.release(lease, reason=reason) == []
+    (later,) = other.claim()
+    assert worker.release(lease, reason=reason) == []
+    assert other.release(lease, reason=reason) == [lease.id], "it never had this lease"
+    assert other.complete(later) == []

@@ -76,8 +76,8 @@ async def test_a_result_in_report_is_not_dropped_with_the_lease(database: str) -
 async def test_outcomes_that_are_lost_are_named(caplog: pytest.LogCaptureFixture) -> None:
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
-    in_flight.defer_releases([Release(run, 1) for run in range(12, 0, -1)])
-    in_flight.flush_deferred_releases()
+    in_flight.defer([Release(run, 1) for run in range(12, 0, -1)])
+    in_flight.flush_deferred()
     heartbeat: Any = SimpleNamespace(leases_valid=lambda: False)
     unused: Any = None
     completing = asyncio.create_task(Completer(in_flight, unused, unused, heartbeat, ME.lease_s).run())
@@ -121,6 +121,31 @@ async def test_a_refused_outcome_says_if_a_lock_had_kept_it(
     completing.cancel()
     assert sentence in caplog.messages
     assert in_flight.counts.lost == 1
+
+
+async def test_a_report_that_ends_during_its_repeat_is_not_called_refused(caplog: pytest.LogCaptureFixture) -> None:
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+    answers = [[1], []]  # the commit of the first report ends after the first answer
+
+    async def fail(_: Sequence[Any]) -> list[int]:
+        return answers.pop(0)
+
+    async def none_is_leased(_: Sequence[Any]) -> set[int]:
+        return set()
+
+    async def store() -> Any:
+        return SimpleNamespace(fail=fail, still_leased=none_is_leased)
+
+    connection: Any = SimpleNamespace(store=store)
+    heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
+    in_flight.failures.append(Failure(1, 1, "failed", "ValueError", "", ""))
+    in_flight.flush.set()
+    completing = asyncio.create_task(Completer(in_flight, connection, connection, heartbeat, ME.lease_s).run())
+    await in_flight.wakeup.wait()  # it is reported
+    completing.cancel()
+    assert (in_flight.counts.lost, in_flight.counts.failed) == (0, 1)
+    assert not caplog.messages
 
 
 async def test_outcomes_that_two_tasks_report_at_once_are_all_counted() -> None:

@@ -31,6 +31,7 @@ from wakeboard.store.statements import execute, role_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wakeboard.errors import WakeboardError
     from wakeboard.store.reply_limit import ReplyLimit
 
 AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
@@ -177,6 +178,14 @@ def is_broken(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> b
     ready = select.poll()
     ready.register(conn.fileno(), select.POLLIN)
     return bool(ready.poll(0))
+
+
+def may_have_committed(conn: psycopg.AsyncConnection[Any], error: WakeboardError) -> bool:
+    """Whether what a statement that raised `error` has written may be stored.
+
+    Its connection broke, or its commit no longer waits for a synchronous standby.
+    """
+    return conn.closed or isinstance(error.__cause__, psycopg.errors.StatementCompletionUnknown)
 
 
 def describe_dsn(dsn: str) -> str:

@@ -1,7 +1,9 @@
 """Reports the outcomes of attempts to the store: many in one statement, over a connection of its own.
 
 A report that fails is repeated while the worker's leases are valid. The SQL functions are idempotent, so a repeat is
-harmless. After that the outcomes are dropped, because other workers may have the runs.
+harmless. After that the outcomes are dropped, because other workers may have the runs. Those whose reports had no
+answer may be stored: they are reported once more when the database answers again. The store then has them, also if
+only now because the lease still holds, or refuses them, and a line says which.
 
 An outcome is *blocked* if another transaction has locked its run, or what its outcome changes besides. It does not
 delay the others. It is sent again twice a second over a second connection, and its lease is renewed meanwhile. The lock
@@ -22,8 +24,9 @@ import random
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Times
+from wakeboard.engine.worker_api import DISCONNECTED, SNOOZED, Failure, Release, Times
 from wakeboard.errors import DatabaseUnavailable, Locked, MissingRight, WakeboardError
+from wakeboard.store.connection import may_have_committed
 from wakeboard.text.humanize import counted, named_runs
 from wakeboard_worker.in_flight import lease_of
 from wakeboard_worker.logs import log, outages
@@ -105,48 +108,89 @@ class Completer:
         operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
     ) -> Sequence[_Item]:
         """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted."""
+        try:
+            answer = await self._answer(connection, items, operation)
+        except Locked as error:
+            outages.lost("blocked outcomes", error)
+            for item in items:
+                self._in_flight.block(item)
+            return []
+        except WakeboardError:
+            if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
+                return [one for item in items for one in await self._report(connection, [item], operation)]
+            log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
+            self._in_flight.counts.lost += 1
+            self._in_flight.note_orphaned_leases()
+            self._unblock(items)
+            return []
+        if answer is None:
+            self._defer(items)
+            outages.remove("outcomes")
+            self._unblock(items)
+            return []
+        refused, still_leased = answer
+        if self._in_flight.unanswered:
+            self._note_answers(items, refused, still_leased)
+        if refused:
+            self._handle_refused(items, refused, still_leased)
+            return [item for item in items if item.id not in refused]
+        if self._in_flight.blocked:
+            self._unblock(items)
+        return items
+
+    async def _answer(
+        self,
+        connection: ReconnectingConnection[WorkerStore],
+        items: Sequence[_Item],
+        operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
+    ) -> tuple[set[int], set[int]] | None:
+        """The answer of `_refused`, from the first connection that has one. None: the leases have expired."""
         while self._heartbeat.leases_valid():
+            store = None
             try:
                 store = await connection.store()
-                refused = set(await operation(store, items))
-                leases = [(item.id, item.epoch) for item in items if item.id in refused] if refused else []
-                still_leased = await store.still_leased(leases) if leases else refused
-                outages.recovered("outcomes")
-            except Locked as error:
-                outages.lost("blocked outcomes", error)
-                for item in items:
-                    self._in_flight.block(item)
-                return []
+                answer = await _refused(store, items, operation)
+            except Locked:
+                raise
             except (DatabaseUnavailable, MissingRight) as error:  # a right that was revoked may be granted again
                 outages.lost("outcomes", error)
+                if store is not None and may_have_committed(store.conn, error):
+                    for item in items:
+                        self._in_flight.unanswered.setdefault(lease_of(item), False)
                 await connection.pause()
-                continue
-            except WakeboardError:
-                if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
-                    return [one for item in items for one in await self._report(connection, [item], operation)]
-                log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
-                break
-            if refused:
-                self._handle_refused(items, refused, still_leased)
-                return [item for item in items if item.id not in refused]
-            if self._in_flight.blocked:
-                self._unblock(items)
-            return items
-        else:
-            runs = named_runs([item.id for item in items])
-            log.warning(
-                "lost: %s of %s could not be sent before the leases expired", counted(len(items), "outcome"), runs
-            )
-            self._in_flight.defer_releases(items)
-            outages.remove("outcomes")
-        self._in_flight.counts.lost += len(items)
-        self._in_flight.note_orphaned_leases()
-        self._unblock(items)
-        return []
+            else:
+                outages.recovered("outcomes")
+                return answer
+        return None
+
+    def _defer(self, items: Sequence[Outcome]) -> None:
+        """Keep what could not be reported before the leases expired, and say whether it may be stored."""
+        in_flight = self._in_flight
+        unsent = [item.id for item in items if lease_of(item) not in in_flight.unanswered]
+        if unsent:
+            of_runs = counted(len(unsent), "outcome"), named_runs(unsent)
+            log.warning("lost: %s of %s could not be sent before the leases expired", *of_runs)
+        if unanswered := [item for item in items if in_flight.unanswered.get(lease_of(item)) is False]:
+            of_runs = counted(len(unanswered), "outcome"), named_runs([item.id for item in unanswered])
+            log.warning("no answer came to %s of %s before the leases expired: they may be stored", *of_runs)
+        in_flight.unanswered |= {lease_of(item): True for item in unanswered}
+        in_flight.counts.lost += len(unsent)
+        in_flight.note_orphaned_leases()
+        in_flight.defer(items)
+
+    def _note_answers(self, items: Sequence[Outcome], refused: set[int], still_leased: set[int]) -> None:
+        """Say whether outcomes are stored of which a line has said that they may be. Locked ones have no answer yet."""
+        answered = [item for item in items if item.id not in still_leased]
+        asked = [item for item in answered if self._in_flight.unanswered.pop(lease_of(item), False)]
+        if stored := [item.id for item in asked if item.id not in refused]:
+            outcomes = "outcome" if len(stored) == 1 else "outcomes"
+            log.warning("stored: the %s of %s, to which no answer had come", outcomes, named_runs(stored))
+        self._in_flight.defer(item for item in asked if item.id in refused)  # a reap may have counted crashes
 
     def _handle_refused(self, items: Sequence[Outcome], refused: set[int], still_leased: set[int]) -> None:
         """Block the refused outcomes whose run is still leased, and therefore locked. Other refused ones are lost."""
-        lost = refused - still_leased
+        known = {item.id for item in items if isinstance(item, Release) and item.reason == DISCONNECTED}  # as lost
+        lost = refused - still_leased - known
         were_blocked = {item.id for item in items if item.id in lost and lease_of(item) in self._in_flight.blocked}
         for item in items:
             if item.id in still_leased:
@@ -223,6 +267,9 @@ class Completer:
         for each in [each for each in in_flight.blocked.values() if each.since < expired]:
             if each.lease_lost:  # the lock also prevents renewals, so it is not that of a handler's `run.once`
                 in_flight.unblock(each.outcome)
+                if lease_of(each.outcome) in in_flight.unanswered:
+                    self._defer([each.outcome])  # the lock may be that of its own commit
+                    continue
                 in_flight.counts.lost += 1
                 in_flight.note_orphaned_leases()
                 run = each.outcome.id
@@ -247,6 +294,25 @@ class Completer:
             executor.abandoned or any(attempt.has_outcome for attempt in executor.running.values())
             for executor in self._in_flight.executors
         )
+
+
+async def _refused(
+    store: WorkerStore,
+    items: Sequence[_Item],
+    operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
+) -> tuple[set[int], set[int]]:
+    """Report outcomes. Returns the runs of those that the store has not, and which of these this worker still leases.
+
+    An outcome without its lease is reported again: an earlier report, whose commit hung, may have ended in between.
+    """
+    refused = set(await operation(store, items))
+    if not refused:
+        return refused, refused
+    leases = [(item.id, item.epoch) for item in items if item.id in refused]
+    still_leased = await store.still_leased(leases)
+    if ended := [item for item in items if item.id in refused - still_leased]:
+        refused = still_leased | set(await operation(store, ended))
+    return refused, still_leased
 
 
 async def _complete(store: WorkerStore, attempts: Sequence[Attempt]) -> list[int]:

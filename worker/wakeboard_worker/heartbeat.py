@@ -138,8 +138,8 @@ class Heartbeat:
         if renews_all:  # progress and retries for busy rows do not renew the other leases
             self._all_due_at = sent + self._interval_s
             self._valid_until = sent + self._worker.lease_s * VALID_SHARE
-            if self._in_flight.deferred_releases:
-                self._call_loop(self._in_flight.flush_deferred_releases)
+            if self._in_flight.deferred:
+                self._call_loop(self._in_flight.flush_deferred)
             self._dropped = self._failed = False
         self._pass_on(answers, were_busy)
         pause_s = max(0.0, self._all_due_at - boottime())

@@ -2,13 +2,14 @@
 
     claimed ─ add ─► waiting ──────► running ─ succeed, fail, end ─► unreported ─ take_outcomes ─► reporting ─► answered
                        │ │              │                              ▲   │ ▲                         │           ▲
-                       │ └ release_waiting, enforce_limits ────────────┘   │ │ flush_deferred_releases │ block     │
+                       │ └ release_waiting, enforce_limits ────────────┘   │ │ flush_deferred          │ block     │
                        │                │                                  ▼ │                         ▼           │
                        └────────────────┴─────── drop_all_leases ───────► deferred                  blocked ─ unblock
 
 `unreported` are `succeeded`, `failures` and `releases`. What is *blocked* met a lock and is reported again until the
 store answers. *Deferred* are the releases of dropped leases; they are sent when the database answers again. An attempt
-whose lease is lost ends without an outcome, or with a deferred release if the database did not answer.
+whose lease is lost ends without an outcome, or with a deferred release if the database did not answer. An outcome that
+was sent and not *answered* may be stored: it is deferred itself, so that the store says whether it has it.
 
 A handler that does not stop at its timeout is abandoned: its attempt ends without it, and a new slot replaces its slot.
 Once half of an executor's slots are lost that way, the worker claims no more runs, finishes the others and exits with
@@ -118,7 +119,8 @@ class InFlightBuffer:
         self.reporting: list[Outcome] = []  # sent to the store, not answered yet
         self.blocked: dict[Lease, BlockedOutcome] = {}  # sent again until they are accepted
         self.blocked_too_long = False  # an outcome has been blocked for a whole lease: this worker exits
-        self.deferred_releases: list[Release] = []  # of dropped leases; sent when the database answers again
+        self.deferred: list[Outcome] = []  # of dropped leases; sent when the database answers again
+        self.unanswered: dict[Lease, bool] = {}  # outcomes that may be stored, and whether a line has said so
         self.counts = EndedCounts()
         self.checks = 0  # calls of `enforce_limits`: while this number grows, the event loop is not blocked
         self.fatal_error: BaseException | None = None  # ended a task that must not end
@@ -164,7 +166,7 @@ class InFlightBuffer:
     @property
     def empty(self) -> bool:
         """Whether nothing is in flight."""
-        return not (self.waiting or self.running or self.unreported or self.blocked or self.deferred_releases)
+        return not (self.waiting or self.running or self.unreported or self.blocked or self.deferred)
 
     def leases(self) -> list[Renewal]:
         """All leases, for the heartbeat. Those that are known to be lost are left out."""
@@ -232,7 +234,7 @@ class InFlightBuffer:
         """Record what the heartbeat has released. `refused` could not be released, and is released again."""
         self.counts.released += count - len(refused)
         log.warning("a handler blocked the event loop: %s released that had not started", counted(count, "run"))
-        self.defer_releases(refused)
+        self.defer(refused)
 
     def release_unstarted(self, executor: ExecutorState, attempt: Attempt) -> None:
         """Release an attempt that no thread has started. This costs the run no attempt."""
@@ -323,7 +325,7 @@ class InFlightBuffer:
         runs_log.warning("the lease was lost: the outcome is dropped", extra=fields)
         if attempt.stopped_because == UNREACHABLE:
             reason = DISCONNECTED if attempt.started else NOT_STARTED
-            self.defer_releases([Release(attempt.id, attempt.epoch, 0.0, reason)])
+            self.defer([Release(attempt.id, attempt.epoch, 0.0, reason)])
 
     # -- lost leases ---------------------------------------------------------------------------------------------------
 
@@ -370,25 +372,37 @@ class InFlightBuffer:
         for executor in self.executors:
             waiting = executor.take_waiting()
             self.counts.lost += len(waiting)
-            self.defer_releases(Release(row.id, row.lease_epoch, 0.0, NOT_STARTED) for row in waiting)
+            self.defer(Release(row.id, row.lease_epoch, 0.0, NOT_STARTED) for row in waiting)
             for attempt in list(executor.running.values()):
                 attempt.stop(UNREACHABLE if unreachable else LEASE_LOST)
         outcomes = [*self.succeeded, *self.failures, *self.releases]
         self.counts.lost += len(outcomes)
         self.succeeded, self.failures, self.releases = [], [], []
-        self.defer_releases(outcomes)
+        self.defer(outcomes)
 
-    def defer_releases(self, outcomes: Iterable[Outcome]) -> None:
-        """Keep releases of these leases until the database answers. They prevent that the runs count as crashed."""
-        self.deferred_releases += [
-            outcome if isinstance(outcome, Release) else Release(outcome.id, outcome.epoch, 0.0, DISCONNECTED)
+    def defer(self, outcomes: Iterable[Outcome]) -> None:
+        """Keep releases of these leases until the database answers. They prevent that the runs count as crashed.
+
+        Outcomes that may be stored are kept as they are.
+        """
+        self.deferred += [
+            outcome
+            if isinstance(outcome, Release) or lease_of(outcome) in self.unanswered
+            else Release(outcome.id, outcome.epoch, 0.0, DISCONNECTED)
             for outcome in outcomes
         ]
 
-    def flush_deferred_releases(self) -> None:
-        """Report the deferred releases. Call it when the database answers again."""
-        self.releases += self.deferred_releases
-        self.deferred_releases = []
+    def flush_deferred(self) -> None:
+        """Report what was deferred. Call it when the database answers again."""
+        deferred, self.deferred = self.deferred, []
+        for outcome in deferred:
+            match outcome:
+                case Failure():
+                    self.failures.append(outcome)
+                case Release():
+                    self.releases.append(outcome)
+                case _:
+                    self.succeeded.append(outcome)
         self.flush.set()
 
     # -- limits --------------------------------------------------------------------------------------------------------

@@ -380,7 +380,7 @@ class _WorkerTasks:
         unreported = in_flight.unreported - sum(lease_of(each) in in_flight.blocked for each in in_flight.reporting)
         if unreported:
             log.error(
-                "lost: %s could not be sent within a lease; their runs will be executed again",
+                "lost: no answer confirms %s; the runs of those that are not stored will be executed again",
                 counted(unreported, "outcome"),
             )
         if blocked:

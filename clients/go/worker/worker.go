@@ -151,7 +151,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	group.Wait()
 	if lost := slices.Sorted(maps.Keys(w.heldRuns())); len(lost) > 0 {
 		w.counts["lost"] += len(lost)
-		logf("lost: the outcomes of %d runs are not stored; they will be executed again: %v", len(lost), lost[:min(len(lost), 10)])
+		logf("lost: no answer confirms the outcomes of %d runs; those that are not stored will be executed again: %v", len(lost), lost[:min(len(lost), 10)])
 	} else { // otherwise it stays registered, so that the reaper finds the leases sooner
 		_, _ = query(w, min(w.options.Lease, 5*time.Second), pgx.RowTo[any], "select wakeboard.deregister_worker(@worker::bigint)", nil)
 	}

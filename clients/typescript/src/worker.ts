@@ -154,7 +154,7 @@ export class Worker {
     await Promise.all([...background, this.logs.stop()]);
     const lost = [...this.held.keys()];
     this.counts.lost += lost.length;
-    if (lost.length) this.options.log(`lost: the outcomes of ${lost.length} runs are not stored; they will be executed again: ${lost.slice(0, 10)}`);
+    if (lost.length) this.options.log(`lost: no answer confirms the outcomes of ${lost.length} runs; those that are not stored will be executed again: ${lost.slice(0, 10)}`);
     if (!this.orphans.length && !this.held.size) { // otherwise it stays registered, so that the reaper finds the leases sooner
       const left = this.db.claims.rows("select wakeboard.deregister_worker($1)", [this.id]);
       await left.catch((error) => this.options.log(`could not deregister: ${error}`));

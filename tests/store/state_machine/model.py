@@ -255,6 +255,8 @@ class StoreModel:
             if run is None:
                 known = self.runs.get(lease.id)
                 repeated = known is not None and known.live and known.by == 0 and known.epoch == lease.epoch
+                ended = self.attempts.get((lease.id, lease.epoch))
+                repeated |= ended in [(how, worker) for how in ("cancelled", "released", "snoozed")]
                 if not (repeated or self._uncounted(worker, lease, reason)):
                     refused.add(lease.id)
                 continue

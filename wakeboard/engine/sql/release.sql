@@ -107,7 +107,10 @@ begin
       from unnest(ids, epochs) as missing (id, epoch)
      where not exists (select from unnest(accepted) as updated (id) where updated.id = missing.id)
        and not exists (select from job_runs as run          -- a repeated call: the run has not been claimed since
-                        where run.id = missing.id and run.lease_epoch = missing.epoch and run.locked_by = 0);
+                        where run.id = missing.id and run.lease_epoch = missing.epoch and run.locked_by = 0)
+       and not exists (select from job_attempts             -- or it has
+                        where run_id = missing.id and lease_epoch = missing.epoch and locked_by = release.worker
+                          and outcome in ('cancelled', 'released', 'snoozed'));
   end if;
 end
 $$;
