@@ -45,7 +45,7 @@ def main() -> None:
     except WakeboardError as error:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        write_error("wakeboard operator", str(error))
+        write_error("wakeboard operator", error.with_hint)
     finally:
         tracing.flush()
         sys.stdout.flush()

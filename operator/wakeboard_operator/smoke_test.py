@@ -188,7 +188,7 @@ def main() -> int:
     try:
         asyncio.run(_run(parse()))
     except WakeboardError as error:
-        write_error("wakeboard smoke test", str(error))
+        write_error("wakeboard smoke test", error.with_hint)
         return 1
     except asyncio.CancelledError:
         write_error("wakeboard smoke test", "stopped.")

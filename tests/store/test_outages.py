@@ -49,6 +49,15 @@ def test_an_outage_is_logged_at_its_start_and_its_end(
     ]
 
 
+def test_the_line_of_an_outage_says_what_to_do(outages: Outages, caplog: pytest.LogCaptureFixture) -> None:
+    full = DatabaseUnavailable("could not extend file x: No space left on device")
+    full.hint = "Free space on that disk."
+    outages.lost("claims", full)
+    assert caplog.messages[0].endswith(
+        "(claims): could not extend file x: No space left on device. Free space on that disk."
+    )
+
+
 def test_an_outage_ends_when_every_part_has_an_answer(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import DatabaseUnavailable, Locked
+from wakeboard.errors import DatabaseUnavailable, Locked, WakeboardError
 
 if TYPE_CHECKING:
     import logging
@@ -48,8 +48,7 @@ class Outages:
             if now - self._logged_at >= REPEAT_S:
                 lasting = f" for {now - self._since:.0f} s" if self._announced else ""
                 begin, end = self._failing
-                why = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
-                self._log.warning("%s%s%s: %s", begin, lasting, end.replace("%s", part), why)
+                self._log.warning("%s%s%s: %s", begin, lasting, end.replace("%s", part), _reason(error))
                 self._logged_at, self._announced = now, True
 
     def recovered(self, part: str) -> None:
@@ -69,6 +68,12 @@ class Outages:
         """Removes a part that has stopped waiting without an answer."""
         with self._lock:
             self._parts.discard(part)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, WakeboardError):
+        return error.with_hint
+    return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
 class FailureLog:

@@ -67,7 +67,7 @@ def main(stop_signal: StopSignal, arguments: Sequence[str] | None = None) -> Non
     except WakeboardError as error:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        write_error("wakeboard worker", str(error))
+        write_error("wakeboard worker", error.with_hint)
     except Exception:  # noqa: BLE001 - the interpreter would wait for threads that do not end
         sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]  an exception is being handled
     finally:
