@@ -104,6 +104,24 @@ def test_the_viewer_role_can_check_and_list(
         sample.sql("drop role wakeboard_cli_viewer")
 
 
+def test_a_viewer_sees_sequences_behind_their_tables(
+    bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
+):
+    sample.sql("create role wakeboard_cli_viewer login")
+    monkeypatch.setenv("WAKEBOARD_VIEWER_ROLE", "wakeboard_cli_viewer")
+    viewer = database.replace("postgres@", "wakeboard_cli_viewer@")
+    try:
+        assert bare_cli("migrate", "--dsn", database).code == 0
+        sample.enqueue()
+        sample.enqueue()
+        assert levels(bare_cli("check", "--json", "--dsn", viewer))["sequences"] == "ok"
+        sample.sql("select setval('wakeboard.job_runs_id_seq', 1)")
+        assert "The next ids of job_runs belong to rows that exist." in bare_cli("check", "--dsn", viewer).out
+    finally:
+        sample.sql("drop owned by wakeboard_cli_viewer")
+        sample.sql("drop role wakeboard_cli_viewer")
+
+
 @pytest.fixture
 def pooled(request: pytest.FixtureRequest, database: str, postgres_folder: Path) -> Iterator[str]:
     """The same database through PgBouncer, in the pooling mode of the test."""

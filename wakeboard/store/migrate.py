@@ -399,6 +399,7 @@ def _revoke(name: sql.Composable) -> sql.Composed:
     return sql.SQL(
         "revoke all on all functions in schema wakeboard from {0};"
         " revoke all on all tables in schema wakeboard from {0};"
+        " revoke all on all sequences in schema wakeboard from {0};"
         " revoke insert ({1}) on wakeboard.job_runs from {0};"
         " revoke all on schema wakeboard from {0}"
     ).format(name, _columns(INSERT_COLUMNS))
@@ -423,7 +424,10 @@ def _table_grants(roles: Roles) -> list[sql.Composed]:
     for role, name in roles.named().items():
         who = sql.Identifier(name)
         if role in READERS:
-            statements.append(sql.SQL("grant select on all tables in schema wakeboard to {}").format(who))
+            statements += [
+                sql.SQL("grant select on all tables in schema wakeboard to {}").format(who),
+                sql.SQL("grant select on all sequences in schema wakeboard to {}").format(who),
+            ]
         if role == "client":
             statements.append(
                 sql.SQL("grant insert ({}) on wakeboard.job_runs to {}").format(_columns(INSERT_COLUMNS), who)

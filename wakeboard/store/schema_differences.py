@@ -87,7 +87,7 @@ select role, array_agg(distinct "right" order by "right")
      union all
     select role, 'read ' || relname
       from holder join pg_class on relnamespace = 'wakeboard'::regnamespace
-     where exists and part = any (%(readers)s) and relkind in ('r', 'p', 'v') and not relispartition
+     where exists and part = any (%(readers)s) and relkind in ('r', 'p', 'v', 'S') and not relispartition
        and not has_table_privilege(role, pg_class.oid, 'select')
      union all
     select role, 'insert into job_runs'

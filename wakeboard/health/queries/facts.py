@@ -67,7 +67,7 @@ class Storage:
 class Installed:
     """The schema and the functions in place. `sequences_behind`: the tables that have higher ids than their sequences.
 
-    A role that may not use a sequence learns nothing about it.
+    A role of no part may not see a sequence, and learns nothing about it.
     """
 
     schema_version: int = 0
@@ -252,7 +252,7 @@ select (select max(version) from wakeboard.migrations) as schema_version, functi
                      union all select 'backfills', max(id) from wakeboard.backfills) as used
                join pg_sequences on schemaname = 'wakeboard' and sequencename = used.name || '_id_seq'
               where used.id > coalesce(last_value, 0)
-                and has_sequence_privilege('wakeboard.' || sequencename, 'usage')
+                and has_sequence_privilege('wakeboard.' || sequencename, 'usage, select')
               order by 1) as sequences_behind
   from wakeboard.installation
 """
