@@ -143,6 +143,25 @@ def test_a_board_shows_its_own_changes_at_once(servers: Servers) -> None:
     assert "made elsewhere" in acted
 
 
+def test_whether_commits_hang_is_a_question_to_the_primary(servers: Servers) -> None:
+    async def overview() -> str:
+        client = Client(servers.primary, read_dsn=servers.standby)
+        shown = await client.get("/")
+        await client.close()
+        return shown.words
+
+    with psycopg.connect(servers.standby, autocommit=True) as conn:
+        show = "show synchronous_standby_names"
+        conn.execute("alter system set synchronous_standby_names = 'its_own_standby'")  # as a copied configuration has
+        conn.execute("select pg_reload_conf()")
+        wait_for(lambda: conn.execute(show).fetchone() == ("its_own_standby",))
+        shown = asyncio.run(overview())
+        conn.execute("alter system reset synchronous_standby_names")
+        conn.execute("select pg_reload_conf()")
+    assert "read from a standby" in shown
+    assert "Commits hang" not in shown
+
+
 def test_a_standby_that_lags_is_not_read_and_named_once(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
