@@ -106,7 +106,8 @@ select run.id, run.job_type::text, run.schedule, run.status::text, run.scheduled
 
 _NEWEST: LiteralString = """
 select run.id as run_id, run.created_at as run_enqueued_at, entry.action as audit_action, entry.at as audit_at,
-       (select paused_at from wakeboard.pauses where scope = 'all' and paused_at <= %(since)s) as paused_at
+       (select pause.paused_at from wakeboard.pauses as pause
+         where pause.scope = 'all' and pause.paused_at <= %(since)s) as paused_at
   from (select) as one
   left join lateral (
     select id, created_at from wakeboard.all_runs where id <= %(last_id)s order by id desc limit 1) as run on true
