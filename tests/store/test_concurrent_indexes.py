@@ -155,8 +155,27 @@ def test_of_migrators_at_once_one_builds_the_index(database: str, meanwhile: Thr
         assert ask(database, f"select count(*) from ({BUILDERS}) as builder") == 1
     done = [one.result(timeout=60) for one in all_four]
     assert sorted(one.applied for one in done) == [(), (), (), ("later",)]
+    assert sorted(one.built for one in done) == [(), (), (), ("later",)]
     assert all(not one.unbuilt for one in done)
     assert ask(database, IS_VALID)
+
+
+def test_a_build_waits_behind_vacuum_and_names_it(database: str, meanwhile: ThreadPoolExecutor) -> None:
+    """An autovacuum ends only if a session waits for it. This one waits for a page that a cursor reads."""
+    said: Queue[str] = Queue()
+    with psycopg.connect(database, autocommit=True) as conn, psycopg.connect(database) as reader:
+        wakeboard.schedule(conn, "app/a", "ping", cron="0 3 * * *")
+        wakeboard.schedule(conn, "app/b", "ping", cron="0 3 * * *")
+        reader.execute("declare rows cursor for select from wakeboard.job_definitions; fetch 1 from rows")
+        vacuuming = meanwhile.submit(conn.execute, "vacuum (freeze) wakeboard.job_definitions")
+        wait_for(lambda: ask(database, "select true from pg_stat_activity where wait_event = 'BufferPin'"))
+        migrating = meanwhile.submit(migrated, database, said.put)
+        assert f"pid {conn.info.backend_pid} (" in said.get(timeout=60)
+        assert ask(database, BUILDERS) is not None
+        conn.cancel_safe()
+        assert isinstance(vacuuming.exception(), psycopg.errors.QueryCanceled)
+        reader.rollback()
+        assert migrating.result(timeout=60).built == ("later",)
 
 
 def test_a_schema_of_a_newer_release_gets_no_older_index(database: str) -> None:

@@ -50,8 +50,9 @@ select relname::text, indisvalid from pg_index join pg_class on pg_class.oid = i
  where relnamespace = 'wakeboard'::regnamespace and relname = any (%s)
 """
 
-# The sessions that have a lock on a table which excludes a build, or wait for one: a builder, a VACUUM, another change
-# of the table. The modes are those that conflict with SHARE UPDATE EXCLUSIVE.
+# The sessions that have a lock on a table which excludes a build, or wait for one: a builder, or another change of the
+# table. The modes are those that conflict with SHARE UPDATE EXCLUSIVE. A build waits behind VACUUM and ANALYZE, because
+# Postgres ends an autovacuum only if a session waits for it.
 _EXCLUDING: Final = """
 select distinct pid
   from pg_locks
@@ -59,6 +60,8 @@ select distinct pid
    and database = (select oid from pg_database where datname = current_database())
    and mode in ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
                 'AccessExclusiveLock')
+   and not exists (select from pg_stat_progress_vacuum as vacuum where vacuum.pid = pg_locks.pid)
+   and not exists (select from pg_stat_progress_analyze as analysis where analysis.pid = pg_locks.pid)
 """
 # The builder is found by its statement, because behind a pooler its process id is not known.
 _BLOCKING: Final = """
@@ -108,31 +111,30 @@ async def build_indexes(
     wait_s: float,
     say: Callable[[str], None],
 ) -> tuple[list[str], list[str]]:
-    """Builds those that are missing or not valid, one after the other. Returns the names of the built, of the others.
+    """Builds those that are missing or not valid, one after the other. Returns the names of what it built, and did not.
 
-    The others: for `wait_s` seconds in all, transactions were in the way. `say` gets a sentence about them every few
+    It did not: for `wait_s` seconds in all, transactions were in the way. `say` gets a sentence about them every few
     seconds. `conn` looks, and a connection of its own builds. Raises psycopg.Error, such as for a full disk.
     """
     async with pinned_transaction(conn):
         missing = await unusable_indexes(conn, indexes)
-    names = [one.name for one in missing]
-    built = list[str]()
+    built, left = list[str](), [one.name for one in missing]
     if missing:
         async with await connect(dsn, name="wakeboard migrate") as builder:
             await _prepare(builder)
             building = _Building(conn, builder, wait_s, say)
             try:
                 for index in missing:
-                    await building.build(index)
-                    built.append(index.name)
+                    if await building.build(index):
+                        built.append(index.name)
+                    left.remove(index.name)
             except _StillInTheWay as in_the_way:
-                left = ", ".join(names[len(built) :])
                 say(
-                    f"not built: {left}, because transactions were in the way for {max(wait_s, LONG_S):g} s."
+                    f"not built: {', '.join(left)}, because transactions were in the way for {max(wait_s, LONG_S):g} s."
                     f" {named_sessions(in_the_way.sessions)} All else works without these indexes, only slower. When"
                     " the transactions have ended, run `wakeboard migrate` again, or wait longer with --wait."
                 )
-    return built, names[len(built) :]
+    return built, left
 
 
 async def _prepare(builder: psycopg.AsyncConnection[Any]) -> None:
@@ -171,41 +173,41 @@ class _Building:
         self._looked = self._now()
         self._next_message = 0.0
 
-    async def build(self, index: ConcurrentIndex) -> None:
-        """Returns when the index is valid. Raises _StillInTheWay."""
+    async def build(self, index: ConcurrentIndex) -> bool:
+        """Returns when the index is valid: whether this built it, or another migrator did. Raises _StillInTheWay."""
+        executed = ""
         while not await self._is_valid(index):
             with suppress(psycopg.errors.DeadlockDetected):  # with a session that changes the table
-                if not await self._step(index):
+                if not (executed := await self._step(index)):
                     await self._look(index, _EXCLUDING, [f"wakeboard.{index.table}", "wakeboard.migrations"])
                     await asyncio.sleep(LOOK_INTERVAL_S)
+        return executed == index.text
 
-    async def _step(self, index: ConcurrentIndex) -> bool:
-        """Builds the index, or drops what is left of it. False: other sessions have locks that exclude that."""
+    async def _step(self, index: ConcurrentIndex) -> str:
+        """Builds the index, or drops what is left of it: returns the statement. "": it must wait for other sessions."""
         executing: asyncio.Task[Any] | None = None
         try:
             async with pinned_transaction(self._conn):
                 await lock_migrations(self._conn)
-                if await self._is_excluded(index):
-                    return False
-                if (statement := await self._statement(index)) is None:
-                    return True
+                if await self._is_excluded(index) or (statement := await self._statement(index)) is None:
+                    return ""
                 executing = asyncio.create_task(self._send(statement))
                 began = self._now()
                 while not executing.done() and not await self._is_excluded(index):
                     if self._now() - began > BEGIN_S:
-                        return False
+                        return ""
                     await asyncio.wait({executing}, timeout=BEGIN_INTERVAL_S)
             while not executing.done():
                 await asyncio.wait({executing}, timeout=LOOK_INTERVAL_S)
                 await self._look(index, _BLOCKING, statement)
             executing.result()
         except TablesInUse:  # another migrator has locked the table of migrations
-            return False
+            return ""
         finally:
             if executing is not None and not executing.done():
                 executing.cancel()  # psycopg cancels the statement on the server, too
                 await asyncio.wait({executing})
-        return True
+        return statement
 
     async def _is_valid(self, index: ConcurrentIndex) -> bool:
         async with pinned_transaction(self._conn):
