@@ -109,9 +109,18 @@ async def test_ticks_in_a_row_without_success_in_time_are_missed(store: Maintena
         await add(store, name, runs, **options)
     await wakeboard.pause_schedules(store.conn, "team/paused")
     assert await missing(store) == {name for name, (_, _, is_missed) in CASES.items() if is_missed}
-    assert await rows(store, "select name from job_definitions where success_due_at <= now() and name <> 'paused'") == [
-        ("suspended",)
-    ]
+    assert await rows(store, "select name from job_definitions where success_due_at <= now()") == [("suspended",)]
+
+
+@pytest.mark.parametrize("scope", ["all", "queue:default", "schedule:{}"])
+async def test_a_pause_holds_an_expectation_that_no_pass_reads(store: MaintenanceStore, scope: str) -> None:
+    schedule = await add(store, "a", [LATE])
+    scope = scope.format(schedule)
+    await rows(store, "select pause(%s)", scope)
+    assert await missing(store) == set()
+    await rows(store, "select resume(%s)", scope)
+    assert not await calls.update_expectations(store)
+    assert await rows(store, "select id from job_definitions where success_missed_at is not null") == [(schedule,)]
 
 
 async def test_a_missed_success_is_reported_until_a_tick_succeeds(store: MaintenanceStore) -> None:

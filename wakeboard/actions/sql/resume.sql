@@ -19,8 +19,11 @@ declare
   policy text;
 begin
   if resume.scope like 'schedule:%' then
-    select circuit_opened_at into opened_at from job_definitions where id = substr(resume.scope, 10)::bigint
-      and removed_at is null for update;
+    select case when removed_at is null then circuit_opened_at end into opened_at
+      from job_definitions where id = substr(resume.scope, 10)::bigint for update;
+    update job_definitions set success_due_at = statement_timestamp()            -- update_expectations has left it out
+     where id = substr(resume.scope, 10)::bigint and expect_success_within_s is not null
+       and (removed_at is null or removed_at > updated_at);                      -- it is there, or has removed itself after its last tick
     if opened_at is not null then
       update job_definitions
          set circuit_opened_at = null, dead_counted_from = statement_timestamp(), circuit_probe_at = null, circuit_probe_id = null,

@@ -4,8 +4,9 @@
 -- runs, or is dead. The time counts from the tick, or from when its run was created if that was later. A schedule misses its success
 -- (success_missed_at) while so many ticks in a row do (alert_after_missed), or while its ticks cannot be computed and one is that old. A
 -- newer tick that succeeds ends the row. Skipped and cancelled ticks, backfills, runs on demand, and ticks from before the expectation do
--- not count, and paused and suspended schedules are left as they are. One that removed itself after its last tick counts until that has
--- ended. Waits for no lock. Returns whether others must still be looked at. A repeat changes nothing.
+-- not count, and paused and suspended schedules are left as they are: those of a paused queue are not read, and one that is paused by
+-- itself is not looked at again before `resume`. One that removed itself after its last tick counts until that has ended. Waits for no
+-- lock. Returns whether others must still be looked at. A repeat changes nothing.
 -- Example:
 --   select wakeboard.update_expectations();
 
@@ -24,14 +25,24 @@ declare
 begin
   perform require_read_committed('update_expectations');
   select trunc(random() * max(id)) into some_id from job_definitions where success_missed_at is not null;
-  if some_id is null and not exists (
-       select from job_definitions where success_due_at <= present and not suspended) then
-    return false;                            -- nearly always
+  if some_id is null and not exists (select from job_definitions where success_due_at <= present and not suspended)      -- nearly always
+     or exists (select from pauses where scope = 'all') then
+    return false;
   end if;
   due := array(
-    select def.id from job_definitions as def
-     where def.success_due_at <= present and not def.suspended
-       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
+    with recursive used (queue) as (
+      (select queue::text from job_definitions where success_due_at is not null and not suspended order by queue limit 1)
+      union all
+      select (select queue::text from job_definitions
+               where success_due_at is not null and not suspended and queue > used.queue order by queue limit 1)
+        from used where used.queue is not null
+    )
+    select def.id
+      from used
+     cross join lateral (
+       select id, success_due_at from job_definitions
+        where success_due_at <= present and not suspended and queue = used.queue order by success_due_at limit a_scan) as def
+     where not exists (select from pauses where scope = 'queue:' || used.queue offset 0)
      order by def.success_due_at limit a_scan);
   mine := array(
     select def.id from job_definitions as def
@@ -43,9 +54,13 @@ begin
                        where missing.success_missed_at is not null and missing.id <= some_id
                        order by missing.id limit a_scan))
        and not def.suspended
-       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
+       and not exists (select from pauses where scope in ('all', 'queue:' || def.queue) offset 0)
      order by def.id
        for no key update of def skip locked);
+  update job_definitions as def set success_due_at = null                        -- in a snapshot from after the locks, which `resume` needs
+   where def.id = any (mine) and def.success_due_at is not null
+     and exists (select from pauses where scope = 'schedule:' || def.id offset 0);
+  mine := array(select id from unnest(mine) as id where not exists (select from pauses where scope = 'schedule:' || id offset 0));
   with judged as (
     select def.id, within.span,
            missed.ticks >= coalesce(def.alert_after_missed, 1)
