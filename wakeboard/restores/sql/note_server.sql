@@ -1,4 +1,4 @@
--- internal (called by acknowledge_server_changes, begin_reap, compare_server and lease_base)
+-- internal (called by acknowledge_server_changes, begin_reap, compare_server, lease_base and register_worker)
 -- Records a change of the server (server_change), and which server holds the database now. If commits may be missing, all leases are void
 -- (void_leases): what a live worker has committed since then may be lost, and it cannot know. If the row of the installation is locked,
 -- the next call does all that. Restarts that lost nothing are kept for 30 days, acknowledged changes for 400.
