@@ -148,10 +148,10 @@ def test_a_build_that_its_user_interrupts_ends_on_the_server(database: str) -> N
 
 def test_of_migrators_at_once_one_builds_the_index(database: str, meanwhile: ThreadPoolExecutor) -> None:
     said: Queue[str] = Queue()
-    with old_transaction(database):
+    with old_transaction(database) as holder:
         all_four = [meanwhile.submit(migrated, database, said.put) for _ in range(4)]
         for _ in all_four:
-            said.get(timeout=60)
+            assert f"pid {holder.info.backend_pid} (user " in said.get(timeout=60)
         assert ask(database, f"select count(*) from ({BUILDERS}) as builder") == 1
     done = [one.result(timeout=60) for one in all_four]
     assert sorted(one.applied for one in done) == [(), (), (), ("later",)]

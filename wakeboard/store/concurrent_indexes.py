@@ -52,16 +52,22 @@ select relname::text, indisvalid from pg_index join pg_class on pg_class.oid = i
 
 # The sessions that have a lock on a table which excludes a build, or wait for one: a builder, or another change of the
 # table. The modes are those that conflict with SHARE UPDATE EXCLUSIVE. A build waits behind VACUUM and ANALYZE, because
-# Postgres ends an autovacuum only if a session waits for it.
+# Postgres ends an autovacuum only if a session waits for it. Those for which these sessions wait are named, too.
 _EXCLUDING: Final = """
-select distinct pid
-  from pg_locks
- where locktype = 'relation' and relation = any (%s::regclass[]) and pid is distinct from pg_backend_pid()
-   and database = (select oid from pg_database where datname = current_database())
-   and mode in ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
-                'AccessExclusiveLock')
-   and not exists (select from pg_stat_progress_vacuum as vacuum where vacuum.pid = pg_locks.pid)
-   and not exists (select from pg_stat_progress_analyze as analysis where analysis.pid = pg_locks.pid)
+with excluding as (
+  select distinct pid
+    from pg_locks
+   where locktype = 'relation' and relation = any (%s::regclass[]) and pid is distinct from pg_backend_pid()
+     and database = (select oid from pg_database where datname = current_database())
+     and mode in ('ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
+                  'AccessExclusiveLock')
+     and not exists (select from pg_stat_progress_vacuum as vacuum where vacuum.pid = pg_locks.pid)
+     and not exists (select from pg_stat_progress_analyze as analysis where analysis.pid = pg_locks.pid)
+)
+select pid from excluding
+ union
+select blocking from excluding cross join lateral unnest(pg_blocking_pids(pid)) as blocking
+ where blocking <> pg_backend_pid()
 """
 # The builder is found by its statement, because behind a pooler its process id is not known.
 _BLOCKING: Final = """
