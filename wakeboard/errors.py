@@ -16,6 +16,7 @@ WakeboardError
 ├── LeaseLost           another worker may have the run: stop, write nothing
 ├── StepRepeated        a handler gave two steps one name
 ├── EffectRepeated      a handler gave two effects one key
+├── EffectInDoubt       an effect that happens once for ever was begun, and its end is unknown: roll back
 └── KeyReused           an idempotency key was used with another payload
 RequestedOutcome        what a handler raises to request an outcome
 ├── Discard             dead, without further attempts
@@ -136,6 +137,10 @@ class EffectRepeated(WakeboardError):
             f"this attempt already had the effect {key!r}. An effect happens once for each key, so each effect of a run"
             " needs its own key (in a loop, put the item into it)."
         )
+
+
+class EffectInDoubt(WakeboardError):
+    """A run began an effect once for ever, and its end is not recorded: roll back. `run.effect` settles it."""
 
 
 class KeyReused(WakeboardError):

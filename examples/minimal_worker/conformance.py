@@ -101,12 +101,17 @@ async def effect(run):
 
 
 async def once(run):
-    async with await connect() as conn:  # it commits at the end
-        query = "select wakeboard.once(%s, %s, %s, %s, %s)"
-        of, key = (UUID(int=0), run.payload["key"]) if "key" in run.payload else (run.row.uuid, "payment")
-        ((mine,),) = await (await conn.execute(query, [WORKER, run.id, of, run.epoch, key])).fetchall()
-        if mine:
-            await conn.execute(NOTE, [run.id, run.epoch, "paid"])
+    query = "select wakeboard.once(%s, %s, %s, %s, %s)"
+    of, key = (UUID(int=0), run.payload["key"]) if "key" in run.payload else (run.row.uuid, "payment")
+    try:
+        async with await connect() as conn:  # it commits at the end
+            ((mine,),) = await (await conn.execute(query, [WORKER, run.id, of, run.epoch, key])).fetchall()
+            if mine:
+                await conn.execute(NOTE, [run.id, run.epoch, "paid"])
+    except psycopg.Error as refusal:
+        if refusal.sqlstate != "WB006":
+            raise
+        return {"refused": refusal.diag.message_primary}
     if run.row.attempts == 1:
         raise ValueError("after the commit")
     return {"mine": mine}

@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from wakeboard.engine import effects
-from wakeboard.errors import LeaseLost, Refused, WakeboardError
+from wakeboard.errors import EffectInDoubt, LeaseLost, Refused, WakeboardError
+from wakeboard.store.database_errors import translated
 
 if TYPE_CHECKING:
     from tests.store.sql_clients import Lease, SqlClient
@@ -96,8 +97,9 @@ def test_once_for_ever_never_answers_of_an_effect_whose_end_is_unknown(admin: Sq
     first, second = worker.claim()
     assert worker.effect_forever(first, "invoice:812") == "new"
     for _ in ("held", "in doubt"):
-        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=f"run {first.id} began the effect"):
+        with pytest.raises(psycopg.Error, match=f"run {first.id} began the effect") as refused:
             worker.once(second, "invoice:812", forever=True)
+        assert type(translated(refused.value)) is EffectInDoubt
         admin.sql("update job_runs set locked_until = now() - interval '1 day' where id = %s", first.id)
         admin.reap()
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.engine.handlers import handler
-from wakeboard.errors import Discard, InvalidValue, RetryAfter, Snooze
+from wakeboard.errors import Discard, EffectInDoubt, InvalidValue, RetryAfter, Snooze
 from wakeboard.schedules.application_api import schedule as create_schedule
 from wakeboard.store.connection import connect
 
@@ -113,12 +113,15 @@ async def effect(run: Run) -> dict[str, bool]:
 
 
 @handler("conformance.once")
-async def once(run: Run) -> dict[str, bool]:
+async def once(run: Run) -> dict[str, Any]:
     """Write a note in a transaction of the handler's own, once. The first attempt fails after the commit."""
-    async with await connect(os.environ["CONFORMANCE_DSN"], name="conformance once") as conn, conn.transaction():
-        mine = await run.once(conn, run.payload.get("key", "payment"), once=_how_often(run))
-        if mine:
-            await conn.execute(NOTE, [run.id, run.epoch, "paid"])
+    try:
+        async with await connect(os.environ["CONFORMANCE_DSN"], name="conformance once") as conn, conn.transaction():
+            mine = await run.once(conn, run.payload.get("key", "payment"), once=_how_often(run))
+            if mine:
+                await conn.execute(NOTE, [run.id, run.epoch, "paid"])
+    except EffectInDoubt as refusal:
+        return {"refused": str(refusal)}
     if run.attempt == 1:
         raise ValueError("after the commit")
     return {"mine": mine}

@@ -52,7 +52,8 @@ def once(conn: Any, lease: Lease, key: str, *, forever: bool = False) -> Any:
     """True: the caller's transaction has the effect. False: an earlier one had it. Awaitable if `conn` is async.
 
     `forever`: an earlier one of any run, not only of this one.
-    Raises LeaseLost (roll back), Refused in autocommit mode, and SchemaMismatch if there is no effects table.
+    Raises LeaseLost and EffectInDoubt (roll back), Refused in autocommit mode, and SchemaMismatch without an effects
+    table.
     """
     over = callers_connection(conn)
     if forever:

@@ -290,8 +290,9 @@ class Run(ABC, Generic[PayloadT]):
 
         Returns True if this transaction has to perform the effect, False if an earlier attempt committed it: of this
         run or, with `once="forever"`, of any run. It waits for another transaction that has the effect. Raises
-        LeaseLost (roll back), and EffectRepeated if this attempt has had an effect of this key already. The key may be
-        used again after a rollback, and after a commit whose connection was lost: the answer then says if it was done.
+        LeaseLost (roll back), EffectRepeated if this attempt has had an effect of this key already, and EffectInDoubt
+        (roll back) if a run began it by `effect` and its end is unknown. The key may be used again after a rollback,
+        and after a commit whose connection was lost: the answer then says if it was done.
         """
         self._raise_if_lost()
         self.effect_conn = conn

@@ -13,6 +13,7 @@ import psycopg
 
 from wakeboard.errors import (
     DatabaseUnavailable,
+    EffectInDoubt,
     InvalidValue,
     KeyReused,
     LeadershipLost,
@@ -63,6 +64,7 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "WB001": LeaseLost,
     "WB002": KeyReused,
     "WB004": LeadershipLost,
+    "WB006": EffectInDoubt,
     "25P02": lambda _: WakeboardError(_FAILED_BEFORE),
     "55P03": lambda message: Locked(message if message.endswith("try again") else _LOCKED),
 }

@@ -210,6 +210,9 @@ func once(ctx context.Context, run *worker.Run) (any, error) {
 		}
 		return err
 	})
+	if inDoubt, refused := errors.AsType[worker.EffectInDoubt](err); refused {
+		return map[string]string{"refused": inDoubt.Error()}, nil
+	}
 	if err == nil && run.Attempt == 1 {
 		err = errors.New("after the commit")
 	}

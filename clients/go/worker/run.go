@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"wakeboard.dev/wakeboard"
 )
@@ -172,7 +173,8 @@ func (r *Run) Once(ctx context.Context, tx wakeboard.Querier, key string) (mine 
 	return r.once(ctx, tx, r.UUID, key)
 }
 
-// OnceForever is Once for what happens once for its key. False: any run has committed it.
+// OnceForever is Once for what happens once for its key. False: any run has committed it. The error is an EffectInDoubt if a
+// run began the effect by EffectForever and its end is not recorded: roll back.
 func (r *Run) OnceForever(ctx context.Context, tx wakeboard.Querier, key string) (mine bool, err error) {
 	return r.once(ctx, tx, uuid.Nil.String(), key)
 }
@@ -180,8 +182,21 @@ func (r *Run) OnceForever(ctx context.Context, tx wakeboard.Querier, key string)
 func (r *Run) once(ctx context.Context, tx wakeboard.Querier, of, key string) (mine bool, err error) {
 	const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::text::uuid, $4::bigint, $5::text)"
 	err = tx.QueryRow(ctx, sql, r.worker.id, r.ID, of, r.Epoch, key).Scan(&mine)
+	if cause := fault(err); cause.Code == "WB006" {
+		err = EffectInDoubt{key, cause}
+	}
 	return mine, err
 }
+
+// EffectInDoubt says that a run began an effect that happens once for ever, and that its end is not recorded.
+type EffectInDoubt struct {
+	Key   string
+	cause *pgconn.PgError
+}
+
+func (e EffectInDoubt) Error() string { return e.cause.Message }
+
+func (e EffectInDoubt) Unwrap() error { return e.cause }
 
 // Why an attempt is stopped before its handler ends: the cause of its context. After ErrLeaseLost its outcome is dropped.
 var (

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
 
-import { Discard, EffectRepeated, InvalidValue, type Once, type Query, RetryAfter, type Run, runWorker, schedule as createSchedule, Snooze } from "../src/index.js";
+import { Discard, EffectInDoubt, EffectRepeated, InvalidValue, type Once, type Query, RetryAfter, type Run, runWorker, schedule as createSchedule, Snooze } from "../src/index.js";
 
 const notes = new pg.Pool({ connectionString: process.env.CONFORMANCE_DSN!, max: 5 });
 const NOTE = "select conformance.note($1, $2, $3)";
@@ -87,26 +87,27 @@ async function inTransaction<Result>(work: (query: Query) => Promise<Result>, en
 }
 
 async function once(run: Run) {
-  const mine = await inTransaction(async (query) => {
+  const pay = async (query: Query) => {
     const first = await run.once(query, run.payload.key ?? "payment", howOften(run));
     if (first) await query(NOTE, [run.id, run.epoch, "paid"]);
     return first;
-  });
-  if (run.attempt === 1) throw new Error("after the commit");
-  return { mine };
+  };
+  const answer = await inTransaction(pay).then((mine) => ({ mine }), refused(EffectInDoubt));
+  if ("mine" in answer && run.attempt === 1) throw new Error("after the commit");
+  return answer;
 }
 
 async function schedule({ payload: { name, cron, at, rollback } }: Run) {
   const options = { cron, at: at && new Date(at) };
-  try {
-    const create = (query: Query) => createSchedule(query, name, "conformance.echo", { name }, options);
-    const { answer } = await inTransaction(create, rollback ? "rollback" : "commit");
-    return { answer };
-  } catch (error) {
-    if (error instanceof InvalidValue) return { refused: error.message };
-    throw error;
-  }
+  const create = (query: Query) => createSchedule(query, name, "conformance.echo", { name }, options);
+  return inTransaction(create, rollback ? "rollback" : "commit").then(({ answer }) => ({ answer }), refused(InvalidValue));
 }
+
+/** What a handler returns after an error of this class. */
+const refused = (kind: new (...given: any[]) => Error) => (error: unknown) => {
+  if (error instanceof kind) return { refused: error.message };
+  throw error;
+};
 
 async function crash(run: Run) {
   await note(run, "started");

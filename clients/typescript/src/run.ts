@@ -131,7 +131,8 @@ export class Run<Payload = any> {
   }
 
   /** Guard an effect in the transaction of `query`. True: perform it there. False: an earlier attempt committed it, of this
-   * run or, with `{ once: "forever" }`, of any. An error with the code WB001 means that the lease is lost: roll back. */
+   * run or, with `{ once: "forever" }`, of any. It throws EffectInDoubt if a run began the effect by `effect` and its
+   * end is not recorded. An error with the code WB001 means that the lease is lost. Roll back after both. */
   async once(query: Query, key: string, options: Once = {}): Promise<boolean> {
     const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::uuid, $4::bigint, $5::text) as mine";
     const [worker, run, epoch] = this.lease;

@@ -244,7 +244,7 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             return do()
         except psycopg.Error as error:
-            if error.sqlstate not in {"WB001", "55000"}:
+            if error.sqlstate not in {"WB001", "WB006"}:
                 raise
             return None if error.sqlstate == "WB001" else "in doubt"
 

@@ -106,3 +106,27 @@ def once_forever(harness: Harness) -> None:
     expect(paid == 1, f"the effect happened {times(paid)}")
     answers = [harness.run(run)["result"] for run in (*runs, again)]
     expect(answers == [{"mine": False}] * 3, f"the last attempts returned {answers!r}")
+
+
+@scenario(
+    "an effect once for ever whose end is unknown is refused in the handler's own transaction until it is released",
+    "a payment is booked a second time, beside the run that makes it, or after a worker that died beside it",
+)
+def once_in_doubt(harness: Harness) -> None:
+    invoice = {"key": "invoice:812"}
+    harness.start()
+    first = harness.one("effect", {**invoice, "holds": 60})
+    harness.noted(first, f"new {uuid5(UUID(harness.run(first)['uuid']), invoice['key'])}")
+    sentence = f"run {first} began the effect {invoice['key']}, and its end is not recorded: roll this transaction back"
+    for state in ("while another run executes the effect", "while the effect is in doubt"):
+        run = harness.one("once", invoice)
+        harness.succeeded(run)
+        answer = harness.run(run)["result"]
+        expect(answer == {"refused": sentence}, f"{state}, the handler returned {answer!r}")
+        expect(not harness.notes(run), f"the effect happened {state}")
+        harness.do(b"select * from wakeboard.cancel(array[%s::bigint])", first)
+        harness.ended(first, "cancelled")
+    harness.do(b"select wakeboard.release_effect(%s, 'it did not happen')", invoice["key"])
+    run = harness.one("once", invoice)
+    harness.succeeded(run)
+    expect(len(harness.notes(run)) == 1, f"after the release, the effect happened {times(len(harness.notes(run)))}")

@@ -4,7 +4,7 @@
 -- the transaction ends, so that the run cannot be given to another worker meanwhile. Waits for a transaction that has locked the run.
 -- Raises WB001 if this database does not know the lease: it is lost, or the connection leads to another server, such as a former primary.
 -- Roll back. After a restart it waits, at most 5 seconds, until another call of a worker or of maintenance has recorded the server; then it
--- raises WB001. With the nil UUID as `run_uuid`, the effect happens once for ever: false if any run has committed it. Raises 55000 if a run
+-- raises WB001. With the nil UUID as `run_uuid`, the effect happens once for ever: false if any run has committed it. Raises WB006 if a run
 -- has begun it with `effect_forever` and has not reported it as done: it is in doubt, or this run or another one is executing it.
 
 create or replace function wakeboard.once(worker bigint, run_id bigint, run_uuid uuid, epoch bigint, key text)
@@ -45,7 +45,7 @@ begin
     end if;
     select past.run_id into begun_by from job_forever_effects as past where past.key = once.key and past.finished_at is null;
     if found then
-      raise exception using errcode = '55000', message = format(
+      raise exception using errcode = 'WB006', message = format(
         'run %s began the effect %s, and its end is not recorded: roll this transaction back', begun_by, once.key),
         hint = 'It may have happened. Run.effect with once="forever" finds it in doubt; wakeboard effects release lets it happen again.';
     end if;

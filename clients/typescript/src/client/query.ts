@@ -12,6 +12,9 @@ const LOCKED = "another transaction keeps a lock that this needs; try again";
 /** An argument is invalid. The message names it and says what to write instead. The transaction has failed: roll back. */
 export class InvalidValue extends NamedError {}
 
+/** A run began the effect, which happens once for ever, and its end is not recorded: roll back. `run.effect` settles it. */
+export class EffectInDoubt extends NamedError {}
+
 /** The rows of a statement. Throws InvalidValue and Locked, whose cause is the client's error; all else as the client does. */
 export async function rowsOf<Row = any>(query: Query, sql: string, params: unknown[]): Promise<Row[]> {
   if (typeof query !== "function") throw new InvalidValue("query is no function; write (sql, params) => client.query(sql, params)");
@@ -34,6 +37,7 @@ function refusal(error: any): Error | null {
   if (typeof error !== "object" || error === null) return null;
   const [code, message] = [String(error.originalCode ?? error.code), error.originalMessage ?? error.message];
   if (code.length === 5 && code.startsWith("22")) return new InvalidValue(message, { cause: error });
+  if (code === "WB006") return new EffectInDoubt(message, { cause: error });
   if (code === "55P03") return new Locked(message.endsWith("try again") ? message : LOCKED, { cause: error });
   return refusal(error.meta?.driverAdapterError ?? error.cause);
 }
