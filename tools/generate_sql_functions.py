@@ -32,7 +32,7 @@ SECTIONS: Final = {
     " pause_schedules resume_schedules",
     "Administrators": "cancel retry replay discard revoke run_now send_test_notification silence_alert pause resume"
     " release_effect set_limit set_rate_limit declare_limits set_retention set_audit_retention set_max_schedules"
-    " set_misfire_grace confirm_removal acknowledge_server_changes reveal"
+    " set_misfire_grace confirm_removal acknowledge_server_changes close_for_move reveal"
     " create_bulk_action run_bulk_action_batch cancel_bulk_action plan_backfill create_backfill"
     " cancel_backfill",
     "Workers": "register_worker fetch_runs"

@@ -47,6 +47,10 @@ update wakeboard.job_definitions
    set next_run_at = date_trunc('year', now(), 'UTC'),
        last_tick_at = date_trunc('year', now(), 'UTC') - interval '1 year'
 """
+CLOSE: Final = "select wakeboard.close_for_move()"
+SESSIONS: Final = "select count(*) from pg_stat_activity where datname = %s and backend_type = 'client backend'"
+AS_CLOSED: Final = "update wakeboard.installation set closed_at = now(), closed_position = pg_current_wal_insert_lsn()"
+AS_MOVED: Final = "update wakeboard.installation set server_table = 1"
 
 
 @pytest.fixture
@@ -343,6 +347,77 @@ def test_a_restore_from_a_dump_is_recorded_and_repeats_lost_ticks(
         assert runs == [(kept, True), (kept + 4, False)]  # the claimed one, and the tick
         assert main(["check", "--after-restore", "--yes", "--reason", "moved", "--dsn", other.dsn]) == 0
         assert problem_texts(other.dsn) == []
+
+
+def test_an_installation_is_closed_only_when_no_client_is_left(database: str, postgres: PostgresServer) -> None:
+    name = database.rpartition("/")[2].partition("?")[0]
+    with connected(database) as last, connected(postgres.dsn) as superuser:
+
+        def refusal() -> str:
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as refused:
+                last.execute(CLOSE)
+            return str(refused.value.diag.message_primary).partition(": ")[2]
+
+        assert refusal() == "not everything is paused"
+        last.execute("select wakeboard.enqueue('ping')")
+        with connected(database) as other:
+            Process().fetch(database)
+            last.execute("select wakeboard.pause('all')")
+            assert refusal() == "a run is executing"
+            last.execute("select wakeboard.revoke(array_agg(id)) from wakeboard.job_runs")
+            assert refusal() == "the database accepts connections"
+            superuser.execute(f"alter database {name} allow_connections false".encode())
+            assert refusal() == "another client is connected"
+            other.execute("select 1")
+        wait_for(lambda: superuser.execute(SESSIONS, [name]).fetchone() == (1,))
+        last.execute(CLOSE)
+        superuser.execute(f"alter database {name} allow_connections true".encode())
+
+
+def test_a_move_of_a_closed_installation_raises_no_alarm(database: str) -> None:
+    with connected(database) as conn:
+        conn.execute("select wakeboard.pause('all')")
+        conn.execute(AS_CLOSED)
+        conn.execute(AS_MOVED)
+
+        def is_at_risk(*before: str) -> bool:
+            with conn.transaction(force_rollback=True):
+                for statement in before:
+                    conn.execute(statement.encode())
+                row = conn.execute("select at_risk from wakeboard.server_change()").fetchone()
+                assert row
+                return row[0]
+
+        assert not is_at_risk()
+        assert is_at_risk("select wakeboard.resume('all')")
+        assert is_at_risk("select wakeboard.resume('all')", "select wakeboard.pause('all')")
+        assert is_at_risk("update wakeboard.installation set reap_started_at = now()")
+        assert problem_texts(database) == []
+        conn.execute("select wakeboard.acknowledge_server_changes(0)")
+        assert changes(database) == [("moved", False, False, None, False)]
+        conn.execute(AS_MOVED)  # once more: it was closed before the first time
+        assert is_at_risk()
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_witness_shows_whether_an_installation_was_used_after_it_was_closed(database: str, *, later: bool) -> None:
+    witness = Process()
+    with connected(database) as conn:
+        if later:
+            conn.execute(AS_CLOSED)
+        witness.claim_another(database)
+        if not later:
+            conn.execute(AS_CLOSED)
+        conn.execute("select wakeboard.pause('all')")
+        conn.execute("update wakeboard.pauses set paused_at = (select closed_at from wakeboard.installation)")
+        conn.execute(AS_MOVED)
+        row = conn.execute("select 'wakeboard.installation'::regclass::oid").fetchone()
+    assert row
+    assert witness.state
+    witness.state = witness.state.replace(f",{row[0]},", ",1,")  # what the former server said
+    witness.fetch(database)
+    assert changes(database) == [("moved", False, later, "worker 71", False)]
+    assert bool(problem_texts(database)) == later
 
 
 def test_a_restore_in_time_is_recorded_and_repeats_lost_ticks(

@@ -309,7 +309,8 @@ INVALID: Final[dict[str, tuple[str, ...]]] = {
     ),
     "wakeboard.backoff_strategy": (),
 }
-RAISING: Final = frozenset({"refuse_argument", "refuse_value"})  # they raise the sentence that the caller asks for
+# The first two raise the sentence that the caller asks for, the last one while other clients are connected.
+RAISING: Final = frozenset({"refuse_argument", "refuse_value", "close_for_move"})
 SENTENCE: Final = frozenset({"22023", "WB001", "WB002", "WB003", "WB004"})
 
 REFUSED: Final = (

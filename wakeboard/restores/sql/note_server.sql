@@ -1,4 +1,4 @@
--- internal (called by acknowledge_server_changes, begin_reap, compare_server, lease_base and register_worker)
+-- internal (called by acknowledge_server_changes, begin_reap, close_for_move, compare_server, lease_base and register_worker)
 -- Records a change of the server (server_change), and which server holds the database now. If commits may be missing, all leases are void
 -- (void_leases): what a live worker has committed since then may be lost, and it cannot know. If the row of the installation is locked,
 -- the next call does all that. Restarts that lost nothing are kept for 30 days, acknowledged changes for 400.
@@ -41,7 +41,7 @@ begin
   end if;
   update installation
      set server_system = here.system, server_timeline = here.timeline, server_started_at = pg_postmaster_start_time(),
-         server_table = 'installation'::regclass, commits_wait = waits
+         server_table = 'installation'::regclass, commits_wait = waits, closed_at = null, closed_position = null
     from server_here() as here
    where (server_system, server_timeline, server_started_at, server_table, commits_wait)
          is distinct from (here.system, here.timeline, pg_postmaster_start_time(), 'installation'::regclass::oid, waits);

@@ -6,7 +6,8 @@
 -- for a standby, and the standby was promoted; a restart keeps them, too, unless a process has seen a later one.
 -- `kept_until`, `kept_position`: the end of what the server has replayed. After a dump, the newest sign of life in the rows that it loaded:
 -- their xmin is older than that of the triggers, which a dump creates after all rows. `kept_id`: the highest id of a run that cannot come
--- again. Both leave out what was committed on this server before anything recorded the change.
+-- again. Both leave out what was committed on this server before anything recorded the change. A move after which nothing can be missing is
+-- not at risk: the copy says that the installation was closed (close_for_move), is still paused, and shows no later sign of life.
 -- Example:
 --   select kind, at_risk, kept_until from wakeboard.server_change();
 
@@ -64,6 +65,12 @@ begin
   -- A sequence goes on after its last value, of which a copy may have logged 32 in advance.
   change.kept_id := coalesce((select min(id) - 1 from job_runs where id > coalesce(newest_kept, 0)),
                              (select last_value from job_runs_id_seq));
+  if change.kind = 'moved' and known.closed_at >= change.kept_until
+     and exists (select from pauses as pause where pause.scope = 'all' and pause.paused_at <= known.closed_at) then
+    change.at_risk := false;
+    change.kept_until := known.closed_at;
+    change.kept_position := known.closed_position;                   -- of the former server, as witnesses know it
+  end if;
   change.lost := false;
   return next change;
 end

@@ -1,4 +1,4 @@
--- internal (called by note_server and server_change)
+-- internal (called by close_for_move, note_server and server_change)
 -- The system identifier, the timeline and the log position of this server; null what it does not say. Some managed servers refuse these
 -- functions.
 
