@@ -19,7 +19,8 @@ from tests.store.sql_clients import SqlClient
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 from wakeboard.store import migrate
 from wakeboard.store.migration_locks import LOCK_WAIT_S
-from wakeboard.store.schema_files import Migration, migrations
+from wakeboard.store.roles import Roles
+from wakeboard.store.schema_files import Migration, SqlFunction, migrations, sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -42,6 +43,19 @@ UNDO = (  # each in a transaction of its own: in one, it would deadlock with the
     f"delete from wakeboard.migrations where version = {LATER.version}",
     "update wakeboard.installation set functions_hash = ''",
 )
+
+
+WATCH_FUNCTIONS = """
+create table written (name text, under_lock boolean);
+create function watch() returns event_trigger language plpgsql as $$
+begin
+  insert into public.written
+  select object_identity, exists (select from pg_locks where pid = pg_backend_pid() and mode = 'AccessExclusiveLock'
+                                     and relation = 'wakeboard.job_runs'::regclass)
+    from pg_event_trigger_ddl_commands() where command_tag = 'CREATE FUNCTION';
+end $$;
+create event trigger watch on ddl_command_end when tag in ('CREATE FUNCTION') execute function watch();
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +117,40 @@ def test_a_migration_under_load_delays_no_call_and_fails_none(database: str, mea
         assert calls[0] > before
         holder.commit()
         assert migrating.result().applied == ("later",)
+
+
+def test_only_functions_of_a_new_type_are_written_under_the_locks(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To write all takes many times as long as what a migration changes."""
+    text = "-- locks: job_runs\ncreate type later as (number bigint); alter table job_runs add column later later"
+    monkeypatch.setattr(migrate, "migrations", lambda: (*migrations(), Migration(LATER.version, "later", text)))
+    function = SqlFunction(
+        "of_later",
+        "create or replace function wakeboard.of_later(given wakeboard.later)\nreturns bigint language sql\nas $$\n"
+        "  select given.number\n$$;\n",
+        frozenset({"worker"}),
+        "It needs the type.",
+    )
+    monkeypatch.setattr(migrate, "sql_functions", lambda: (*sql_functions(), function))
+    with psycopg.connect(database, autocommit=True) as conn:
+        worker = f"worker_{conn.info.dbname}"
+        conn.execute(WATCH_FUNCTIONS)
+        conn.execute(f"create role {worker}".encode())
+        try:
+            assert migrated(database, roles=Roles(worker=worker)).applied == ("later",)
+            assert dict(conn.execute("select under_lock, count(*) from written group by 1")) == {
+                False: len(sql_functions()),
+                True: 1,
+            }
+            granted = conn.execute(
+                "select has_function_privilege(%s, 'wakeboard.of_later(wakeboard.later)', 'execute'),"
+                " proacl::text !~ '(^|[{,])=X' from pg_proc where proname = 'of_later'",
+                (worker,),
+            )
+            assert granted.fetchone() == (True, True)
+        finally:
+            conn.execute(f"drop owned by {worker}; drop role {worker}".encode())
 
 
 def test_a_migration_says_how_long_it_held_up_others(database: str, meanwhile: ThreadPoolExecutor) -> None:

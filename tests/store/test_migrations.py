@@ -446,6 +446,15 @@ def test_each_sql_function_names_its_roles_and_is_described() -> None:
         assert function.description
 
 
+def test_the_types_of_all_functions_are_known(database: str) -> None:
+    """A function of an unknown one would be written while others wait for the locks of a migration."""
+    types = sorted(frozenset[str]().union(*(function.types for function in sql_functions())))
+    with psycopg.connect(database) as conn:
+        conn.execute("set search_path = wakeboard, pg_catalog")
+        unknown = conn.execute("select type from unnest(%s::text[]) as type where to_regtype(type) is null", (types,))
+        assert unknown.fetchall() == []
+
+
 def test_everything_in_the_schema_has_a_comment(database: str) -> None:
     assert (
         ask(

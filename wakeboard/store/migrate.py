@@ -213,11 +213,10 @@ async def _migrate(
         await lock_tables(conn, tables, waiting)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(f"{LOCK_WAIT_S}s"))
     for migration in wanted:
-        await conn.execute(migration.transaction_text(new_schema=not done).encode())
-        await conn.execute(
-            "insert into wakeboard.migrations (version, name, applied_by) values (%s, %s, %s)",
-            (migration.version, migration.name, __version__),
+        noted = sql.SQL(";\ninsert into wakeboard.migrations (version, name, applied_by) values ({}, {}, {})").format(
+            migration.version, migration.name, __version__
         )
+        await conn.execute((migration.transaction_text(new_schema=not done) + noted.as_string(conn)).encode())
     await rewrite.finish()
     await conn.execute("select wakeboard.create_partitions(), wakeboard.note_server()")
     return Migrated(
@@ -237,45 +236,93 @@ class _Rewrite:
     ) -> None:
         self._conn, self._roles, self._revoke, self._granted = conn, roles, revoke, granted
         self._wanted_roles: dict[str, str] | None = None  # None: neither functions nor grants are written yet
+        self._later: list[SqlFunction] = []
         self.written = False
         self.restored: list[str] = []
         self.changed = _RoleChanges()
 
     async def try_now(self) -> None:
-        """Writes them, unless they need what a pending migration creates. It locks no table and no row of one."""
+        """Writes them, but for functions of types that a pending migration creates. It locks no table and no row."""
         try:
             async with self._conn.transaction():
-                await self._write(await _functions_in_place(self._conn))
+                self._later = await _functions_of_unknown_types(self._conn)
+                now = [each for each in sql_functions() if each not in self._later]
+                await self._write(await _functions_in_place(self._conn), now)
         except psycopg.ProgrammingError:
-            self._wanted_roles, self.restored = None, []
+            self._wanted_roles, self.restored, self._later = None, [], []
 
     async def finish(self) -> None:
         """Writes what is not written yet, when the migrations are applied and the tables are locked."""
         before = await _functions_in_place(self._conn)
         if self._wanted_roles is None:
-            await self._write(before)
+            await self._write(before, sql_functions())
+        elif self._later:
+            await _write_functions(self._conn, before, self._later)
+            await self._grant_functions(self._later)
         if self._wanted_roles is None:
             return
-        if new_tables := _table_grants(Roles(**self._wanted_roles)):
-            await self._conn.execute(sql.SQL("; ").join(new_tables))
-        for trigger in await missing_triggers(self._conn):
-            await self._conn.execute(trigger.text.encode())
-            self.restored.append(trigger.name)
+        triggers = await missing_triggers(self._conn)
         self.written = before.fate == "written"
-        self.restored = [] if self.written else sorted(self.restored)
-        await self._conn.execute(
+        self.restored = [] if self.written else sorted(self.restored + [one.name for one in triggers])
+        update = sql.SQL(
             "update wakeboard.installation"
-            " set functions_by = %s, functions_hash = %s, functions_revision = %s, roles = %s",
-            (*_functions_of_this_release(), json.dumps(self._wanted_roles)),
-        )
+            " set functions_by = {}, functions_hash = {}, functions_revision = {}, roles = {}"
+        ).format(*_functions_of_this_release(), json.dumps(self._wanted_roles))
+        grants = [one.as_string(self._conn) for one in _table_grants(Roles(**self._wanted_roles))]
+        statements = [*grants, *(one.text for one in triggers), update.as_string(self._conn)]
+        await self._conn.execute(";\n".join(statements).encode())
 
-    async def _write(self, before: _Functions) -> None:
+    async def _write(self, before: _Functions, functions: Sequence[SqlFunction]) -> None:
         if before.fate == "kept":
             if self._revoke:
                 raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
             return
-        self.restored = await _write_functions(self._conn, before)
-        self._wanted_roles, self.changed = await _grant(self._conn, self._roles, self._revoke, self._granted)
+        self.restored = await _write_functions(self._conn, before, functions)
+        await self._grant(functions)
+
+    async def _grant(self, functions: Sequence[SqlFunction]) -> None:
+        """Grants every role exactly its functions, and says whose grants changed."""
+        row = await (await self._conn.execute("select roles from wakeboard.installation")).fetchone()
+        former: dict[str, str] = row[0] if row else {}
+        known = {r[0] async for r in await self._conn.execute("select rolname from pg_roles")}
+        missing = sorted(set(self._roles.named().values()) - known)
+        if missing:
+            raise WakeboardError(
+                f"the database role {missing[0]} does not exist: let a superuser run the output of"
+                " `wakeboard migrate --print-roles` first."
+            )
+        kept = {part: name for part, name in former.items() if name in known and part not in self._revoke}
+        wanted = kept | self._roles.named()
+        had_rights = set(former.values()) & known
+        owner = await (await self._conn.execute("select current_user::text")).fetchone()
+        for name in had_rights.difference(owner or ()):  # one-role mode: the owner keeps its own tables
+            await self._conn.execute(_revoke(sql.Identifier(name)))
+        self._wanted_roles = wanted
+        self._granted = [one for one in self._granted if one[1] not in had_rights | set(wanted.values())]
+        await self._grant_functions(functions)
+        lost = had_rights - set(wanted.values())
+        self.changed = _RoleChanges(
+            tuple(sorted(lost)),
+            {part: name for part, name in sorted(wanted.items()) if former.get(part) != name},
+            {
+                part: name
+                for part, name in sorted(former.items())
+                if wanted.get(part) != name and name in had_rights - lost
+            },
+        )
+
+    async def _grant_functions(self, functions: Sequence[SqlFunction]) -> None:
+        """Other roles keep those that an administrator granted to them, also those that have new parameters now."""
+        names = {function.name for function in functions}
+        statements = _function_grants(Roles(**self._wanted_roles or {}), functions)
+        statements += [
+            sql.SQL(
+                "grant execute on function wakeboard.{} to {}" + (" with grant option" if may_grant else "")
+            ).format(sql.Identifier(function), sql.Identifier(role))
+            for function, role, may_grant in self._granted
+            if function in names
+        ]
+        await self._conn.execute(sql.SQL("; ").join(statements))
 
 
 async def _require_suitable_database(conn: psycopg.AsyncConnection[Any]) -> None:
@@ -320,15 +367,24 @@ async def _applied(conn: psycopg.AsyncConnection[Any]) -> dict[int, str]:
     return done
 
 
-async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> list[str]:
-    """Writes all functions if they are others than `before`, else those that are missing or altered: returns these.
+async def _functions_of_unknown_types(conn: psycopg.AsyncConnection[Any]) -> list[SqlFunction]:
+    types = sorted(frozenset[str]().union(*(one.types for one in sql_functions())))
+    found = await conn.execute("select type from unnest(%s::text[]) as type where to_regtype(type) is null", (types,))
+    unknown = {name for (name,) in await found.fetchall()}
+    return [one for one in sql_functions() if one.types & unknown]
+
+
+async def _write_functions(
+    conn: psycopg.AsyncConnection[Any], before: _Functions, functions: Sequence[SqlFunction]
+) -> list[str]:
+    """Writes the functions if they are others than `before`, else those that are missing or altered: returns these.
 
     A function of another release with the same name and other arguments or columns goes.
     """
     now = _functions_of_this_release()
     altered = await altered_functions(conn) if before == now else {}
-    wanted = [function for function in sql_functions() if before != now or function.name in altered]
-    former = await former_functions(conn) if before != now else []
+    wanted = [function for function in functions if before != now or function.name in altered]
+    former = await former_functions(conn, functions) if before != now else []
     texts = [f"drop function {one};" for one in former]
     texts += [text for function in wanted for text in (function.text, _comment(function).as_string(conn))]
     if texts:  # one round trip, not 250, while others wait for the locks; the tests have checked the bodies
@@ -353,48 +409,6 @@ async def _granted(conn: psycopg.AsyncConnection[Any]) -> list[tuple[str, str, b
     return await cursor.fetchall()
 
 
-async def _grant(
-    conn: psycopg.AsyncConnection[Any],
-    roles: Roles,
-    revoke: Collection[str],
-    granted: Collection[tuple[str, str, bool]],
-) -> tuple[dict[str, str], _RoleChanges]:
-    """Grants every role exactly its functions. Returns the role of each part, and whose grants changed.
-
-    Other roles keep the functions that an administrator `granted` to them, also those that have new parameters now.
-    """
-    row = await (await conn.execute("select roles from wakeboard.installation")).fetchone()
-    former: dict[str, str] = row[0] if row else {}
-    known = {r[0] async for r in await conn.execute("select rolname from pg_roles")}
-    missing = sorted(set(roles.named().values()) - known)
-    if missing:
-        raise WakeboardError(
-            f"the database role {missing[0]} does not exist: let a superuser run the output of"
-            " `wakeboard migrate --print-roles` first."
-        )
-    kept = {part: name for part, name in former.items() if name in known and part not in revoke}
-    wanted = kept | roles.named()
-    had_rights = set(former.values()) & known
-    owner = await (await conn.execute("select current_user::text")).fetchone()
-    for name in had_rights.difference(owner or ()):  # one-role mode: the owner keeps its own tables
-        await conn.execute(_revoke(sql.Identifier(name)))
-    await conn.execute(sql.SQL("; ").join(grants(Roles(**wanted))))
-    names = {function.name for function in sql_functions()}
-    for function, role, may_grant in granted:
-        if function in names and role not in had_rights | set(wanted.values()):
-            option = sql.SQL(" with grant option" if may_grant else "")
-            function_and_role = sql.Identifier(function), sql.Identifier(role)
-            await conn.execute(
-                sql.SQL("grant execute on function wakeboard.{} to {}").format(*function_and_role) + option
-            )
-    lost = had_rights - set(wanted.values())
-    return wanted, _RoleChanges(
-        tuple(sorted(lost)),
-        {part: name for part, name in sorted(wanted.items()) if former.get(part) != name},
-        {part: name for part, name in sorted(former.items()) if wanted.get(part) != name and name in had_rights - lost},
-    )
-
-
 def _revoke(name: sql.Composable) -> sql.Composed:
     return sql.SQL(
         "revoke all on all functions in schema wakeboard from {0};"
@@ -405,21 +419,23 @@ def _revoke(name: sql.Composable) -> sql.Composed:
     ).format(name, _columns(INSERT_COLUMNS))
 
 
-def grants(roles: Roles) -> list[sql.Composed]:
-    """The statements that grant each role exactly its functions (and SELECT on the tables to viewer and operator)."""
-    statements = [sql.SQL("revoke all on all functions in schema wakeboard from public").format()]
+def _function_grants(roles: Roles, functions: Sequence[SqlFunction]) -> list[sql.Composed]:
+    """The statements that grant each role exactly its functions."""
+    names = sql.SQL(", ").join(sql.Identifier("wakeboard", function.name) for function in functions)
+    statements = [sql.SQL("revoke all on function {} from public").format(names)]
     for role, name in roles.named().items():
         who = sql.Identifier(name)
         statements.append(sql.SQL("grant usage on schema wakeboard to {}").format(who))
         statements += [
             sql.SQL("grant execute on function wakeboard.{} to {}").format(sql.Identifier(function.name), who)
-            for function in sql_functions()
+            for function in functions
             if role in function.roles
         ]
-    return statements + _table_grants(roles)
+    return statements
 
 
 def _table_grants(roles: Roles) -> list[sql.Composed]:
+    """Among them: SELECT on the tables to viewer and operator."""
     statements: list[sql.Composed] = []
     for role, name in roles.named().items():
         who = sql.Identifier(name)

@@ -264,7 +264,7 @@ async def lock_tables(conn: psycopg.AsyncConnection[Any], names: Sequence[str], 
         await conn.execute(sql.SQL("lock table {} in share update exclusive mode").format(every))
         await conn.execute(sql.SQL("set local statement_timeout = {}").format(f"{LOCK_WAIT_S}s"))
         waiting.begin_locking()
-        await conn.execute(sql.SQL("lock table {} in access exclusive mode").format(every))
-        await conn.execute("set local statement_timeout to default")
+        lock = sql.SQL("lock table {} in access exclusive mode; set local statement_timeout to default")
+        await conn.execute(lock.format(every))
     except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled, psycopg.errors.DeadlockDetected) as exc:
         raise TablesInUse(*names) from exc

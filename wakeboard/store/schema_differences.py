@@ -19,7 +19,11 @@ from wakeboard.store.schema_files import (
 from wakeboard.store.statements import pinned_transaction, translating
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
+
+    from wakeboard.store.schema_files import SqlFunction
 
 # The types are those of the declared texts, so the search_path of the caller must find those of the schema.
 _FUNCTIONS: Final = """
@@ -171,15 +175,13 @@ async def altered_functions(conn: psycopg.AsyncConnection[Any]) -> dict[str, Dif
     return {name: "altered" if exists else "missing" for name, exists in await cursor.fetchall()}
 
 
-async def former_functions(conn: psycopg.AsyncConnection[Any]) -> list[str]:
-    """The functions that have the name of one of this release and other arguments or columns: "retry(bigint[])".
+async def former_functions(conn: psycopg.AsyncConnection[Any], functions: Sequence[SqlFunction]) -> list[str]:
+    """The functions that have the name of one of these and other arguments or columns: "retry(bigint[])".
 
     Postgres would keep both, and a call would match both; it replaces none that returns other columns. The search_path
     must find the types of the schema.
     """
-    declared = [
-        {"name": one.name, "types": one.argument_types, "columns": one.result_columns} for one in sql_functions()
-    ]
+    declared = [{"name": one.name, "types": one.argument_types, "columns": one.result_columns} for one in functions]
     return [name for (name,) in await (await conn.execute(_FORMER, (json.dumps(declared),))).fetchall()]
 
 

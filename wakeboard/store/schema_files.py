@@ -127,6 +127,16 @@ class SqlFunction:
         return re.findall(r"(?:^|,)\s*(\w+) ", found[1]) if found else []
 
     @property
+    def types(self) -> frozenset[str]:
+        """The types of its arguments and results, as they are written."""
+        table = re.search(r"\breturns table \((.*?)\)\s*language ", self._head, re.DOTALL)
+        columns = re.findall(
+            r"(?:^|,)\s*\w+ ([\w.]+(?: precision)?(?:\[\])?)", re.sub(r"--.*", "", table[1]) if table else ""
+        )
+        result = re.search(r"\breturns (?:setof )?(?!table \()([\w.]+(?: precision)?(?:\[\])?)", self._head)
+        return frozenset([*self.argument_types, *columns, *(result.groups() if result else ())])
+
+    @property
     def attributes(self) -> frozenset[str]:
         """Those of "immutable", "stable", "strict" and "security definer" that it has."""
         return frozenset(re.findall(r"\b(immutable|stable|strict|security definer)\b", self._options))
