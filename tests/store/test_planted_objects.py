@@ -439,12 +439,18 @@ def sent_elsewhere(file: Path) -> Iterator[str]:
 
 
 def test_no_other_module_sends_sql() -> None:
-    """Except the conformance suite, whose database is its own."""
+    """Except the conformance suite, whose database is its own. A rule of migrations covers what builds an index."""
     root = STORE.parents[1]
     files = [file for part in ("wakeboard", "worker", "operator") for file in (root / part).rglob("*.py")]
     files = [file for file in files if "conformance" not in file.parts]
     found = {line for file in files for line in sent_elsewhere(file)}
-    pinned = ("statements.py:", "migrate.py:", "migration_locks.py:", "schema_differences.py:")
+    pinned = (
+        "statements.py:",
+        "migrate.py:",
+        "migration_locks.py:",
+        "schema_differences.py:",
+        "concurrent_indexes.py:",
+    )
     in_pinned_transactions = {line for line in found if line.startswith(pinned)}
     effects = {line for line in found if line.startswith("effects.py:")}
     calls = {line for line in found if line.startswith("callers_connection.py:") and "execute(statement, " in line}
