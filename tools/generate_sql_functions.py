@@ -43,8 +43,8 @@ SECTIONS: Final = {
     " update_expectations end_pauses create_partitions enqueue_dependents joins_to_check enqueue_joined_ticks"
     " drop_partitions delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert"
     " record_measured_rules unmeasured_rules enqueue_heartbeats",
-    "Operators": "list_definitions lacks_tick sync_definitions filter_due_definitions remove_definitions"
-    " request_removal suspend_definitions pop_changed_definitions run_annotation_action"
+    "Operators": "list_definitions lacks_tick taken_by_application sync_definitions filter_due_definitions"
+    " remove_definitions request_removal suspend_definitions pop_changed_definitions run_annotation_action"
     " acquire_leadership release_leadership"
     " require_leadership claim_alert_delivery finish_alert_delivery"
     " report_worker_terminated",

@@ -84,8 +84,8 @@ class _Task:
 class MaintenanceLoop:
     """The maintenance tasks of one process. `now` is a reading of any monotonic clock, in seconds.
 
-    `sets_retention`: this process decides the retention of the installation. Workers do not. `sets_misfire_grace`: it
-    stores the misfire grace once, for edits by applications, because its settings have one.
+    `decides_retention`: this process decides the retention of the installation. Workers do not. `sets_misfire_grace`:
+    it stores the misfire grace once, for edits by applications, because its settings have one.
     `alerts` returns the alert rules that this process evaluates; None: it evaluates none. `limits` returns the limits
     that `source` declares, or None while they are not known. `between_claims`: this process claims runs between two
     passes, so a pass enqueues only some ticks, and consumes only one batch of the ends of runs. `failing`: the tasks
@@ -97,7 +97,7 @@ class MaintenanceLoop:
         *,
         misfire_grace: timedelta,
         retention: Retention,
-        sets_retention: bool = False,
+        decides_retention: bool = False,
         sets_misfire_grace: bool = False,
         alerts: Callable[[], AlertSpec | None] | None = None,
         limits: Callable[[], Limits | None] | None = None,
@@ -108,11 +108,11 @@ class MaintenanceLoop:
         self._between_claims = between_claims
         self._ticks_after: ScanPosition | None = None  # where the next slice continues
         self._retention = retention
-        self._sets_retention = sets_retention
+        self._decides_retention = decides_retention
         self._alerts = alerts
         self._limits, self._source = limits, source
         self.failing: dict[str, Exception] = {}
-        self._rollups_interval_s = ROLLUPS_INTERVAL_S if sets_retention else WORKER_ROLLUPS_INTERVAL_S
+        self._rollups_interval_s = ROLLUPS_INTERVAL_S if decides_retention else WORKER_ROLLUPS_INTERVAL_S
         self._tasks = (
             _Task("scheduler", EVERY_PASS_S, self._schedule),
             _Task("dependencies", EVERY_PASS_S, self._enqueue_dependents),
@@ -215,5 +215,5 @@ class MaintenanceLoop:
         await store.set_misfire_grace(self._misfire_grace)
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
-        done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)
+        done.deleted = await delete_expired(store, self._retention, sets_minimum=self._decides_retention)
         return done.deleted.more

@@ -77,7 +77,7 @@ class LeaderTerm:
         self._maintenance = MaintenanceLoop(
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
-            sets_retention=True,
+            decides_retention=True,
             sets_misfire_grace=settings.has_misfire_grace,
             alerts=self._alerts,
             limits=ReloadedFile(Path(limits), load_limit_file, log_limits).content if limits else lambda: NO_LIMITS,

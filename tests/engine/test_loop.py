@@ -105,7 +105,7 @@ async def test_a_process_stores_only_a_misfire_grace_that_was_set_and_once(store
         loop = MaintenanceLoop(
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
-            sets_retention=True,
+            decides_retention=True,
             sets_misfire_grace=settings.has_misfire_grace,
         )
         assert not (await loop.run_due(store, 1000.0)).failures

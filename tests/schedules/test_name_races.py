@@ -170,3 +170,35 @@ async def test_up_declares_a_schedule_once_its_name_is_free(store: MaintenanceSt
         f"resolved: {refused}",
         f"{folder}: 1 schedule, 1 created.",
     ]
+
+
+async def test_up_says_that_a_tick_has_stopped_a_schedule(store: MaintenanceStore, database: str, tmp_path: Path):
+    spec = {"jobType": "ping", "schedule": "0 0 1 1 *"}
+    manifest = {"kind": "JobSchedule", "metadata": {"name": "a", "namespace": "team"}, "spec": spec}
+    (tmp_path / "a.yaml").write_text(json.dumps({"apiVersion": "wakeboard.dev/v1alpha1", **manifest}))
+    lines: list[str] = []
+
+    def emit(line: UpLine) -> None:
+        lines.append(line.text)
+
+    connection = ReconnectingConnection(database, "up", AdminStore)
+    up = ManifestSync(tmp_path, connection, Problems(emit), emit=emit)
+
+    async def by_up(_: MaintenanceStore) -> None:
+        assert await up.sync(MISFIRE_GRACE)
+
+    try:
+        await create_at_once(database, by_application, by_up)
+        assert not await up.is_stopped_by_a_tick()
+        await make_due(store)
+        await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+        assert await up.is_stopped_by_a_tick()
+        assert not await up.sync(MISFIRE_GRACE)
+        assert not await up.is_stopped_by_a_tick()
+        await wakeboard.unschedule(store.conn, "team/a")
+        assert await up.sync(MISFIRE_GRACE)
+    finally:
+        await connection.close()
+    refused = f"team/a is not scheduled: {TAKEN}."
+    assert [line for line in lines if "is not scheduled" in line] == [refused, f"resolved: {refused}"]
+    assert await rows(store, "select schedule_error from job_definitions where source <> 'app'") == [(None,)]

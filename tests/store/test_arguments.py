@@ -42,6 +42,8 @@ VALID: Final = {
     "limited_count": "5",
     "schedule.name": "'team/report'",
     "unschedule.name": "'team/report'",
+    "taken_by_application.namespace": "'team'",
+    "taken_by_application.name": "'report'",
     "schedules": """'[{"name": "team/report", "job_type": "ping"}]'""",
     "pattern": "'team/*'",
     "list_schedules.after": "'team/a'",

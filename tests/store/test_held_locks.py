@@ -195,6 +195,7 @@ CALLS: Final[dict[str, tuple[str, ...]]] = {
     # operators
     "list_definitions": ("list_definitions('file:t')",),
     "lacks_tick": ("lacks_tick('{}', null)",),
+    "taken_by_application": ("taken_by_application('team', 'a')",),
     "sync_definitions": (
         f"sync_definitions('file:t', {ROWS}) from job_definitions as def where id = any ({{other}})",
         "select spec_hash = 'new' from job_definitions where id = {other_free}",

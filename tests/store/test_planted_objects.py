@@ -133,6 +133,8 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "schedules": lambda: schedule_rows(conn, None, 9),
         "schedule_names": lambda: reports.schedule_names("x"),
         "schedules_called": lambda: reports.schedules_called([("x", "x")]),
+        "taken_names": lambda: reports.taken_names([("x", "x")]),
+        "stalled": lambda: reports.stalled("s"),
         "runs": lambda: reports.runs([1]),
         "payloads": lambda: reports.payloads([1]),
         "run_page": lambda: read_run_page(conn, parse_run_search(RUNS), namespaces=None, count=9),

@@ -12,7 +12,7 @@ from wakeboard.local.messages import UP, UpLine
 from wakeboard.manifests import declared_limits, load_folder
 from wakeboard.process.system_user import system_user
 from wakeboard.schedules.desired_schedule import desired_from_files
-from wakeboard.schedules.sync import sync, taken
+from wakeboard.schedules.sync import sync
 from wakeboard.text.humanize import counted
 from wakeboard.text.sanitize import one_line
 from wakeboard.views.queries.listings import Listings, sources_with_same_name
@@ -46,7 +46,8 @@ class ManifestSync:
         self._connection, self._problems, self._emit = connection, problems, emit
         self._schedules: tuple[JobSchedule, ...] = ()
         self._duplicates: set[str] = set()  # of which a message has warned
-        self._is_repeated = False
+        self._must_retry = False
+        self._stalled: set[str] = set()  # as the last sync left them
 
     async def sync(self, misfire_grace: timedelta) -> bool:
         """Reads the folder and updates the store. Raises WakeboardError if the store is unavailable.
@@ -81,12 +82,20 @@ class ManifestSync:
             for name in names
         ] + locked_limits
         self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending, *locked])
-        if report.changed or not self._is_repeated:
+        if report.changed or not self._must_retry:
             loaded = len(manifests.schedules) + len(unremoved)
             self._emit(UpLine(UP, f"{self._folder.resolve().name}: {_summary(report, loaded)}."))
-        self._is_repeated = bool(locked) or any(error == taken(name) for name, error in report.failed.items())
+        self._must_retry = bool(locked or report.taken)
         await self._warn_of_duplicates()
-        return not self._is_repeated
+        self._stalled = await self._read_stalled()
+        return not self._must_retry
+
+    async def is_stopped_by_a_tick(self) -> bool:
+        """Whether a tick has stopped a schedule since the last sync, which says why: an application has its name."""
+        return not await self._read_stalled() <= self._stalled
+
+    async def _read_stalled(self) -> set[str]:
+        return await Listings((await self._connection.store()).conn).stalled(self._source)
 
     async def _declare_limits(self, manifests: Manifests) -> tuple[list[str], list[str]]:
         """Declares the limits of the folder. Returns what is wrong, and which limits another transaction has locked."""

@@ -188,7 +188,7 @@ class Supervisor:
         maintenance = MaintenanceLoop(
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
-            sets_retention=True,
+            decides_retention=True,
             sets_misfire_grace=settings.has_misfire_grace,
             alerts=self._logged_alerts(self._alert_file()),
         )
@@ -249,8 +249,8 @@ class Supervisor:
                 self._log(describe_changes(changes, self._folder), "debug")
                 self._handle_changes(changes)
                 self._watcher.set_files(self._handler_files())
-            if self._sync_needed:
-                with suppress(WakeboardError):  # retried; the event poller reports an unavailable database
+            with suppress(WakeboardError):  # retried; the event poller reports an unavailable database
+                if self._sync_needed or await self._sync.is_stopped_by_a_tick():
                     await self._sync_folder()
 
     def _handler_files(self) -> list[Path]:

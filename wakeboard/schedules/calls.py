@@ -106,9 +106,9 @@ class KnownDefinition(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """The answer of `sync_definitions` for one row: created, updated, unchanged, stale or due."""
+    """The answer of `sync_definitions` for a row: created, updated, unchanged, stale, due, or why its name is taken."""
 
-    id: int
+    id: int | None  # None: its name is taken
     namespace: str
     name: str
     answer: str

@@ -48,7 +48,7 @@ class SyncReport:
 
     - `stale`: the store has a newer generation of the same object.
     - `failed`: the ticks cannot be computed: then the last valid spec stays in force; or an application has the name:
-      then the application's schedule runs, and this one does not.
+      then the application's schedule runs, and this one does not. `taken`: the latter.
     - `contended`: other syncs kept changing it. The next sync continues.
     - `missing`: stored, no longer desired, and not removed, because the caller did not ask for it or because the
       removal is pending. `pending_removal` is the message for users then, with the command that confirms it.
@@ -65,6 +65,7 @@ class SyncReport:
     removed: list[str] = field(default_factory=list[str])
     missing: list[str] = field(default_factory=list[str])
     failed: dict[str, str] = field(default_factory=dict[str, str])
+    taken: list[str] = field(default_factory=list[str])
     missing_definitions: list[KnownDefinition] = field(default_factory=list["KnownDefinition"])
     live: int = 0
     restored: int = 0
@@ -172,20 +173,17 @@ async def _send(
     for start in range(0, len(values), ROWS_PER_BATCH):
         for synced in await calls.sync_definitions(store, report.source, values[start : start + ROWS_PER_BATCH]):
             key = synced.namespace, synced.name
-            if synced.answer == "due":
+            if synced.id is not None and synced.answer == "due":
                 due[synced.id] = desired[key]
                 continue
             done.add(key)
-            if synced.answer == "taken":
-                report.failed[desired[key].full_name] = taken(desired[key].full_name)
+            name = desired[key].full_name
+            if synced.id is None:
+                report.failed[name] = synced.answer
+                report.taken.append(name)
             else:
-                report.add(synced.answer, desired[key].full_name)
+                report.add(synced.answer, name)
     return done, due
-
-
-def taken(name: str) -> str:
-    """What is wrong with a declared schedule whose name an application has (stop_taken_schedules.sql)."""
-    return f"the schedule {name} belongs to an application; write another name, or remove that one first"
 
 
 async def _enqueue_due_ticks(

@@ -173,7 +173,6 @@ async def _preview(session: DatabaseSession, source: str, manifests: Manifests, 
     from wakeboard.manifests import declared_limits
     from wakeboard.schedules.calls import list_definitions
     from wakeboard.schedules.desired_schedule import desired_from_files
-    from wakeboard.schedules.sync import taken
     from wakeboard.views.queries.listings import sources_with_same_name
 
     desired = desired_from_files(manifests.schedules)
@@ -186,7 +185,7 @@ async def _preview(session: DatabaseSession, source: str, manifests: Manifests, 
     missing = sorted(f"{namespace}/{name}" for namespace, name in current - {each.key for each in desired})
     _print_missing_parents(desired, set() if prune else current)
     called = await session.listings.schedules_called([each.key for each in desired])
-    failed = {each.short: taken(each.short) for each in called if each.source == "app" and not each.removed}
+    failed = await session.listings.taken_names([each.key for each in desired])
     updated = [each for each in desired if each.key in current - same and each.full_name not in failed]
     return Applied(
         source=source,

@@ -15,9 +15,7 @@ as $$
   select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, last_synced_at, removed_at is not null,
          schedule_error is not null or (not suspended and removed_at is null and lacks_tick(cron_fields, next_run_at))
          or (removed_at is null and (select exists (select from job_definitions where source = 'app'))
-             and exists (select from job_definitions as other
-                          where other.namespace collate "C" = def.namespace and other.name collate "C" = def.name
-                            and other.source = 'app' and other.removed_at is null)),
+             and taken_by_application(namespace, name) is not null),
          statement_timestamp(), origin, labels
     from job_definitions as def
    where def.source = list_definitions.source

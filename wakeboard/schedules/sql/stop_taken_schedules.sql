@@ -12,13 +12,10 @@ declare
 begin
   if exists (select from job_definitions where source = 'app') then
     with stopped as (
-      update job_definitions as def
-         set schedule_error = format(
-               'the schedule %s/%s belongs to an application; write another name, or remove that one first', def.namespace, def.name)
-       where def.id = any (ids) and def.source <> 'app' and def.removed_at is null and def.schedule_error is null
-         and exists (select from job_definitions as other
-                      where other.namespace collate "C" = def.namespace and other.name collate "C" = def.name
-                        and other.source = 'app' and other.removed_at is null)
+      update job_definitions as def set schedule_error = found.why
+        from (select id, taken_by_application(namespace, name) as why from job_definitions
+               where id = any (ids) and source <> 'app' and removed_at is null and schedule_error is null) as found
+       where def.id = found.id and found.why is not null
       returning def.id
     ), noted as (
       insert into definition_changes (definition_id) select id from stopped

@@ -2,12 +2,12 @@
 -- Stores the declared schedules of `source`. `rows`: an array of objects with namespace, name, uid, generation, spec_hash, the columns of
 -- the spec, after (an array of objects with schedule, outcome and ticks), cron_fields, next_run_at (the first tick after max(now,
 -- last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created', 'updated', 'unchanged', 'stale' (same uid, older
--- generation: nothing was done), 'taken' (an application created a schedule of this name: nothing was done) or 'due' (ticks of the old spec
--- are due, nothing was done: handle those that `filter_due_definitions` returns, then call again). A row has no answer if another
--- transaction has locked what it must change: the schedule, runs that need other limit keys, or a new parent in `after` and its runs. Then
--- call again. A removed schedule that is declared again keeps its row. A schedule whose ticks could not be computed (schedule_error),
--- declared again unchanged, continues where it stopped. One that lacks its next tick (lacks_tick), declared again unchanged, continues at
--- `next_run_at`. A repeat changes nothing.
+-- generation: nothing was done), 'due' (ticks of the old spec are due, nothing was done: handle those that `filter_due_definitions`
+-- returns, then call again), or why an application has the name (taken_by_application: nothing was done, and the id is null). A row has no
+-- answer if another transaction has locked what it must change: the schedule, runs that need other limit keys, or a new parent in `after`
+-- and its runs. Then call again. A removed schedule that is declared again keeps its row. A schedule whose ticks could not be computed
+-- (schedule_error), declared again unchanged, continues where it stopped. One that lacks its next tick (lacks_tick), declared again
+-- unchanged, continues at `next_run_at`. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
@@ -53,9 +53,7 @@ begin
       starts_at timestamptz, ends_at timestamptz, expect_success_within_s integer, alert_after_missed integer
       -- end
     )
-     where not exists (select from job_definitions as other
-                        where other.namespace collate "C" = wanted.namespace and other.name collate "C" = wanted.name
-                          and other.source = 'app' and other.removed_at is null)
+     where taken_by_application(wanted.namespace, wanted.name) is null
        and (locked_names = '{}' or not exists (select from jsonb_path_query(wanted.after, '$[*].schedule') as parent (name)
                         where wanted.namespace || '/' || (parent.name #>> '{}') = any (locked_names)))
   ), known as materialized (
@@ -145,11 +143,10 @@ begin
   union all
   select id, namespace, name, 'created' from created
   union all
-  select other.id, other.namespace, other.name, 'taken'
+  select null, wanted.namespace, wanted.name, taken.why
     from jsonb_to_recordset(rows) as wanted (namespace text, name text)
-    join job_definitions as other
-      on other.namespace collate "C" = wanted.namespace and other.name collate "C" = wanted.name
-     and other.source = 'app' and other.removed_at is null;
+   cross join lateral (select taken_by_application(wanted.namespace, wanted.name)) as taken (why)
+   where taken.why is not null;
   perform store_dependencies(source, rows);
 exception when not_null_violation or data_exception then
   if sqlstate = '22023' then

@@ -120,6 +120,18 @@ select def.id, def.source, def.namespace, def.name, def.removed_at is not null a
     on def.namespace collate "C" = wanted.namespace and def.name collate "C" = wanted.name
  order by 3, 4, 2
 """
+_TAKEN: LiteralString = """
+select namespace || '/' || name, why
+  from unnest(%(namespaces)s::text[], %(names)s::text[]) as wanted (namespace, name)
+ cross join lateral (select wakeboard.taken_by_application(namespace, name)) as taken (why)
+ where why is not null
+"""
+_STALLED: LiteralString = """
+select namespace || '/' || name
+  from wakeboard.job_definitions
+ where source = %(source)s and schedule_error is not null and removed_at is null
+ limit %(most)s
+"""
 
 
 def beginning(
@@ -276,6 +288,15 @@ class Listings:
         """The schedules of all sources with one of these names (namespace, name), removed ones too."""
         namespaces, own = [namespace for namespace, _ in names], [name for _, name in names]
         return await self._rows(ScheduleName, _SAME_NAMES, namespaces=namespaces, names=own)
+
+    async def taken_names(self, names: Collection[tuple[str, str]]) -> dict[str, str]:
+        """Why declared schedules cannot have these names (namespace, name), by NAMESPACE/NAME; others are left out."""
+        namespaces, own = [namespace for namespace, _ in names], [name for _, name in names]
+        return dict(await read(self.conn, tuple_row, _TAKEN, {"namespaces": namespaces, "names": own}))
+
+    async def stalled(self, source: str) -> set[str]:
+        """The schedules of a source whose ticks have stopped because of an error; at most 1,000."""
+        return set(await self._values(_STALLED, source=source, most=MOST_NAMES))
 
     async def namespaces(self) -> list[str]:
         """The namespaces that have schedules, by name; at most 1,000."""
