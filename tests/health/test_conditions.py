@@ -105,6 +105,7 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "The schema has changed: table x is missing.",
     ),
     ("missing or altered parts of the schema", changed("differences", restorable=["function y"]), "bad", "function y"),
+    ("missing or altered parts of the schema", changed("differences", indexes=["index z"]), "warn", "slower than"),
     ("missing rights", changed("differences", rights={"ada": ["call claim"]}), "bad", "ada may not call claim."),
     ("clocks that differ", changed("local", clock_ahead=timedelta(seconds=-9)), "warn", "9.0 s behind this machine"),
     (
