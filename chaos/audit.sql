@@ -105,11 +105,11 @@ create function chaos.record_generation() returns trigger language plpgsql secur
 begin
   if tg_op = 'UPDATE' then
     update chaos.generations
-       set ended_at = statement_timestamp(), was_removed = new.next_run_at is null, done_until = old.last_tick_at,
+       set ended_at = statement_timestamp(), was_removed = new.removed_at is not null, done_until = old.last_tick_at,
            reached = old.next_run_at, was_seen = old.cron_fields is not null
      where definition_id = old.id and generation = old.generation and ended_at is null;
   end if;
-  if new.next_run_at is not null then
+  if new.removed_at is null then
     insert into chaos.generations (definition_id, generation, every_s, written_at, last_tick_at, continues)
     values (new.id, new.generation, extract(epoch from substr(new.schedule, 7)::interval), statement_timestamp(), new.last_tick_at,
             tg_op = 'UPDATE' and old.removed_at is null and old.schedule = new.schedule);
@@ -120,7 +120,7 @@ $$;
 create trigger record_created after insert on wakeboard.job_definitions
   for each row when (new.source = 'app') execute function chaos.record_generation();
 create trigger record_generation after update on wakeboard.job_definitions
-  for each row when (new.source = 'app' and (old.generation <> new.generation or new.next_run_at is null and old.next_run_at is not null))
+  for each row when (new.source = 'app' and (old.generation <> new.generation or new.removed_at is not null and old.removed_at is null))
   execute function chaos.record_generation();
 
 create function chaos.record_circuit() returns trigger language plpgsql security definer as $$
