@@ -97,3 +97,20 @@ def test_a_second_outage_is_logged_at_once(outages: Outages, clock: Clock, caplo
         outages.recovered("claims")
         clock.now += 10
     assert len(caplog.messages) == 4
+
+
+def test_an_outage_soon_after_another_one_has_lines_of_its_own(
+    outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for error in (GONE, DatabaseUnavailable("role is not permitted to log in.")):
+        for _ in range(10):
+            outages.lost("claims", error)
+            clock.now += 1
+        outages.recovered("claims")
+        clock.now += 1.5
+    assert caplog.messages == [
+        "waiting for the database (claims): Connection refused.",
+        "the database answers again, after 10.0 s",
+        "waiting for the database (claims): role is not permitted to log in.",
+        "the database answers again, after 10.0 s",
+    ]

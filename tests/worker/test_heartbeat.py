@@ -178,7 +178,9 @@ async def test_a_renewal_that_meets_locks_of_an_earlier_one_was_not_answered(dat
 
 
 @pytest.mark.parametrize("refused", [False, True])
-async def test_leases_are_dropped_in_time_while_no_renewal_is_answered(database: str, refused: bool) -> None:
+async def test_leases_are_dropped_in_time_while_no_renewal_is_answered(
+    database: str, refused: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """The connection opens for long, or the right to renew was revoked: the worker lives, so no run has crashed."""
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
@@ -202,6 +204,7 @@ async def test_leases_are_dropped_in_time_while_no_renewal_is_answered(database:
             beats.stop()
         await conn.execute("drop role has_no_right")
     assert attempt.stopped_because == UNREACHABLE
+    assert f"dropped 1 lease; run {attempt.id} had begun, and may run twice" in caplog.text
 
 
 async def test_an_error_in_one_task_of_the_worker_ends_all() -> None:

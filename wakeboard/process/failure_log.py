@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 REPEAT_S: Final = 60.0
-SAME_OUTAGE_S: Final = 5.0  # an outage that begins so soon after another one continues it
+SAME_OUTAGE_S: Final = 5.0  # an outage that begins so soon after another one has a line only if it lasts as long
 
 
 class Outages:
     """Combines the outages of the database that the parts of a process see into one. Thread-safe.
 
-    `clock`: any monotonic seconds. FailureLog has other words, and another time within which a failure continues.
+    An outage that begins within `same_s` seconds after another one, such as over a pooler that accepts connections, is
+    logged once it has lasted for as long. `clock`: any monotonic seconds. FailureLog has other words and times.
     """
 
     def __init__(
@@ -42,10 +43,13 @@ class Outages:
         """Records that this part cannot reach the database, or got a temporary error."""
         with self._lock:
             now = self._clock()
-            if not self._parts and now - self._back_at > self._same_s:
-                self._since, self._logged_at, self._announced = now, float("-inf"), False
+            if not self._parts:
+                self._since, self._announced = now, False
+                if now - self._back_at > self._same_s:
+                    self._logged_at = float("-inf")
             self._parts.add(part)
-            if now - self._logged_at >= REPEAT_S:
+            lasts = not self._announced and now - self._since >= self._same_s
+            if lasts or now - self._logged_at >= REPEAT_S:
                 lasting = f" for {now - self._since:.0f} s" if self._announced else ""
                 begin, end = self._failing
                 self._log.warning("%s%s%s: %s", begin, lasting, end.replace("%s", part), _reason(error))

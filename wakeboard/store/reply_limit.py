@@ -260,7 +260,7 @@ def _confirmed(unconfirmed: list[str], reply: _Reply) -> _Reply:
 
 
 def _no_reply(seconds: float) -> NoReply:
-    return NoReply(f"no reply came within {seconds:.3g} s")
+    return NoReply(f"no reply came within {seconds:.3g} s: it hangs, or commits wait for a standby")
 
 
 def _note_unconfirmed(unconfirmed: list[str], notice: psycopg.errors.Diagnostic) -> None:

@@ -364,18 +364,23 @@ class InFlightBuffer:
         `unreachable`: the database did not answer. Then running attempts are released once it answers again. Otherwise
         a handler may have blocked the worker, and they count as crashed.
         """
-        in_flight = self.waiting + self.running + len(self.succeeded) + len(self.failures) + len(self.releases)
-        if not in_flight:
+        outcomes = [*self.succeeded, *self.failures, *self.releases]
+        begun = [
+            *(run for executor in self.executors for run in list(executor.running)),
+            *(each.id for each in outcomes),
+        ]
+        if not self.waiting and not begun:
             return
         self.note_orphaned_leases()
-        log.warning("no heartbeat was answered for three quarters of a lease: dropped %s", counted(in_flight, "lease"))
+        dropped = counted(self.waiting + len(begun), "lease")
+        twice = f"; {named_runs(begun)} had begun, and may run twice" if begun else ""
+        log.warning("no heartbeat was answered for three quarters of a lease: dropped %s%s", dropped, twice)
         for executor in self.executors:
             waiting = executor.take_waiting()
             self.counts.lost += len(waiting)
             self.defer(Release(row.id, row.lease_epoch, 0.0, NOT_STARTED) for row in waiting)
             for attempt in list(executor.running.values()):
                 attempt.stop(UNREACHABLE if unreachable else LEASE_LOST)
-        outcomes = [*self.succeeded, *self.failures, *self.releases]
         self.counts.lost += len(outcomes)
         self.succeeded, self.failures, self.releases = [], [], []
         self.defer(outcomes)
