@@ -11,6 +11,7 @@ import pytest
 from tests.board.asgi import Client
 from tests.restores.test_void_leases import GO_BACK
 from tests.store.sql_clients import SqlClient
+from tests.store.test_roles import RoleDatabase
 from wakeboard.cli import main
 from wakeboard.health.conditions import problems
 from wakeboard.health.queries.facts import read_health
@@ -70,3 +71,17 @@ def test_every_place_names_a_restore_until_it_is_acknowledged(worker: SqlClient)
     assert main(["check", "--after-restore", "--yes", "--reason", "seen", "--dsn", worker.dsn]) == 0
     assert not any(places(worker).values())
     assert changed_schedules(worker) == [schedule]
+
+
+def test_a_viewer_reads_the_report_and_acknowledges_nothing(
+    worker: SqlClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    roles = RoleDatabase(worker.dsn)
+    roles.migrate(roles.roles)
+    worker.sql(GO_BACK)
+    viewer = ["check", "--after-restore", "--dsn", roles.dsn("viewer")]
+    assert main(viewer) == 1
+    assert "was restored from a dump" in capsys.readouterr().out
+    assert main([*viewer, "--yes", "--reason", "seen"]) == 1
+    assert "may not do this" in capsys.readouterr().err
+    roles.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_database
 from wakeboard.cli.support.tables import Column, print_lines, styled, table, terminal_width
-from wakeboard.errors import InvalidValue
+from wakeboard.errors import InvalidValue, MissingRight
 from wakeboard.restores.rules import change_sentence, moment
 from wakeboard.text.humanize import counted, counted_at_least, relative
 from wakeboard.text.sanitize import one_line
@@ -69,7 +70,8 @@ def after_restore(reason: str, *, yes: bool, as_json: bool) -> None:
 async def _read(session: DatabaseSession) -> tuple[Restore | None, datetime]:
     from wakeboard.restores.queries import read_restore
 
-    await session.store.acknowledge_server_changes(0)  # records the change, if nothing has yet
+    with suppress(MissingRight):  # a viewer reads only
+        await session.store.acknowledge_server_changes(0)  # records the change, if nothing has yet
     return await read_restore(session.conn), session.now
 
 
