@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.every_postgres]
 
 GOOD: Final = {"namespace": "'team'", "name": "'a'", "job_type": "'ping'", "schedule": "'0 8 * * *'"}
 INSERT: Final = "insert into job_definitions ({}) values ({})"
+COLUMNS: Final = ("timeout_s", "backoff_base_s", "backoff_cap_s")
 ARGUMENTS: Final = {"schedule": "cron", "backoff_strategy": "backoff"}  # of columns with other names
 
 
@@ -83,15 +84,17 @@ async def test_a_plain_statement_is_refused_with_the_sentence_of_the_call(
     assert await refusal(store, f"update job_definitions set {column} = {wrong}") == expected
 
 
-@pytest.mark.parametrize("column", ["timeout_s", "backoff_base_s", "backoff_cap_s"])
+@pytest.mark.parametrize("column", COLUMNS)
 async def test_a_number_of_seconds_out_of_bounds_is_refused_in_words(store: MaintenanceStore, column: str):
     for wrong in ("0", "2678401"):
-        ((_, of_call), (code, sentence)) = [await refusal(store, form(**{column: wrong})) for form in (call, insert)]
-        assert (code, of_call) == (
-            "22023",
-            f"{column} is {wrong}; write a number of seconds from 1 to 2678400 (31 days)",
-        )
-        assert sentence == of_call.replace(column, "timeout_s, backoff_base_s or backoff_cap_s")
+        bounds = f"{wrong}; write a number of seconds from 1 to 2678400 (31 days)"
+        runs = f"insert into job_runs (job_type, {column}) values ('ping', {wrong})"
+        by_function = f"do $$ declare {COLUMNS[0]} int; {COLUMNS[2]} int; begin {runs}; end $$"
+        enqueued = f"select enqueue('ping', {column} => {wrong})"
+        for form in (call(**{column: wrong}), insert(**{column: wrong}), runs, by_function, enqueued):
+            assert await refusal(store, form) == ("22023", f"{column} is {bounds}")
+        several = insert(**{**dict.fromkeys(COLUMNS, "5"), column: wrong})
+        assert await refusal(store, several) == ("22023", f"timeout_s, backoff_base_s or backoff_cap_s is {bounds}")
 
 
 async def test_a_null_is_the_default_as_in_the_call(store: MaintenanceStore):
