@@ -29,6 +29,8 @@ from wakeboard.store.roles import Roles, create_roles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.postgres_servers import PostgresServer
+
 GUIDE: Final = (ROOT / "docs" / "moving.md").read_text("utf-8")
 BLOCKS: Final = {
     (title, number): block
@@ -110,14 +112,14 @@ class Move:
 
 
 @pytest.fixture
-def move(postgres_folder: Path, tmp_path: Path) -> Iterator[Move]:
+def move(postgres: PostgresServer, postgres_folder: Path, tmp_path: Path) -> Iterator[Move]:
     """From a PostgreSQL 15 with an installation in use, whose parts have roles, to a newer server without these."""
     settings = {**SETTINGS, "wal_level": "logical"}
-    binaries = installed_binaries(DEBIAN)
-    old = EmbeddedPostgres(postgres_folder / "old", settings=settings, binaries=binaries, trusting=True)
-    new = EmbeddedPostgres(postgres_folder / "new", settings=SETTINGS, trusting=True)
-    with old, new, ExitStack() as processes:
-        move = Move(old.dsn, new.dsn, tmp_path, processes)
+    old = EmbeddedPostgres(
+        postgres_folder / "old", settings=settings, binaries=installed_binaries(DEBIAN), trusting=True
+    )
+    with old, ExitStack() as processes:
+        move = Move(old.dsn, postgres.dsn, tmp_path, processes)
         execute(move.dsns["OLD_SERVER"], "create database app encoding 'UTF8' template template0", "create role shop")
         execute(
             move.dsns["OLD"], create_roles(ROLES, OWNER), "create table orders ()", "alter table orders owner to shop"
@@ -127,6 +129,8 @@ def move(postgres_folder: Path, tmp_path: Path) -> Iterator[Move]:
             wakeboard.schedule(conn, "shop/ticks", "recorded-tick", every=timedelta(seconds=1), catch_up="All")
         move.start("before", "OLD")
         yield move
+    forget = [f"drop role if exists {role}" for role in (OWNER, "shop", *ROLES.named().values())]
+    execute(postgres.dsn, "drop database if exists app with (force)", *forget)
 
 
 def execute(dsn: str, *statements: str) -> None:
