@@ -104,6 +104,57 @@ def test_the_viewer_role_can_check_and_list(
         sample.sql("drop role wakeboard_cli_viewer")
 
 
+@pytest.fixture
+def viewer(bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The viewer's DSN of an installation whose worker has the role wakeboard_cli_worker."""
+    names = {part: f"wakeboard_cli_{part}" for part in ("viewer", "worker")}
+    for part, name in names.items():
+        sample.sql(f"create role {name} login")
+        monkeypatch.setenv(f"WAKEBOARD_{part.upper()}_ROLE", name)
+    assert bare_cli("migrate", "--dsn", database).code == 0
+    yield database.replace("postgres@", f"{names['viewer']}@")
+    for name in names.values():
+        sample.sql(f"drop owned by {name}")
+        sample.sql(f"drop role {name}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "check", "says"),
+    [
+        ("alter role {} nologin", "logins", "may not log in, nor may a member of it"),
+        ("alter role {} valid until '2020-01-01'", "logins", "has a password that is valid no longer"),
+        ("alter role {} connection limit 0", "logins", "has 0 sessions, and its connection limit is 0"),
+        ("alter role {} set statement_timeout = '1 ms'", "settings", "has set statement_timeout = 1ms for the role"),
+        ("alter role {} set default_transaction_read_only = 1", "settings", "so wakeboard cannot write"),
+    ],
+)
+def test_what_an_administrator_does_to_the_workers_role_fails(
+    bare_cli: Cli, viewer: str, sample: SampleStore, statement: str, check: str, says: str
+):
+    assert levels(bare_cli("check", "--json", "--dsn", viewer))[check] == "ok"
+
+    sample.sql(statement.format("wakeboard_cli_worker"))
+    result = bare_cli("check", "--json", "--dsn", viewer)
+
+    (finding,) = (each for each in result.json if each["check"] == check)
+    assert finding["level"] == "fail"
+    assert says in finding["message"]
+    assert "wakeboard_cli_worker" in finding["message"]
+
+
+@pytest.mark.every_postgres
+def test_a_member_logs_in_for_a_role(bare_cli: Cli, viewer: str, sample: SampleStore):
+    sample.sql("alter role wakeboard_cli_worker nologin")
+    sample.sql("create role wakeboard_cli_member login in role wakeboard_cli_worker")
+    try:
+        assert levels(bare_cli("check", "--json", "--dsn", viewer))["logins"] == "ok"
+        sample.sql("alter role wakeboard_cli_member connection limit 0")
+        (finding,) = (each for each in bare_cli("check", "--json", "--dsn", viewer).json if each["check"] == "logins")
+        assert "wakeboard_cli_member, a member of wakeboard_cli_worker, has 0 sessions" in finding["message"]
+    finally:
+        sample.sql("drop role wakeboard_cli_member")
+
+
 def test_a_viewer_sees_sequences_behind_their_tables(
     bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
 ):

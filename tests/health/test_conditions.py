@@ -16,6 +16,7 @@ from wakeboard.health.findings import findings
 from wakeboard.health.problems import HealthCondition
 from wakeboard.health.queries.commits import CommitFacts
 from wakeboard.health.queries.facts import DueRuns, Health, LocalFacts, MaintenanceFacts, ReplicaFacts
+from wakeboard.health.queries.server import RoleLogin
 from wakeboard.limits.queries import LimitRow
 from wakeboard.restores.rules import ServerChange
 from wakeboard.store.schema_differences import Differences
@@ -33,6 +34,7 @@ WELL: Final = Health(
     local=LocalFacts(tzdata="2026a", history_days=30, max_timeout_s=3600),
     differences=Differences(restorable=[], others=[], indexes=[], rights={}),
 )
+LOGIN: Final = RoleLogin(role="wb", parts=["worker"], name="wb")
 DUE: Final = DueRuns(
     queue="gpu",
     job_type="train",
@@ -67,15 +69,40 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ("servers that cannot serve", changed("server", replica=True), "bad", "read-only replica"),
     ("servers that cannot serve", changed("server", version=140_003), "bad", "PostgreSQL 14"),
     ("servers that cannot serve", changed("server", encoding="LATIN1"), "bad", "cannot represent every text"),
-    ("unexpected settings", changed("server", odd_settings=["array_nulls = off"]), "warn", "sets array_nulls = off"),
+    ("unexpected settings", changed("server", settings={"array_nulls": "off"}), "warn", "sets array_nulls = off"),
     (
         "unexpected settings",
-        changed("server", odd_settings=["default_transaction_read_only = on"]),
+        changed("server", settings={"default_transaction_read_only": "on"}),
         "bad",
         "cannot write",
     ),
-    ("unexpected settings", changed("server", short_timeouts=["lock_timeout = 9ms"]), "warn", "set lock_timeout = 9ms"),
+    ("unexpected settings", changed("server", settings={"lock_timeout": "10ms"}), "warn", "set lock_timeout = 10ms"),
+    ("unexpected settings", changed("server", settings={"lock_timeout": "9ms"}), "bad", "set lock_timeout = 9ms"),
+    (
+        "unexpected settings",
+        changed("server", logins=[replace(LOGIN, settings={"statement_timeout": "1ms"})]),
+        "bad",
+        "statement_timeout = 1ms for the role wb, which",
+    ),
+    (
+        "roles that cannot log in",
+        changed("server", logins=[replace(LOGIN, name=None)]),
+        "bad",
+        "The worker's role wb may not log in, nor may a member of it.",
+    ),
+    (
+        "roles that cannot log in",
+        changed("server", logins=[replace(LOGIN, name="ada", expired=True)]),
+        "bad",
+        "The worker's role ada, a member of wb, has a password that is valid no longer.",
+    ),
     ("servers that cannot serve", changed("server", connections=91), "warn", "91 of 100 connections are in use."),
+    (
+        "servers that cannot serve",
+        changed("server", of_database=0, database_limit=0),
+        "bad",
+        "has 0 connections, and its connection limit is 0.",
+    ),
     ("servers that cannot serve", changed("server", connections=100), "bad", "100 of 100 connections are in use."),
     (
         "servers that cannot serve",

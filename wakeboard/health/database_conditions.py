@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.health.problems import REGISTERED, HealthCondition, Metric, Problem
@@ -11,14 +12,18 @@ from wakeboard.text.humanize import counted, lasted
 from wakeboard.text.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wakeboard.health.queries.facts import Health
+    from wakeboard.health.queries.server import RoleLogin
 
 MAX_CLOCK_SKEW: Final = timedelta(seconds=5)  # a drain claims runs that are due within 15 s
 TRANSACTION_AFTER: Final = timedelta(minutes=10)
 OLDEST_POSTGRES: Final = 15
 CONNECTIONS_IN_USE: Final = 0.9  # of those that ordinary roles may have
+NOTHING_RUNS_BELOW_MS: Final = 10  # of a timeout
+READ_ONLY: Final = "default_transaction_read_only"
+READS_ONLY: Final = {"viewer", "scaler"}  # parts of the installation
 BLOCKS_VACUUM: Final = "prevents vacuum from removing dead rows"
 MAX_NAMES: Final = 5  # in a sentence
 
@@ -43,23 +48,66 @@ def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
         text = f"{server.connections} of {server.max_connections} connections are in use."
         severity = "warn" if server.connections < server.max_connections else "bad"
         yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity=severity)
+    if server.database_limit is not None and server.of_database >= server.database_limit:
+        text = (
+            f"This database has {server.of_database} connections, and its connection limit is {server.database_limit}."
+        )
+        yield Problem(text, "Close some, or use `alter database` with CONNECTION LIMIT -1.")
     for name, problem in server.full_tablespaces.items():
         text = f"The disk of the server is full, for the tablespace {one_line(name)}: {one_line(problem)}."
         yield Problem(text, "Free space on it.")
 
 
+@HealthCondition("logins", "bad")
+def roles_that_cannot_log_in(health: Health) -> Iterator[str]:
+    """Use `alter role`: LOGIN, VALID UNTIL 'infinity', CONNECTION LIMIT -1; or grant CONNECT on the database.
+
+    Revoke one that no process uses: `wakeboard migrate --revoke-role PART`.
+    """
+    for role, logins in _by_role(health):
+        for login in logins if all(each.why_refused for each in logins) else ():
+            member = f", a member of {one_line(role)}," if login.name not in {None, role} else ""
+            yield f"{_parts_role(login)}{member} {login.why_refused}."
+
+
+def _by_role(health: Health) -> Iterator[tuple[str, list[RoleLogin]]]:
+    """The logins of each role of the installation. Which of several is in use is not known here."""
+    return ((role, list(logins)) for role, logins in groupby(health.server.logins, key=lambda login: login.role))
+
+
+def _parts_role(login: RoleLogin) -> str:
+    return f"The {' and '.join(login.parts)}'s role {one_line(login.name or login.role)}"
+
+
 @HealthCondition("settings", "warn")
-def unexpected_settings(health: Health) -> Iterator[Problem | str]:
+def unexpected_settings(health: Health) -> Iterator[Problem]:
     """Use `alter role` to set them to the Postgres defaults for wakeboard's roles."""
-    odd = health.server.odd_settings
-    if "default_transaction_read_only = on" in odd:
-        text = "default_transaction_read_only is on, so wakeboard cannot write."
+    here = health.server.settings
+    yield from _of_settings(here, "")
+    for _, logins in _by_role(health):
+        for login in logins if all(each.settings for each in logins) else ():
+            others = {name: value for name, value in login.settings.items() if here.get(name) != value}
+            if READS_ONLY.issuperset(login.parts):
+                others.pop(READ_ONLY, None)
+            yield from _of_settings(others, f" for the role {one_line(login.name or login.role)}")
+
+
+def _of_settings(settings: Mapping[str, str], of_role: str) -> Iterator[Problem]:
+    """`settings`: unexpected ones of this session, or those that are set for a role."""
+    timeouts = sorted(name for name in settings if name.endswith("_timeout"))
+    odd = sorted(settings.keys() - timeouts)
+    if READ_ONLY in odd:
+        text = f"{READ_ONLY} is on{of_role}, so wakeboard cannot write."
         yield Problem(text, "Turn it off for wakeboard's roles.", severity="bad")
     elif odd:
-        yield f"Each statement sets {', '.join(odd)} to the default, which takes three more round trips."
-    if timeouts := health.server.short_timeouts:
-        text = f"An administrator has set {', '.join(timeouts)}, which stops statements and sessions that work."
-        yield Problem(text, "Use `alter role` to give wakeboard's roles at least 10 s, or 0.")
+        names = ", ".join(f"{name} = {settings[name]}" for name in odd)
+        yield Problem(f"Each statement sets {names}{of_role} to the default, which takes three more round trips.")
+    if timeouts:
+        names = ", ".join(f"{name} = {settings[name]}" for name in timeouts)
+        shortest = min(int(settings[name].removesuffix("ms")) for name in timeouts)
+        text = f"An administrator has set {names}{of_role}, which stops statements and sessions that work."
+        remedy = "Use `alter role` to give wakeboard's roles at least 10 s, or 0."
+        yield Problem(text, remedy, severity="bad" if shortest < NOTHING_RUNS_BELOW_MS else "warn")
 
 
 def _schema(health: Health) -> str:

@@ -10,25 +10,61 @@ from psycopg.rows import class_row, tuple_row
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleLogin:
+    """A role that may log in for a role of the installation: that role, or else one of its members, but no superuser.
+
+    `role`: that of the installation, for these `parts`. `name`: None if none may log in. `expired`: its password is
+    valid no longer. `connection_limit`: of its sessions; None: without one. `settings`: as those of Server.
+    """
+
+    role: str
+    parts: list[str]
+    name: str | None
+    expired: bool = False
+    may_connect: bool = True
+    connection_limit: int | None = None
+    sessions: int = 0
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def why_refused(self) -> str:
+        """A clause that says why the server refuses its next login; "": it does not."""
+        if self.name is None:
+            return "may not log in, nor may a member of it"
+        if self.expired:
+            return "has a password that is valid no longer"
+        if not self.may_connect:
+            return "has no right to connect to this database"
+        if self.connection_limit is not None and self.sessions >= self.connection_limit:
+            return f"has {self.sessions} sessions, and its connection limit is {self.connection_limit}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """The database server.
 
-    `odd_settings`: "name = value" of the session defaults with unexpected values. `short_timeouts`: of those that stop
-    what works. `connections`: in use, of the `max_connections` that ordinary roles may have. `full_tablespaces`: by
-    name, what the server says about their full disks.
+    `settings`: the defaults of this session with unexpected values, by name; timeouts in "ms". `logins`: of the roles
+    of the installation. `connections`: in use, of the `max_connections` that ordinary roles may have.
+    `of_database`: of them, those to this database; `database_limit`: how many it may have; None: without a limit.
+    `full_tablespaces`: by name, what the server says about their full disks.
     """
 
     version: int = 150_000
     replica: bool = False
     encoding: str = "UTF8"
-    odd_settings: list[str] = field(default_factory=list[str])
-    short_timeouts: list[str] = field(default_factory=list[str])
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+    logins: Sequence[RoleLogin] = ()
     connections: int = 0
     max_connections: int = 100
+    of_database: int = 0
+    database_limit: int | None = None
     full_tablespaces: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -37,25 +73,65 @@ class Server:
         return self.version // 10_000
 
 
-_SERVER: LiteralString = """
+# Those of `given (name, value)` that are not as wakeboard expects, as an object. A value may be as an administrator has
+# written it: "1", "0.5 s", "TRUE". One of a timeout without a unit is in milliseconds.
+_UNEXPECTED: LiteralString = r"""
+select coalesce(jsonb_object_agg(name, coalesce(ms || 'ms', value)), '{}')
+  from given
+ cross join lateral (
+   select case when name in ('statement_timeout', 'transaction_timeout', 'lock_timeout', 'idle_session_timeout',
+                             'idle_in_transaction_session_timeout')
+                 and value ~ '^[0-9.]+ *(us|ms|s|min|h|d)?$'
+               then round(extract(epoch from (value || case when value ~ '[0-9.]$' then 'ms' else '' end)::interval)
+                          * 1000)::bigint end as ms) as timeout
+ where case when ms is not null then ms between 1 and 9999
+            when name in ('array_nulls', 'standard_conforming_strings') then not value::boolean
+            when name = 'default_transaction_read_only' then value::boolean
+            when name = 'default_transaction_isolation' then lower(value) <> 'read committed'
+            when name = 'DateStyle' then value ~* '\m(sql|german|postgres)'
+            when name = 'IntervalStyle' then lower(value) <> 'postgres'
+            else false end
+"""
+_SERVER: LiteralString = f"""
 select current_setting('server_version_num')::integer as version,
        pg_is_in_recovery() as replica,
        current_setting('server_encoding') as encoding,
-       array(select name || ' = ' || reset_val from pg_settings
-              where name in ('array_nulls', 'DateStyle', 'IntervalStyle', 'standard_conforming_strings',
-                             'default_transaction_isolation', 'default_transaction_read_only')
-                and split_part(reset_val, ',', 1) not in ('on', 'ISO', 'postgres', 'read committed', 'off')
-                 or (name, reset_val) in (('array_nulls', 'off'), ('standard_conforming_strings', 'off'),
-                                          ('default_transaction_read_only', 'on'))
-              order by 1) as odd_settings,
-       array(select name || ' = ' || reset_val || unit from pg_settings
-              where name in ('statement_timeout', 'transaction_timeout', 'lock_timeout', 'idle_session_timeout',
-                             'idle_in_transaction_session_timeout')
-                and reset_val::bigint between 1 and 9999
-              order by 1) as short_timeouts,
+       (with given as (select name, reset_val as value from pg_settings) {_UNEXPECTED}) as settings,
        (select sum(numbackends) from pg_stat_database)::integer as connections,
        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
-         - coalesce(current_setting('reserved_connections', true)::integer, 0) as max_connections
+         - coalesce(current_setting('reserved_connections', true)::integer, 0) as max_connections,
+       (select numbackends from pg_stat_database where datname = current_database()) as of_database,
+       (select datconnlimit from pg_database where datname = current_database() and datconnlimit >= 0) as database_limit
+"""
+# All of this is visible to every role. A member that may only grant the role (as its creator may since Postgres 16)
+# does not act for it. What applies to a role and this database wins over what applies to one of them, or to all.
+_LOGINS: LiteralString = f"""
+select named.role, named.parts, login.rolname::text as name,
+       coalesce(login.rolvaliduntil < statement_timestamp(), false) as expired,
+       coalesce(has_database_privilege(login.oid, current_database(), 'connect'), true) as may_connect,
+       case when login.rolconnlimit >= 0 and not login.rolsuper then login.rolconnlimit end as connection_limit,
+       (select count(*) from pg_stat_activity where usesysid = login.oid) as sessions,
+       (with given as (
+          select distinct on (name) name, substr(entry, length(name) + 2) as value
+            from pg_db_role_setting
+            join pg_database on datname = current_database()
+           cross join unnest(setconfig) as entry
+           cross join split_part(entry, '=', 1) as name
+           where setrole in (0, login.oid) and setdatabase in (0, pg_database.oid)
+           order by name, setrole = 0, setdatabase = 0) {_UNEXPECTED}) as settings
+  from (select value as role, array_agg(key order by key) as parts
+          from wakeboard.installation cross join jsonb_each_text(roles)
+         group by value) as named
+  join pg_roles as part on part.rolname = named.role
+  left join pg_roles as login
+    on login.rolcanlogin
+   and case when part.rolcanlogin then login.oid = part.oid
+            else not login.rolsuper
+                 and (pg_has_role(login.oid, part.oid, 'usage')
+                      or pg_has_role(login.oid, part.oid,
+                                     case when current_setting('server_version_num')::integer < 160000
+                                          then 'member' else 'set' end)) end
+ order by named.role, login.rolname
 """
 _FULL_TABLESPACES: LiteralString = "select name, problem from wakeboard.full_tablespaces()"
 
@@ -63,4 +139,5 @@ _FULL_TABLESPACES: LiteralString = "select name, problem from wakeboard.full_tab
 async def read_server(conn: psycopg.AsyncConnection[Any]) -> Server:
     """The facts of the server. Raises WakeboardError."""
     server = (await read(conn, class_row(Server), _SERVER))[0]
-    return replace(server, full_tablespaces=dict(await read(conn, tuple_row, _FULL_TABLESPACES)))
+    full = dict(await read(conn, tuple_row, _FULL_TABLESPACES))
+    return replace(server, full_tablespaces=full, logins=await read(conn, class_row(RoleLogin), _LOGINS))
