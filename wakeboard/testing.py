@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID, uuid4
 
 from wakeboard.engine.handlers import Handler, checked, load_handlers, validating
-from wakeboard.engine.run import CANCELLED, EVERY_RUN, LEASE_LOST, ClaimedRow, KnownEffect, Run
+from wakeboard.engine.run import CANCELLED, EVERY_RUN, LEASE_LOST, ClaimedRow, KnownEffect, OnceCall, Run
 from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import BrokenHandlers, Discard, InvalidValue, LeaseLost, RetryAfter, Snooze, WakeboardError
 from wakeboard.store.pg_timestamp import to_pg_timestamp
@@ -294,17 +294,26 @@ class _FakeAttempt(Run):
         self._happened.append(key)
 
     def _record_once(self, conn: Any, key: str, *, forever: bool) -> Any:
-        execute = getattr(conn, "execute", None)
-        is_async = not self.in_thread if execute is None else inspect.iscoroutinefunction(execute)
         once = self._once(key, forever=forever)
-        return once if is_async else self._wait_for(once)
+        return once if self._is_async(conn) else self._wait_for(once)
 
-    async def _once(self, key: str, *, forever: bool) -> bool:
+    def _is_async(self, conn: Any) -> bool:
+        execute = getattr(conn, "execute", None)
+        return not self.in_thread if execute is None else inspect.iscoroutinefunction(execute)
+
+    def _end_of_once(self, conn: Any, call: OnceCall) -> Any:  # noqa: ARG002 - as in Run
+        end = self._committed()
+        return end if self._is_async(conn) else self._wait_for(end)
+
+    async def _committed(self) -> str:
+        return "committed"
+
+    async def _once(self, key: str, *, forever: bool) -> OnceCall:
         check_key(key, "effect key")
         new = key not in self._effects_of(forever=forever)
         if new:
             await self._finish_effect(key, forever=forever)
-        return new
+        return OnceCall(new)
 
     def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         try:

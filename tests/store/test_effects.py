@@ -54,10 +54,10 @@ def test_once_in_python_sync_and_async(worker: SqlClient, lease: Lease) -> None:
 
     async def asynchronously() -> list[bool]:
         async with await psycopg.AsyncConnection.connect(worker.dsn) as conn:
-            return [await effects.once(conn, named, key) for key in ("a", "b", "b")]
+            return [(await effects.once(conn, named, key)).is_first for key in ("a", "b", "b")]
 
     with psycopg.connect(worker.dsn) as conn:
-        assert [effects.once(conn, named, "a"), effects.once(conn, named, "a")] == [True, False]
+        assert [effects.once(conn, named, "a").is_first for _ in range(2)] == [True, False]
     assert anyio.run(asynchronously) == [False, True, False]
     with psycopg.connect(worker.dsn) as conn, pytest.raises(LeaseLost, match="roll this transaction back"):
         effects.once(conn, named._replace(epoch=7), "c")
@@ -112,9 +112,10 @@ def test_an_application_database_gets_one_effect_per_run(empty_database: str, wo
     for _ in range(2):
         anyio.run(effects.install_effects_table, empty_database)
     with psycopg.connect(empty_database) as conn:
-        answers = [effects.once(conn, named, "charge"), effects.once(conn, named._replace(epoch=9), "charge")]
+        answers = [effects.once(conn, each, "charge").is_first for each in (named, named._replace(epoch=9))]
         forever = [
-            effects.once(conn, each, "invoice", forever=True) for each in (named, named._replace(run_uuid=uuid4()))
+            effects.once(conn, each, "invoice", forever=True).is_first
+            for each in (named, named._replace(run_uuid=uuid4()))
         ]
     assert answers == forever == [True, False]
 
@@ -153,4 +154,4 @@ def test_an_effect_without_a_transaction_is_refused(worker: SqlClient, lease: Le
         with pytest.raises(Refused, match="needs a transaction"):
             effects.once(conn, named, "charge")
         with conn.transaction():
-            assert effects.once(conn, named, "charge") is True
+            assert effects.once(conn, named, "charge").is_first

@@ -147,6 +147,68 @@ async def uses_a_key_twice(run: wakeboard.Run) -> list[bool]:
     return found
 
 
+@wakeboard.handler("repeats-its-transaction")
+async def repeats_its_transaction(run: wakeboard.Run) -> list[bool | str]:
+    """Its first attempt has the effect. The second one rolls back a transaction and a savepoint, and repeats it."""
+    found: list[bool | str] = []
+    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
+
+        async def book() -> None:
+            found.append(await run.once(conn, f"book {run.id}", once=run.payload["once"]))
+
+        if run.attempt == 1:
+            async with conn.transaction():
+                await book()
+            raise ConnectionError
+        async with conn.transaction(force_rollback=True):
+            await book()
+        async with conn.transaction():
+            async with conn.transaction(force_rollback=True):
+                await book()
+            await book()
+        try:
+            async with conn.transaction():
+                await book()
+        except wakeboard.WakeboardError as error:
+            found.append(type(error).__name__)
+    return found
+
+
+_tried, _booked = asyncio.Event(), asyncio.Event()
+
+
+@wakeboard.handler("tries-again-later")
+async def tries_again_later(run: wakeboard.Run) -> list[bool]:
+    """With two tries it rolls back what it did first, and tries again when the run with one try has had the effect."""
+    found: list[bool] = []
+    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
+        if run.payload["tries"] == 1:
+            await _tried.wait()
+            async with conn.transaction():
+                found.append(await run.once(conn, "book later", once="forever"))
+            _booked.set()
+            return found
+        async with conn.transaction(force_rollback=True):
+            found.append(await run.once(conn, "book later", once="forever"))
+            _tried.set()
+        await _booked.wait()
+        async with conn.transaction():
+            found.append(await run.once(conn, "book later", once="forever"))
+    return found
+
+
+@wakeboard.handler("uses-a-key-in-both-ways")
+async def uses_a_key_in_both_ways(run: wakeboard.Run) -> list[bool]:
+    """What it had to do: of an effect outside, and of one in its transaction, per run and once for ever."""
+    found: list[bool] = []
+    for once in ("per_run", "forever"):
+        async with run.effect("mail", once=once) as mail:
+            found.append(not mail.done)
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        found += [await run.once(conn, "both ways", once=once) for once in ("per_run", "forever")]
+    return found
+
+
 @wakeboard.handler("swallows")
 async def swallows(run: wakeboard.Run) -> str:
     """Swallows its cancellation."""

@@ -109,6 +109,9 @@ async def effect(run: Run) -> dict[str, bool]:
             raise ValueError("within the effect")
     if run.attempt == 2:  # noqa: PLR2004 - see above
         raise ValueError("after the effect")
+    if "key" in run.payload:
+        async with run.effect(run.payload["key"]):  # per run, the key is another one
+            pass
     return {"done": mail.done}
 
 

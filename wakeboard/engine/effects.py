@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from psycopg import sql
 from psycopg.rows import scalar_row
 
-from wakeboard.engine.run import EVERY_RUN
+from wakeboard.engine.run import EVERY_RUN, OnceCall
 from wakeboard.errors import Refused, SchemaMismatch
 from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.connection import connect, describe_connection
@@ -28,7 +28,10 @@ _NO_TABLE: Final = (
     "run.once: this database has no effects table. For an application's database, run `wakeboard effects install`;"
     " for wakeboard's own, run `wakeboard migrate`."
 )
-_ONCE: Final = checked_call("select wakeboard.once(%s, %s, %s::pg_catalog.uuid, %s, %s)")
+_ONCE: Final = checked_call(
+    "select wakeboard.once(%s, %s, %s::pg_catalog.uuid, %s, %s), pg_catalog.pg_current_xact_id()::pg_catalog.text"
+)
+_END: Final = checked_call("select pg_catalog.pg_xact_status(%s::pg_catalog.xid8)")
 
 
 class Lease(NamedTuple):
@@ -49,7 +52,7 @@ def _naming_table() -> Generator[None]:
 
 
 def once(conn: Any, lease: Lease, key: str, *, forever: bool = False) -> Any:
-    """True: the caller's transaction has the effect. False: an earlier one had it. Awaitable if `conn` is async.
+    """An OnceCall: whether the caller's transaction has the effect, or an earlier one. Awaitable if `conn` is async.
 
     `forever`: an earlier one of any run, not only of this one.
     Raises LeaseLost and EffectInDoubt (roll back), Refused in autocommit mode, and SchemaMismatch without an effects
@@ -58,7 +61,17 @@ def once(conn: Any, lease: Lease, key: str, *, forever: bool = False) -> Any:
     over = callers_connection(conn)
     if forever:
         lease = lease._replace(run_uuid=EVERY_RUN)
-    return over.call(_ONCE, (*lease, key), lambda rows: rows[0][0], _naming_table(), needs_transaction=True)
+
+    def finish(rows: list[tuple[Any, ...]]) -> OnceCall:
+        ((is_first, transaction),) = rows
+        return OnceCall(is_first, transaction, over)
+
+    return over.call(_ONCE, (*lease, key), finish, _naming_table(), needs_transaction=True)
+
+
+def end_of_once(conn: Any, call: OnceCall) -> Any:
+    """'committed', 'aborted' or 'in progress': the transaction of a call on the same server. Awaitable as `once`."""
+    return callers_connection(conn).call(_END, (call.transaction,), lambda rows: rows[0][0])
 
 
 async def install_effects_table(dsn: str, role: str | None = None) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from wakeboard.store.callers_connection import CallersConnection
+
     PayloadT = TypeVar("PayloadT", default=Any)
 else:
     from typing import TypeVar
@@ -93,6 +95,14 @@ class KnownEffect(NamedTuple):
     state: str
     first_run_uuid: UUID | None = None
     held_by: int | None = None
+
+
+class OnceCall(NamedTuple):
+    """A call of `once`: its answer, the id of its transaction, and the connection that it was sent over."""
+
+    is_first: bool
+    transaction: str | None = None  # xid8
+    over: CallersConnection | None = None
 
 
 Once: TypeAlias = Literal["per_run", "forever"]
@@ -179,7 +189,8 @@ class Run(ABC, Generic[PayloadT]):
         self.reported: dict[str | None, Progress] | None = None
         self.effect_conn: Any = None  # the connection that `once` was called with last
         self._steps: set[str] | None = None  # the names of the steps of this attempt
-        self._effects: dict[str, Any] | None = None  # the keys of its effects, with the connection of `once`
+        # Its effects by key and whether they happen once for ever, with the last call of `once`.
+        self._effects: dict[tuple[str, bool], OnceCall | None] | None = None
 
     # -- facts ---------------------------------------------------------------------------------------------------------
 
@@ -296,10 +307,12 @@ class Run(ABC, Generic[PayloadT]):
         """
         self._raise_if_lost()
         self.effect_conn = conn
-        answer = self._record_once(conn, key, forever=_is_forever(once))
-        if inspect.isawaitable(answer):
-            return self._note_once_later(conn, key, answer)
-        return self._note_once(conn, key, answer)
+        name = key, _is_forever(once)
+        call = self._record_once(conn, key, forever=name[1])
+        if inspect.isawaitable(call):
+            return self._note_once_later(conn, name, call)
+        former = self._former_once(name, call)
+        return self._note_once(name, call, former, former and self._end_of_once(conn, former))
 
     def effect(self, key: str, *, once: Once = "per_run") -> Effect:
         """Record an effect outside the database: `async with run.effect("charge") as effect: …`.
@@ -313,7 +326,7 @@ class Run(ABC, Generic[PayloadT]):
         forever = _is_forever(once)
         begin = partial(self._begin_effect, key, forever=forever)
         finish = partial(self._finish_effect, key, forever=forever)
-        return Effect(self, key, begin, finish, self._wait_for if self.in_thread else None)
+        return Effect(self, key, forever, begin, finish, self._wait_for if self.in_thread else None)
 
     # -- records, defined by subclasses --------------------------------------------------------------------------------
 
@@ -343,7 +356,11 @@ class Run(ABC, Generic[PayloadT]):
 
     @abstractmethod
     def _record_once(self, conn: Any, key: str, *, forever: bool) -> Any:
-        """Record an effect in the transaction of `conn`; see `once`."""
+        """Record an effect in the transaction of `conn`; see `once`. Returns an OnceCall, or an awaitable of it."""
+
+    @abstractmethod
+    def _end_of_once(self, conn: Any, call: OnceCall) -> Any:
+        """How the transaction of a call ended, as pg_xact_status says; an awaitable of it as of `_record_once`."""
 
     @abstractmethod
     def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -406,28 +423,43 @@ class Run(ABC, Generic[PayloadT]):
             if self.reported:
                 self.reported.pop(name, None)
 
-    async def _note_once_later(self, conn: Any, key: str, answer: Awaitable[bool]) -> bool:
-        return self._note_once(conn, key, await answer)
+    async def _note_once_later(self, conn: Any, name: tuple[str, bool], answer: Awaitable[OnceCall]) -> bool:
+        call = await answer
+        former = self._former_once(name, call)
+        return self._note_once(name, call, former, former and await self._end_of_once(conn, former))
 
-    def _note_once(self, conn: Any, key: str, is_first: bool) -> bool:  # noqa: FBT001 - what the store answered
-        # The key is free if this is the first call (a former one was rolled back), or the former connection broke.
-        if is_first or (self._effects and getattr(self._effects.get(key), "broken", False)):
-            self.free_key(key)
-        self.begin_key(key, conn)
-        return is_first
+    def _former_once(self, name: tuple[str, bool], call: OnceCall) -> OnceCall | None:
+        """The former call with this key if its transaction decides whether `call` repeats it.
 
-    def begin_key(self, key: str, conn: Any = None) -> None:
+        It does not if this transaction has the effect (a former one rolled back), or if the former connection broke.
+        """
+        former = None if call.is_first or not self._effects else self._effects.get(name)
+        return None if former is None or (former.over and former.over.broken) else former
+
+    def _note_once(self, name: tuple[str, bool], call: OnceCall, former: OnceCall | None, end: str | None) -> bool:
+        """The answer. Raises EffectRepeated if the former call committed, or had the effect and did not roll back.
+
+        An effect that was done before is not repeated by a call in the same transaction: a savepoint may lie between.
+        """
+        if former is not None and (end == "committed" or (former.is_first and end != "aborted")):
+            raise EffectRepeated(name[0])
+        if call.is_first or (self._effects and self._effects.get(name)):
+            self.free_key(name)
+        self.begin_key(name, call)
+        return call.is_first
+
+    def begin_key(self, name: tuple[str, bool], call: OnceCall | None = None) -> None:
         """Raise EffectRepeated if this attempt has had an effect of this key, or is in one."""
         if self._effects is None:
             self._effects = {}
-        if key in self._effects:
-            raise EffectRepeated(key)
-        self._effects[key] = conn
+        if name in self._effects:
+            raise EffectRepeated(name[0])
+        self._effects[name] = call
 
-    def free_key(self, key: str) -> None:
+    def free_key(self, name: tuple[str, bool]) -> None:
         """Let the attempt use a key again whose effect failed."""
         if self._effects is not None:
-            self._effects.pop(key, None)
+            self._effects.pop(name, None)
 
     def _raise_if_lost(self) -> None:
         if self.lost:
@@ -452,6 +484,7 @@ class Effect:
         self,
         run: Run,
         key: str,
+        forever: bool,  # noqa: FBT001 - as Run.effect passes it
         begin: Callable[[], Awaitable[KnownEffect]],
         finish: Callable[[], Awaitable[Any]],
         wait_for: Callable[[Coroutine[Any, Any, Any]], Any] | None,
@@ -466,14 +499,15 @@ class Effect:
         """An earlier attempt completed the effect: skip it."""
         self.in_doubt = False
         """An earlier attempt began the effect, and whether it happened is unknown."""
+        self._name = key, forever
         self._begin, self._finish, self._wait_for = begin, finish, wait_for
 
     async def __aenter__(self) -> Self:
-        self._attempt.begin_key(self.key)
+        self._attempt.begin_key(self._name)
         try:
             self._note(await self._begin())
         except BaseException:
-            self._attempt.free_key(self.key)
+            self._attempt.free_key(self._name)
             raise
         return self
 
@@ -488,7 +522,7 @@ class Effect:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._attempt.free_key(self.key)
+            self._attempt.free_key(self._name)
         elif not self.done:
             await self._finish()
 

@@ -15,7 +15,7 @@ from wakeboard_worker.error_texts import error_line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from wakeboard.engine.run import ClaimedRow, Effect, KnownEffect, Once, Reported
+    from wakeboard.engine.run import ClaimedRow, Effect, KnownEffect, Once, OnceCall, Reported
     from wakeboard.engine.worker_api import Worker, WorkerStore
 
 # The attempt whose handler runs in this context: log records of the code that it calls carry the attempt's fields.
@@ -130,7 +130,7 @@ class Attempt(Run):
 
     def has_open_effect(self) -> bool:
         """Whether a connection that the handler passed to `once` is still in a transaction."""
-        conns = [self.effect_conn, *(self._effects or {}).values()]
+        conns = [self.effect_conn, *(call.over for call in (self._effects or {}).values() if call is not None)]
         return any(conn is not None and conn.is_in_transaction() for conn in conns)
 
     def log_fields(self) -> dict[str, Any]:
@@ -207,6 +207,11 @@ class Attempt(Run):
         from wakeboard.engine.effects import Lease, once
 
         return once(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key, forever=forever)
+
+    def _end_of_once(self, conn: Any, call: OnceCall) -> Any:
+        from wakeboard.engine.effects import end_of_once
+
+        return end_of_once(conn, call)
 
     async def _repeated(self, operation: Callable[[WorkerStore], Awaitable[Any]]) -> Any:
         """Repeat an idempotent operation until the database answers. Raises LeaseLost.

@@ -191,6 +191,8 @@ func effect(ctx context.Context, run *worker.Run) (any, error) {
 		again := happen(ctx, cmp.Or(payload.Key, "mail"), func(context.Context, worker.Effect) error { return nil })
 		if _, repeated := again.(worker.EffectRepeated); !repeated {
 			err = fmt.Errorf("a second effect of this key: %v", again)
+		} else if payload.Key != "" { // per run, the key is another one
+			err = run.Effect(ctx, payload.Key, func(context.Context, worker.Effect) error { return nil })
 		}
 	}
 	return map[string]bool{"done": done}, err

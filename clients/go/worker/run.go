@@ -41,7 +41,7 @@ type Run struct {
 	reported atomic.Pointer[progress]
 	log      *attemptLog // nil: it has logged nothing
 	steps    sync.Map    // the names of those that have begun and have not failed
-	effects  sync.Map    // their keys, likewise
+	effects  sync.Map    // their statements and keys, likewise: a key per run and one once for ever are apart
 }
 
 // Decode reads the payload into a value.
@@ -127,12 +127,13 @@ func (r *Run) EffectForever(ctx context.Context, key string, work func(context.C
 }
 
 func (r *Run) effect(ctx context.Context, sql, key string, work func(context.Context, Effect) error) (err error) {
-	if _, begun := r.effects.LoadOrStore(key, true); begun {
+	name := sql + key
+	if _, begun := r.effects.LoadOrStore(name, true); begun {
 		return EffectRepeated{key}
 	}
 	defer func() {
 		if err != nil {
-			r.effects.Delete(key) // it may be repeated
+			r.effects.Delete(name) // it may be repeated
 		}
 	}()
 	state, namespace, heldBy := "", "", int64(0)

@@ -66,6 +66,7 @@ async function effect(run: Run) {
   if (run.attempt === 2) throw new Error("after the effect");
   const repeated = run.effect(run.payload.key ?? "mail", howOften(run), async () => "a second effect of this key");
   await assert.rejects(repeated, EffectRepeated);
+  if (run.payload.key) await run.effect(run.payload.key, async () => "per run, the key is another one");
   return { done };
 }
 

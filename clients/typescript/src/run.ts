@@ -115,8 +115,9 @@ export class Run<Payload = any> {
       : ["effect as state, null as namespace, null as holder", "effect"];
     const sql = `select ${columns} from wakeboard.${call}($1, $2, $3, $4, $5)`;
     type Known = { state: string; namespace: string | null; holder: string | null };
-    if (this.effects.has(key)) throw new EffectRepeated(key);
-    this.effects.add(key);
+    const name = `${call} ${key}`; // a key per run and one once for ever are apart
+    if (this.effects.has(name)) throw new EffectRepeated(key);
+    this.effects.add(name);
     try {
       const [known] = await this.call<Known>(sql, [...this.lease, key, false]);
       if (known!.holder !== null) throw new EffectHeld(key, known!.holder);
@@ -125,7 +126,7 @@ export class Run<Payload = any> {
       if (!done) await this.call(sql, [...this.lease, key, true]);
       return result;
     } catch (error) {
-      this.effects.delete(key); // it may be repeated
+      this.effects.delete(name); // it may be repeated
       throw error;
     }
   }
