@@ -91,6 +91,37 @@ def test_an_effect_once_for_ever_belongs_to_one_running_attempt(admin: SqlClient
     assert worker.effect_forever(again, "invoice:812") == "new"
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_same_run_has_a_released_effect_under_another_provider_key(
+    admin: SqlClient, worker: SqlClient, ended: bool
+) -> None:
+    namespace = "select first_run_uuid from job_forever_effects"
+    admin.enqueue()
+    (lease,) = worker.claim()
+    assert worker.effect_forever(lease, "invoice:812") == "new"
+    if ended:
+        worker.effect_forever(lease, "invoice:812", done=True)
+    admin.sql("update job_runs set locked_until = now() - interval '1 day'")
+    admin.reap()
+    former = admin.value(namespace)
+    assert [admin.value("select release_effect('invoice:812')")[:8] for _ in range(2)] == ["released", "refused:"]
+    again = worker.claims(lease.id)
+    assert worker.effect_forever(again, "invoice:812") == "new"
+    now = admin.value(namespace)
+    assert now != former
+    assert worker.effect_forever(again, "invoice:812", done=True) == "done"
+    assert (worker.effect_forever(again, "invoice:812"), admin.value(namespace)) == ("done", now)
+
+
+def test_once_for_ever_has_an_effect_that_was_released(admin: SqlClient, worker: SqlClient) -> None:
+    admin.enqueue()
+    (lease,) = worker.claim()
+    assert worker.once(lease, "invoice:812", forever=True) is True
+    admin.sql("select release_effect('invoice:812')")
+    answers = [worker.once(lease, "invoice:812", forever=True) for _ in range(2)]
+    assert (answers, admin.column("select run_id from job_forever_effects")) == ([True, False], [lease.id])
+
+
 def test_once_for_ever_never_answers_of_an_effect_whose_end_is_unknown(admin: SqlClient, worker: SqlClient) -> None:
     for _ in range(2):
         admin.enqueue()

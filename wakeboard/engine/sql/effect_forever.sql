@@ -2,7 +2,7 @@
 -- As `effect`, for an effect that happens once for ever: its key names what it stands for, whatever run has it. `state` is 'new', 'begun',
 -- 'done', 'in doubt' (an earlier attempt, of this or of another run, began it, ended and did not report it as done: it is this attempt's
 -- now), or 'held': an attempt of the run `held_by` has it and is running. Do nothing then, and snooze. The key for the provider is the
--- version 5 UUID of the key in the namespace `first_run_uuid`, the run that began it first.
+-- version 5 UUID of the key in the namespace `first_run_uuid`: the run that began it first or, after a release, a random UUID.
 
 create or replace function wakeboard.effect_forever(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, key wakeboard.effect_key,
@@ -41,10 +41,16 @@ begin
     select past.first_run_uuid, past.run_id, past.lease_epoch, past.finished_at into known from job_forever_effects as past
      where past.key = effect_forever.key
        for no key update nowait;          -- the caller waits, not the connection, which other runs use, too
-    exit when found;                      -- else it was released since the insert
+    exit when found;                      -- else it was deleted since the insert
   end loop;
   first_run_uuid := known.first_run_uuid;
-  if known.finished_at is not null then
+  if known.run_id = 0 then                -- release_effect
+    state := 'new';
+    update job_forever_effects as past
+       set run_id = effect_forever.run_id, lease_epoch = effect_forever.epoch,
+           started_at = statement_timestamp(), finished_at = null
+     where past.key = effect_forever.key;
+  elsif known.finished_at is not null then
     state := 'done';
   elsif (known.run_id, known.lease_epoch) = (effect_forever.run_id, effect_forever.epoch) then
     state := 'begun';

@@ -40,6 +40,11 @@ begin
     insert into job_forever_effects (key, first_run_uuid, run_id, lease_epoch, finished_at)
     values (once.key, uuid_of_run, once.run_id, once.epoch, statement_timestamp())
     on conflict on constraint an_effect_happens_once_for_ever do nothing;
+    if not found then
+      update job_forever_effects as past          -- one that was released
+         set run_id = once.run_id, lease_epoch = once.epoch, started_at = statement_timestamp(), finished_at = statement_timestamp()
+       where past.key = once.key and past.run_id = 0;
+    end if;
     if found then
       return true;
     end if;

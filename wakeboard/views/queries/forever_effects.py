@@ -36,7 +36,8 @@ select key, run_id, started_at, finished_at,
                           where run.id = effect.run_id and run.lease_epoch = effect.lease_epoch and run.locked_by <> 0)
             then 'begun' else 'in doubt' end as state
   from wakeboard.job_forever_effects as effect
- where key collate "C" >= %(prefix)s and key collate "C" <= %(prefix)s || chr(1114111) and key collate "C" > %(after)s
+ where run_id <> 0  -- it was released
+   and key collate "C" >= %(prefix)s and key collate "C" <= %(prefix)s || chr(1114111) and key collate "C" > %(after)s
  order by key collate "C"
  limit %(count)s
 """
