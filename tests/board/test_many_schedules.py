@@ -231,12 +231,12 @@ async def test_neither_maintenance_nor_the_operator_reads_all_schedules(database
 
 
 async def test_no_pass_reads_the_expectations_of_paused_schedules_again(database: str, store: Store, reads: Reads):
-    paused = "removed_at is null and not suspended and (queue = 'imports' or id % 3 = 0)"
+    alone, active = "id % 30 = 1", "removed_at is null and not suspended"
+    due = "expect_success_within_s = 60, success_expected_from = now(), success_due_at = now()"
     for statement in (
         "set session_replication_role = replica",
-        "update job_definitions set expect_success_within_s = 60, success_expected_from = now()",
-        f"update job_definitions set success_due_at = case when {paused} then now() end",
-        "insert into pauses select 'schedule:' || id from job_definitions where id % 3 = 0 on conflict do nothing",
+        f"update job_definitions set {due} where {active} and (queue = 'imports' or {alone})",
+        f"insert into pauses select 'schedule:' || id from job_definitions where {alone} on conflict do nothing",
         "set session_replication_role = origin",
         "vacuum analyze job_definitions, pauses",
     ):

@@ -41,7 +41,8 @@ begin
       from used
      cross join lateral (
        select id, success_due_at from job_definitions
-        where success_due_at <= present and not suspended and queue = used.queue order by success_due_at limit a_scan) as def
+        where success_due_at <= present and not suspended and queue between used.queue and used.queue      -- with =, Postgres may read
+        order by queue, success_due_at limit a_scan) as def                                                -- those of all queues
      where not exists (select from pauses where scope = 'queue:' || used.queue offset 0)
      order by def.success_due_at limit a_scan);
   mine := array(
