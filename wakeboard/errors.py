@@ -108,7 +108,7 @@ class SchemaMismatch(WakeboardError):
 
 
 class Refused(WakeboardError):
-    """The store refused an operation: the state of the run or schedule does not allow it."""
+    """The store refused an operation: the state of the run, schedule or transaction does not allow it."""
 
 
 class LeadershipLost(WakeboardError):

@@ -16,7 +16,7 @@ import wakeboard
 from tests.schedules.cel_rules import admitted
 from tests.schedules.schedules import connected, declared, make_due, put, rows, runs, until
 from tests.ticks.cron_expressions import cron_lines, loose_lines
-from wakeboard.errors import InvalidValue, Locked, WakeboardError
+from wakeboard.errors import InvalidValue, Locked, Refused, WakeboardError
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
 from wakeboard.schedules.scheduler import schedule_due_ticks
 from wakeboard.ticks.zones import known_zones
@@ -268,9 +268,34 @@ async def test_an_administrator_bounds_the_schedules_of_a_namespace(store: Maint
     with pytest.raises(InvalidValue, match="the namespace team has all the schedules"):
         await add(store, "team/a")  # it was removed
     await store.conn.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
-    with pytest.raises(WakeboardError, match="must run in READ COMMITTED"):
+    sentence = (
+        "a new schedule in a namespace with a bound must run in READ COMMITTED, and this .* REPEATABLE READ: call it"
+    )
+    with pytest.raises(Refused, match=sentence):
         async with store.conn.transaction():
             await add(store, "third/a")
+
+
+@pytest.mark.parametrize("level", [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE])
+async def test_a_removal_works_in_each_isolation_level(store: MaintenanceStore, database: str, level: Any):
+    """As of the snapshot; a schedule that has changed since then fails the transaction, as any other row does."""
+    for name in "abcd":
+        await add(store, f"{'other' if name == 'd' else 'team'}/{name}")
+        await rows(store, "update job_definitions set next_run_at = now() - interval '1 minute' where name = %s", name)
+    assert await make_ticks(store) == (4, 4, 0, 0)
+    await store.conn.set_isolation_level(level)
+    async with store.conn.transaction():
+        assert await wakeboard.unschedule(store.conn, "team/a") is True
+        await store.conn.execute("delete from wakeboard.job_definitions where name = 'b'")
+        assert await wakeboard.unschedule_all(store.conn, "team/*") == 1
+        assert await wakeboard.unschedule(store.conn, "team/a") is False
+    assert await wakeboard.list_schedules(store.conn, "team/*") == []
+    assert await rows(store, "select count(*) from wakeboard.job_run_history where status = 'cancelled'") == [(3,)]
+    async with connected(database) as other, store.conn.transaction(force_rollback=True):
+        assert len(await wakeboard.list_schedules(store.conn, "other/*")) == 1
+        await add(other, "other/d", payload={"edited": True})
+        with pytest.raises(WakeboardError, match="concurrent update"):
+            await wakeboard.unschedule(store.conn, "other/d")
 
 
 async def test_intervals_bounds_and_single_moments_come_back_as_they_were_given(store: MaintenanceStore):

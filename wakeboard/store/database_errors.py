@@ -20,6 +20,7 @@ from wakeboard.errors import (
     LeaseLost,
     Locked,
     MissingRight,
+    Refused,
     SchemaMismatch,
     WakeboardError,
 )
@@ -63,6 +64,7 @@ _LIBPQ_ADDS: Final = re.compile(r"consuming input failed: |\s*This probably mean
 _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "WB001": LeaseLost,
     "WB002": KeyReused,
+    "WB003": Refused,
     "WB004": LeadershipLost,
     "WB006": EffectInDoubt,
     "25P02": lambda _: WakeboardError(_FAILED_BEFORE),

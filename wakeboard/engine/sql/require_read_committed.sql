@@ -7,7 +7,9 @@ returns void language plpgsql security definer
 as $$
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
-    raise exception using errcode = 'WB003', message = function_name || ' must run in READ COMMITTED';
+    raise exception using errcode = 'WB003', message = format(
+      '%s must run in READ COMMITTED, and this transaction is %s: call it in another transaction',
+      function_name, upper(current_setting('transaction_isolation')));
   end if;
 end
 $$;

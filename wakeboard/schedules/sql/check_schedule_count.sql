@@ -7,7 +7,7 @@ returns void language plpgsql security definer
 set enable_seqscan = off set lock_timeout = '2s'
 as $$
 begin
-  perform require_read_committed('schedule');
+  perform require_read_committed('a new schedule in a namespace with a bound');
   perform pg_advisory_xact_lock(hashtextextended('wakeboard: schedules of ' || in_namespace, 0));
   if most <= (select count(*) from (
                 select from job_definitions

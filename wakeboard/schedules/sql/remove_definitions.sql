@@ -21,7 +21,7 @@ declare
   busy constant bigint[] := lock_backfills(waiting, wait => true);
 begin
   waiting := array(select id from unnest(lock_runs(waiting)) as run (id) where id <> all (busy));
-  perform require_read_committed('remove_definitions');
+  perform require_read_committed('remove_definitions') where remove_definitions.source <> 'app';        -- see unschedule
   mine := array(select def.id from unnest(mine) as def (id)
                  where not exists (select from job_runs as run
                                     where run.definition_id = def.id and run.status in ('queued', 'failed') and run.id <> all (waiting)));
