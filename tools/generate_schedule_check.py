@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wakeboard.schedules.rules.builtin_payloads import Field
 
-MOMENT: Final = "^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
+MOMENT: Final = "^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3])(:[0-5][0-9]){2}Z$"
 NO_MOMENT: Final = f"write a time in UTC, from 1970 to {LAST_YEAR}; write for example at 2026-12-01T08:00:00Z"
 ONLY_ALL: Final = "only All has a limit; write catch_up All, or leave it out"
 # What looks like an interval or a moment, which the column has behind a word.

@@ -323,12 +323,18 @@ async def test_a_moment_that_has_passed_is_due_at_once_and_once(store: Maintenan
         for answer, ticks in (("created", (1, 1, 0, 0)), ("ended", (0, 0, 0, 0))):
             assert (await wakeboard.schedule(store.conn, f"team/once-{number}", "ping", **options)).answer == answer
             assert await make_ticks(store) == ticks
-    for never in (
-        "insert into job_definitions (job_type, schedule) values ('ping', 'at 2026-02-30T08:00:00Z')",
-        "select schedule('team/never', 'ping', cron => 'at 2026-02-30T08:00:00Z')",
+
+
+@pytest.mark.parametrize("moment", ["2027-02-30T08:00:00Z", "2027-01-04T24:00:00Z", "2027-01-04T23:59:60Z"])
+async def test_a_moment_that_the_scheduler_cannot_read_is_refused_in_the_call(store: MaintenanceStore, moment: str):
+    await add(store, "team/a")
+    for call in (
+        f"insert into job_definitions (job_type, schedule) values ('ping', 'at {moment}')",
+        f"update job_definitions set schedule = 'at {moment}'",
+        f"select schedule('team/never', 'ping', cron => 'at {moment}')",
     ):
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="write a time that exists"):
-            await rows(store, never)
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"write a time (that exists|in UTC)"):
+            await rows(store, call)
 
 
 async def test_an_edit_of_a_moment_that_has_run_says_ended(store: MaintenanceStore):

@@ -170,8 +170,8 @@ begin
         > 31622400 end
         then format('schedule %s: an interval is a whole number with s, m, h or d'
         ', at most 366d; write for example every 90m', to_json(left(def.schedule, 100)))
-      when def.schedule like 'at %' and def.schedule !~ '^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{'
-        '2}:[0-9]{2}Z$'
+      when def.schedule like 'at %' and def.schedule !~ '^at (19[7-9]|20[0-9])[0-9]-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-'
+        '3])(:[0-5][0-9]){2}Z$'
         then format('schedule %s: write a time in UTC, from 1970 to 2099; write f'
         'or example at 2026-12-01T08:00:00Z', to_json(left(def.schedule, 100)))
       when char_length(def.schedule) not between 1 and 100
