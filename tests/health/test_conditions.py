@@ -156,6 +156,12 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "bad",
         "restored from a dump",
     ),
+    (
+        "databases that went back in time",
+        replace(WELL, server_changes=[replace(CHANGE, id=0)]),
+        "bad",
+        "restored (timeline None to None), not recorded yet.",
+    ),
     ("commits that hang", changed("commits", standby_names="s1"), "bad", "no such standby streams."),
     (
         "commits that hang",

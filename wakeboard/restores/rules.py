@@ -55,8 +55,8 @@ def moment(at: datetime) -> str:
 def change_sentence(change: ServerChange) -> str:
     """What happened, when, and whether commits were lost, as far as is known."""
     where = f" (timeline {change.from_timeline} to {change.to_timeline})" if change.kind == "promoted" else ""
-    noticed = f"{_HAPPENED[change.kind]}{where}, noticed at {moment(change.noticed_at)}."
-    return f"{noticed} {_loss(change)}{_ids(change)}"
+    noticed = f"noticed at {moment(change.noticed_at)}" if change.id else "not recorded yet"
+    return f"{_HAPPENED[change.kind]}{where}, {noticed}. {_loss(change)}{_ids(change)}"
 
 
 def _loss(change: ServerChange) -> str:
