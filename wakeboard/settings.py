@@ -85,8 +85,8 @@ class Settings(BaseSettings):
     read_dsn: SecretStr = Field(
         SecretStr(""),
         description="Postgres connection string of a hot standby, from which the board and commands that only read"
-        " read. While it is more than 5 seconds behind, or cannot be reached, they read from `WAKEBOARD_DSN`. Empty:"
-        " always.",
+        " read. While it is more than 5 seconds behind, cannot be reached, or is no standby of `WAKEBOARD_DSN`, they"
+        " read from `WAKEBOARD_DSN`. Empty: always. Commands with another `--dsn` do not use it.",
     )
     prepared_statements: bool = Field(
         default=False,

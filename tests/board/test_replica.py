@@ -47,8 +47,9 @@ JANUARY: Final = {"first": "2026-01-01", "last": "2026-02-01"}
 class Servers:
     """A primary, and its standby."""
 
-    def __init__(self, primary: str, standby: str) -> None:
-        self.primary, self.standby = primary, standby
+    def __init__(self, server: EmbeddedPostgres, standby: str) -> None:
+        self.server, self.primary, self.standby = server, server.dsn, standby
+        primary = self.primary
         self.store = Store(primary)
         self.parts = made_parts(self.store)
         self.parts["other"] = str(self.store.run())
@@ -84,7 +85,7 @@ def servers() -> Iterator[Servers]:
         asyncio.run(migrate(primary.dsn))
         standby = Standby(primary, folder / "standby")
         with standby.streaming():
-            made = Servers(primary.dsn, standby.dsn)
+            made = Servers(primary, standby.dsn)
             yield made
             made.store.conn.close()
 
@@ -224,3 +225,50 @@ def test_a_command_that_does_not_act_reads_from_the_standby(
     main(["check", "--json"])
     found = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["reads"]["message"].startswith("From a standby, ")
+
+
+@pytest.fixture(scope="module")
+def promoted(servers: Servers) -> Iterator[str]:
+    """A second standby, which was promoted, and on which maintenance has run. The primary goes on."""
+    with owned_folder(Path(tempfile.gettempdir())) as folder:
+        standby = Standby(servers.server, folder)
+        with standby.streaming():
+            standby.promote()
+            with psycopg.connect(standby.dsn, autocommit=True) as conn:
+                wait_for(lambda: conn.execute("select not pg_is_in_recovery()").fetchone() == (True,))
+                conn.execute("select wakeboard.lease_base()")
+            yield standby.dsn
+
+
+NOT_OF_THE_PRIMARY: Final = {
+    "a promoted standby": ("primary", "promoted", "it is no standby any more"),
+    "a standby of the former primary": ("promoted", "standby", "a former primary"),
+    "the primary itself": ("primary", "primary", "From the primary, which"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_OF_THE_PRIMARY)
+def test_only_a_standby_of_the_primary_is_read(
+    servers: Servers, promoted: str, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = {"primary": servers.primary, "standby": servers.standby, "promoted": promoted}
+    dsn, read_dsn, reason = NOT_OF_THE_PRIMARY[case]
+    primary, read = of[dsn], of[read_dsn]
+    with psycopg.connect(primary, autocommit=True) as conn:
+        made = conn.execute("select uuid::text from wakeboard.enqueue('ping', '{}')").fetchone()
+    assert made is not None
+
+    async def footer() -> str:
+        client = Client(primary, read_dsn=read)
+        shown = await client.get("/")
+        await client.close()
+        return shown.words.split("read from ")[-1]
+
+    assert asyncio.run(footer()).startswith("the primary, ")
+    monkeypatch.setenv("WAKEBOARD_DSN", primary)
+    monkeypatch.setenv("WAKEBOARD_READ_DSN", read)
+    assert main(["runs", "--json"]) == 0
+    assert made[0] in capsys.readouterr().out
+    main(["check", "--json"])
+    found = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+    assert reason in found["reads"]["message"]

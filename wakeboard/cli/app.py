@@ -97,7 +97,8 @@ def root(
             "--dsn",
             envvar="WAKEBOARD_DSN",
             metavar="DSN",
-            help="The database: a Postgres URL or connection string.",
+            help="The database: a Postgres URL or connection string. A standby (WAKEBOARD_READ_DSN) is that of"
+            " WAKEBOARD_DSN, so it is not read with another --dsn.",
             show_envvar=True,
             show_default=False,
         ),

@@ -196,12 +196,14 @@ def _reads(health: Health) -> str:
     replica = health.local.replica
     if replica is None or replica.problem:
         return ""
+    if replica.is_primary:
+        return "From the primary, which WAKEBOARD_READ_DSN names."
     return f"From a standby, {'an unknown time' if replica.lag is None else lasted(replica.lag)} behind."
 
 
 @HealthCondition("reads", "warn", right=_reads)
 def standbys_that_cannot_be_read(health: Health) -> Iterator[str]:
-    """Bring the standby of WAKEBOARD_READ_DSN back. Until then the board and commands read from the primary."""
+    """Bring the standby of WAKEBOARD_READ_DSN back, or name another. Until then reads are from the primary."""
     if (replica := health.local.replica) and replica.problem:
         yield f"WAKEBOARD_READ_DSN is not used: {one_line(replica.problem)}."
 

@@ -2,7 +2,8 @@
 
 A standby is compared with its primary, not with its own clock or its connection: an idle primary commits nothing, and
 a standby whose connection hangs believes that it has everything. While the primary does not answer, the standby does,
-as far as it has come.
+as far as it has come. A server that was promoted has a history of its own, and so has a standby of a former primary:
+neither is read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import math
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from wakeboard.errors import DatabaseUnavailable, QueryTimedOut, SchemaMismatch, WakeboardError
 from wakeboard.process.failure_log import FailureLog
@@ -32,6 +33,7 @@ LOOK_S: Final = 1.0  # between two comparisons
 LOOK_AGAIN_S: Final = 10.0  # while the standby is not used
 LOOKS: Final = 5  # at a standby that seems to lag: a primary that was idle has just committed something,
 PAUSE_S: Final = 0.1  # so far apart
+NO_STANDBY: Final = "it is no standby any more: it was promoted, so it has a history of its own"
 ANSWER_S: Final = 3.0  # of each server, to a command
 
 _Result = TypeVar("_Result")
@@ -45,34 +47,53 @@ class Reads(Protocol):
         ...
 
 
-async def require_usable(primary: Reads, replica: Reads) -> timedelta | None:
-    """How far the replica is behind the primary; None: the primary does not answer, so it is unknown.
+class Usable(NamedTuple):
+    """How far a replica is behind the primary; `lag` None: unknown. `is_primary`: it is the primary itself."""
+
+    lag: timedelta | None
+    is_primary: bool = False
+
+
+async def require_usable(primary: Reads, replica: Reads) -> Usable:
+    """How far the replica is behind the primary; unknown while the primary does not answer.
 
     Raises DatabaseUnavailable with the reason why reads cannot use the replica.
     """
     try:
         wanted = await primary.run(read_position)
     except DatabaseUnavailable:
-        await replica.run(read_position)
-        return None
+        if not (await replica.run(read_position)).in_recovery:
+            raise DatabaseUnavailable(NO_STANDBY) from None
+        return Usable(None)
     behind: timedelta | None = None
+    is_on_branch = True
     for look in range(LOOKS):
         await asyncio.sleep(PAUSE_S if look else 0)
         found = await replica.run(lambda conn: read_position(conn, wanted.reached))
         if found.installation != wanted.installation:
             raise DatabaseUnavailable("it has another installation")
-        if found.is_as_far or not found.in_recovery:
-            return look * timedelta(seconds=PAUSE_S)
+        if not found.in_recovery and found.started_at == wanted.started_at:
+            return Usable(timedelta(), is_primary=True)
+        if not found.in_recovery:
+            raise DatabaseUnavailable(NO_STANDBY)
+        is_on_branch = found.recorded == wanted.recorded  # a position alone says nothing of the history behind it
+        if is_on_branch and found.is_as_far:
+            return Usable(look * timedelta(seconds=PAUSE_S))
         behind = found.since_last_commit
-        if behind is not None and behind <= MAX_LAG:
-            return max(behind, timedelta())
+        if is_on_branch and behind is not None and behind <= MAX_LAG:
+            return Usable(max(behind, timedelta()))
+    if not is_on_branch:
+        raise DatabaseUnavailable("it does not know the last start of the primary, or follows a former primary")
     raise DatabaseUnavailable(
         "it does not say how far it is behind" if behind is None else f"it is {lasted(behind)} behind"
     )
 
 
 class Replica:
-    """Whether a board may read from its standby. `lag`: None if it is not known; `problem`: why it is not used."""
+    """Whether a board may read from its standby.
+
+    `lag`: None if it is not known; `is_primary`: it is the primary itself; `problem`: why it is not used.
+    """
 
     def __init__(self, primary: Reads, replica: Reads) -> None:
         self._primary, self._replica = primary, replica
@@ -80,6 +101,7 @@ class Replica:
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = self._primary_until = -math.inf
         self.lag: timedelta | None = None
+        self.is_primary = False
         self.problem = ""
 
     async def may_be_used(self) -> bool:
@@ -111,13 +133,15 @@ class Replica:
         """Where pages come from."""
         if self.problem:
             return f"read from the primary, because the standby cannot be used: {self.problem}"
+        if self.is_primary:
+            return "read from the primary, which WAKEBOARD_READ_DSN names"
         return "read from a standby" + (f", {lasted(self.lag)} behind" if self.lag is not None else "")
 
     async def _look(self) -> None:
         try:
-            self.lag = await require_usable(self._primary, self._replica)
+            self.lag, self.is_primary = await require_usable(self._primary, self._replica)
         except WakeboardError as error:
-            self.lag, self.problem = None, str(error)
+            self.lag, self.is_primary, self.problem = None, False, str(error)
             self._failures.failed("reading from the standby (WAKEBOARD_READ_DSN)", error)
         else:
             self.problem = ""
@@ -144,17 +168,17 @@ class ReplicaReads:
         return await self._primary.run(query)
 
 
-async def connect_to_replica(dsn: str, primary_dsn: str, *, name: str) -> tuple[AsyncConnection, timedelta | None]:
+async def connect_to_replica(dsn: str, primary_dsn: str, *, name: str) -> tuple[AsyncConnection, Usable]:
     """A connection to the standby for one command, and how far it is behind, as `require_usable` says and raises."""
     limit = ReplyLimit(ANSWER_S)
     replica = await connect(dsn, name=name, reply_limit=limit)
     try:
-        lag = await require_usable(_NewConnection(primary_dsn, name), _OpenConnection(replica))
+        usable = await require_usable(_NewConnection(primary_dsn, name), _OpenConnection(replica))
     except BaseException:
         await replica.close()
         raise
     limit.seconds = math.inf
-    return replica, lag
+    return replica, usable
 
 
 class _OpenConnection:

@@ -171,8 +171,8 @@ async def _replica_facts(dsn: str) -> ReplicaFacts | None:
     if not (read_dsn := configured_read_dsn()):
         return None
     try:
-        conn, lag = await connect_to_replica(read_dsn, dsn, name="wakeboard check")
+        conn, usable = await connect_to_replica(read_dsn, dsn, name="wakeboard check")
     except (DatabaseUnavailable, SchemaMismatch) as error:
         return ReplicaFacts(problem=str(error).removesuffix("."))
     await conn.close()
-    return ReplicaFacts(lag=lag)
+    return ReplicaFacts(lag=usable.lag, is_primary=usable.is_primary)

@@ -183,7 +183,7 @@ async def _connection(dsn: str, *, reads: bool) -> AsyncConnection:
         from wakeboard.views.replica import connect_to_replica
 
         try:
-            conn, lag = await connect_to_replica(read_dsn, dsn, name="wakeboard cli")
+            conn, (lag, _) = await connect_to_replica(read_dsn, dsn, name="wakeboard cli")
         except (DatabaseUnavailable, SchemaMismatch) as error:
             print_error(f"note: WAKEBOARD_READ_DSN is not used: {error}")
         else:

@@ -79,9 +79,13 @@ class Installed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaFacts:
-    """The standby of WAKEBOARD_READ_DSN: how far it is behind (None: unknown), or why it cannot be read from."""
+    """The standby of WAKEBOARD_READ_DSN: how far it is behind (None: unknown), or why it cannot be read from.
+
+    `is_primary`: it is the primary itself.
+    """
 
     lag: timedelta | None = None
+    is_primary: bool = False
     problem: str = ""
 
 

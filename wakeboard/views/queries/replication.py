@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from datetime import datetime, timedelta
     from uuid import UUID
 
     import psycopg
@@ -20,7 +20,8 @@ _POSITION: LiteralString = """
 select id as installation, pg_is_in_recovery() as in_recovery,
        case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end::text as reached,
        case when pg_is_in_recovery() then pg_last_wal_replay_lsn() >= %(than)s::pg_lsn end as is_as_far,
-       clock_timestamp() - pg_last_xact_replay_timestamp() as since_last_commit
+       clock_timestamp() - pg_last_xact_replay_timestamp() as since_last_commit,
+       pg_postmaster_start_time() as started_at, server_started_at as recorded
   from wakeboard.installation
 """
 
@@ -30,6 +31,8 @@ class WalPosition:
     """Where a server is. `is_as_far`: a standby has replayed the position that was asked for.
 
     `since_last_commit`: since the primary's commit that a standby has replayed last; the lag is not longer.
+    `started_at`: when this server started; no two servers start at one moment. `recorded`: the start of the primary
+    that maintenance has recorded last (note_server), as this server has it.
     """
 
     installation: UUID
@@ -37,6 +40,8 @@ class WalPosition:
     reached: str | None
     is_as_far: bool | None
     since_last_commit: timedelta | None
+    started_at: datetime
+    recorded: datetime
 
 
 async def read_position(conn: psycopg.AsyncConnection[object], than: str | None = None) -> WalPosition:
