@@ -72,12 +72,11 @@ def test_a_role_that_cannot_check_is_named_with_those_that_can(
         client = database.replace("postgres@", "wakeboard_cli_client@")
         enqueued = bare_cli("enqueue", "mail", "--dsn", client)
         assert (enqueued.code, enqueued.err) == (0, ""), "it may not read what workers serve"
-        result = bare_cli("check", "--dsn", client)
-        named = (
-            "wakeboard: the database role of this connection (login wakeboard_cli_client) may not do this: permission"
-        )
-        assert result.err.startswith(named)
-        assert "the roles of the operator and of viewers may read it" in result.err
+        *others, refused = bare_cli("check", "--json", "--dsn", client).json
+        assert {each["check"]: each["level"] for each in others} == dict.fromkeys(check.OF_ANY_ROLE, "ok")
+        assert (refused["level"], refused["check"]) == ("fail", "rights")
+        assert "connection (login wakeboard_cli_client) may not do this: permission denied" in refused["message"]
+        assert refused["hint"] == "Check with a role that may: postgres."
     finally:
         sample.sql("drop owned by wakeboard_cli_client")
         sample.sql("drop role wakeboard_cli_client")

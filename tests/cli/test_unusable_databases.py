@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+
+from wakeboard.store import schema_files
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -103,3 +106,17 @@ def test_read_only_transactions(bare_cli: Cli, database: str, sample: SampleStor
 
     refused = {each for each, text in result.items() if "read-only transaction" in text}
     assert all(any(each.startswith(word) for each in refused) for word in WRITES)
+
+
+def test_timeouts_that_end_sessions(bare_cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch):
+    def slow() -> str:
+        time.sleep(0.5)
+        return ""
+
+    monkeypatch.setattr(schema_files, "functions_hash", slow)
+    run_all(bare_cli, f"{database}&options=-c%20idle_in_transaction_session_timeout%3D1")
+    result = bare_cli("check", "--json", "--dsn", f"{database}&options=-c%20idle_session_timeout%3D250").json
+
+    assert [(each["check"], each["level"]) for each in result] == [("database", "fail")]
+    assert "idle-session timeout" in result[0]["message"]
+    assert "at least 10 s" in result[0]["hint"]

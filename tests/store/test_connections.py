@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import time
 import traceback
@@ -173,6 +174,26 @@ async def test_a_parameter_of_another_library_is_named(dsn: str, name: str) -> N
     assert "alpha" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("dsn", "says"),
+    [
+        (
+            "postgresql://u:alpha@h/db?target_session_attr=any",
+            "target_session_attr, .* not know: write target_session_a",
+        ),
+        ("host=h password=alpha sslmod=require", "sslmod, which libpq does not know: write sslmode"),
+        ("postgresql://u:alpha@h/db?answer=42", "answer, which libpq does not know$"),
+        ("postgresql://u@h/db?password=x&alpha=42", "cannot be read"),
+        ("postgresql://u:x?alpha=42", "cannot be read"),
+        ("host=h password=x alpha=42", "cannot be read"),
+    ],
+)
+async def test_an_unknown_parameter_is_named_unless_it_may_be_a_password(dsn: str, says: str) -> None:
+    with pytest.raises(InvalidSettings, match=says) as caught:
+        await connect(dsn)
+    assert "alpha" not in str(caught.value)
+
+
 @pytest.fixture
 def login(database: str) -> Iterator[str]:
     """A role that may not log in."""
@@ -313,6 +334,18 @@ async def test_a_note_about_a_failed_statement_is_not_kept(database: str, monkey
         with pytest.raises(psycopg.errors.RaiseException):
             blocking.execute(raises)
         blocking.execute("select 1")
+
+
+async def test_a_session_that_the_server_has_ended_says_why(database: str) -> None:
+    """Between two statements, libpq reports it as a notice."""
+    dsn = make_conninfo(database, options="-c idle_session_timeout=1")
+    async with await connect(dsn) as conn:
+        await asyncio.to_thread(select.select, [conn.fileno()], [], [], 30)
+        conn.pgconn.consume_input()
+        conn.pgconn.notifies()
+        with pytest.raises(DatabaseUnavailable, match="lost: terminating connection due to idle-session") as caught:
+            await read(conn, dict_row, "select 1 as one")
+    assert "at least 10 s" in caught.value.hint
 
 
 async def test_connections_that_do_not_last_become_rarer(database: str) -> None:

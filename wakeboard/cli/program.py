@@ -88,11 +88,25 @@ def _run(program: Program, arguments: Sequence[str]) -> int:
         return USAGE if isinstance(exc, InvalidValue) else FAILED
     except BrokenPipeError:
         raise
-    except OSError as exc:
-        if os.environ.get("WAKEBOARD_DEBUG") or exc.filename is None:
+    except Exception as exc:
+        sentence = _sentence(exc)
+        if sentence is None or os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        write_error("wakeboard", _file_error(exc))
+        write_error("wakeboard", sentence)
         return FAILED
+
+
+def _sentence(exc: Exception) -> str | None:
+    """A sentence about a file or the database that cannot be used; None: the error is another one."""
+    if isinstance(exc, OSError) and exc.filename is not None:
+        return _file_error(exc)
+    if "psycopg" not in sys.modules:  # it is slow to import
+        return None
+    import psycopg
+
+    from wakeboard.store.database_errors import translated
+
+    return advice(translated(exc).with_hint) if isinstance(exc, psycopg.Error) else None
 
 
 def _file_error(error: OSError) -> str:

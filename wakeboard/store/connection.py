@@ -13,6 +13,7 @@ import select
 import socket
 import threading
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -48,8 +49,8 @@ _FOREIGN_PARAMETER = (
     "the DSN has the parameter {name}, which is of another client library or of its pool: leave it out. Parameters are"
     " those of libpq, such as sslmode and connect_timeout"
 )
-# Parameters that hosts of databases put into the connection strings that they show. No other name is repeated: what
-# libpq takes for a parameter may be a part of a password.
+_UNKNOWN_PARAMETER = "the DSN has the parameter {name}, which libpq does not know{meant}"
+# Parameters that hosts of databases put into the connection strings that they show.
 _FOREIGN: Final = frozenset(
     {
         *(
@@ -213,14 +214,31 @@ def _parts(dsn: str) -> dict[str, str]:
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
     except (psycopg.Error, UnicodeError):
-        foreign = sorted(_FOREIGN & set(re.findall(r"(?:[?&]|(?:^|\s))(\w+)=", dsn)))
-        raise InvalidSettings(_FOREIGN_PARAMETER.format(name=foreign[0]) if foreign else _UNREADABLE) from None
+        raise InvalidSettings(_why_unreadable(dsn)) from None
     ports, hosts = parts.get("port", "").split(","), parts.get("host", "").split(",")
     if not all(port.isdecimal() and int(port) <= HIGHEST_PORT for port in ports if port):
         raise InvalidSettings(_UNREADABLE)
     if any(re.search(r"[@=\s]", host) for host in hosts if not host.startswith("/")):
         raise InvalidSettings(_UNREADABLE)
     return parts
+
+
+def _why_unreadable(dsn: str) -> str:
+    """What is wrong with a DSN that libpq does not take, without a word that may belong to the password.
+
+    A name may, except after the only @ of a URL, or if it resembles a parameter of libpq.
+    """
+    names = re.findall(r"(?:[?&]|(?:^|\s))(\w+)=", dsn)
+    if foreign := sorted(_FOREIGN.intersection(names)):
+        return _FOREIGN_PARAMETER.format(name=foreign[0])
+    known = [option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()]
+    user, _, query = dsn.partition("?")
+    is_public = user.count("@") == 1 and not re.search("@|pass", query) and "://" in user
+    for name in names:
+        similar = get_close_matches(name, known, 1, 0.8)
+        if name not in known and (similar or is_public):
+            return _UNKNOWN_PARAMETER.format(name=name, meant=f": write {similar[0]}" if similar else "")
+    return _UNREADABLE
 
 
 def connection_error(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:

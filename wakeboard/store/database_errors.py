@@ -133,6 +133,12 @@ _CAUSES: Final = (
         "Check sslmode, sslrootcert and sslcert in the DSN, and the certificate of the server.",
         refuses=True,
     ),
+    _Cause(
+        ("25P03", "25P04", "57P05"),
+        "idle-session timeout|idle-in-transaction timeout|transaction timeout",
+        "An administrator has set that timeout, for the role or the database: use `alter role` to give wakeboard's"
+        " roles at least 10 s, or 0.",
+    ),
     _Cause((), "SSL|TLS", "Check sslmode in the DSN, and that PostgreSQL listens at this address."),
     # Not refused: both may be made later.
     _Cause((), "database does not exist", "Create the database, or correct its name in the DSN."),

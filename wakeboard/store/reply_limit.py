@@ -20,7 +20,6 @@ import os
 import socket
 import time
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
@@ -93,6 +92,36 @@ class _MovedError(Exception):
     """No reply came, and another host is the primary now."""
 
 
+class _Notices:
+    """What the server says beside its replies.
+
+    `unconfirmed`: that a commit waits no longer for a standby: after our cancel, an administrator's, statement_timeout.
+    `fatal`: why it has ended the session. libpq reports that as a notice if it arrives between two statements.
+    """
+
+    def __init__(self) -> None:
+        self.unconfirmed = False
+        self.fatal: psycopg.OperationalError | None = None
+
+    def note(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Handles a notice."""
+        if notice.source_function == WAITS_FOR_STANDBY:
+            self.unconfirmed = True
+        if notice.severity_nonlocalized == "FATAL":
+            self.fatal = psycopg.OperationalError(notice.message_primary)
+            self.fatal.sqlstate = notice.sqlstate
+
+    def confirmed(self, reply: _Reply) -> _Reply:
+        """The reply, unless its commit was cancelled while it waited for a synchronous standby."""
+        if self.unconfirmed:
+            raise psycopg.errors.StatementCompletionUnknown(_UNCONFIRMED)
+        return reply
+
+    def reason_of(self, error: psycopg.OperationalError) -> psycopg.OperationalError:
+        """Why the session has ended, if the error does not have it; else the error."""
+        return self.fatal if self.fatal and error.sqlstate is None else error
+
+
 class LimitedConnection(psycopg.AsyncConnection[Any]):
     """A connection whose statements are bounded by a `reply_limit`; None: they wait without a limit.
 
@@ -105,23 +134,27 @@ class LimitedConnection(psycopg.AsyncConnection[Any]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.unconfirmed: list[str] = []
-        self.add_notice_handler(partial(_note_unconfirmed, self.unconfirmed))
+        self.said = _Notices()
+        self.add_notice_handler(self.said.note)
 
     async def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
         """Waits for a reply. All statements of psycopg wait here."""
         self.sent_at = time.monotonic()
-        self.unconfirmed.clear()  # of a wait that raised
-        if (limit := self.reply_limit) is None:
-            return _confirmed(self.unconfirmed, await super().wait(gen, *args, **options))
-        seconds = limit.wait_s()
+        self.said.unconfirmed = False  # of a wait that raised
+        limit = self.reply_limit
+        seconds = math.inf if limit is None else limit.wait_s()
         try:
-            return _confirmed(self.unconfirmed, await self._wait_for(gen, seconds, *args, **options))
+            if limit is None:
+                return self.said.confirmed(await super().wait(gen, *args, **options))
+            return self.said.confirmed(await self._wait_for(gen, seconds, *args, **options))
         except _NoReplyError:
-            await self._give_up(gen, limit)
+            if limit:
+                await self._give_up(gen, limit)
         except _MovedError:
             await self.close()  # the former primary answers no cancel
             raise NoReply(_MOVED) from None
+        except psycopg.OperationalError as error:
+            raise self.said.reason_of(error) from None
         raise _no_reply(seconds)
 
     async def _wait_for(self, gen: PQGen[_Reply], seconds: float, *args: Any, **options: Any) -> _Reply:
@@ -179,22 +212,26 @@ class LimitedBlockingConnection(psycopg.Connection[Any]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.unconfirmed: list[str] = []
-        self.add_notice_handler(partial(_note_unconfirmed, self.unconfirmed))
+        self.said = _Notices()
+        self.add_notice_handler(self.said.note)
 
     def wait(self, gen: PQGen[_Reply], *args: Any, **options: Any) -> _Reply:
         """Waits for a reply. All statements of psycopg wait here."""
-        self.unconfirmed.clear()  # of a wait that raised
-        if (limit := self.reply_limit) is None:
-            return _confirmed(self.unconfirmed, super().wait(gen, *args, **options))
-        seconds = limit.wait_s()
+        self.said.unconfirmed = False  # of a wait that raised
+        limit = self.reply_limit
+        seconds = math.inf if limit is None else limit.wait_s()
         try:
-            return _confirmed(self.unconfirmed, self._wait_for(gen, seconds, *args, **options))
+            if limit is None:
+                return self.said.confirmed(super().wait(gen, *args, **options))
+            return self.said.confirmed(self._wait_for(gen, seconds, *args, **options))
         except _NoReplyError:
-            self._give_up(gen, limit)
+            if limit:
+                self._give_up(gen, limit)
         except _MovedError:
             self.close()
             raise NoReply(_MOVED) from None
+        except psycopg.OperationalError as error:
+            raise self.said.reason_of(error) from None
         raise _no_reply(seconds)
 
     def _wait_for(self, gen: PQGen[_Reply], seconds: float, *args: Any, **options: Any) -> _Reply:
@@ -252,21 +289,8 @@ def _bounded(gen: PQGen[_Reply], seconds: float) -> Generator[Any, Any, _Reply]:
         return done.value
 
 
-def _confirmed(unconfirmed: list[str], reply: _Reply) -> _Reply:
-    """The reply, unless its commit was cancelled while it waited for a synchronous standby."""
-    if unconfirmed:
-        raise psycopg.errors.StatementCompletionUnknown(_UNCONFIRMED)
-    return reply
-
-
 def _no_reply(seconds: float) -> NoReply:
     return NoReply(f"no reply came within {seconds:.3g} s: it hangs, or commits wait for a standby")
-
-
-def _note_unconfirmed(unconfirmed: list[str], notice: psycopg.errors.Diagnostic) -> None:
-    """Notes that a commit waits no longer for a standby: after our cancel, an administrator's or statement_timeout."""
-    if notice.source_function == WAITS_FOR_STANDBY:
-        unconfirmed.append(notice.message_primary or "")
 
 
 def _has_ended(session: socket.socket) -> bool:

@@ -16,7 +16,7 @@ from wakeboard.cli.support.findings import has_failed, print_findings
 from wakeboard.cli.support.options import AsJson, Reason, Strict, read_path
 from wakeboard.cli.support.output import print_error, print_json
 from wakeboard.cli.support.session import configured_read_dsn, database_dsn, dsn_hint
-from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch
+from wakeboard.errors import DatabaseUnavailable, InvalidValue, MissingRight, SchemaMismatch
 
 if TYPE_CHECKING:
     from wakeboard.health.findings import Finding
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
 
 ANSWER_S: Final = 20.0  # for all that it asks; a cancelled statement may take another four
+OF_ANY_ROLE: Final = {"clock", "connection", "commits"}  # checks that need no right
 
 EXAMPLES = (
     "wakeboard check                  all checks, with hints for those that are not ok",
@@ -104,37 +105,56 @@ def _findings_of(files: list[Path]) -> list[Finding]:
 
 
 async def _findings(dsn: str) -> list[Finding]:
-    """All findings, or one if there is no database or no suitable schema."""
+    """All findings, or those up to what keeps the rest from being read: no database, no suitable schema, no right."""
+    from wakeboard.health.findings import Finding
+    from wakeboard.store.statements import translating
+
+    found: list[Finding] = []
+    try:
+        with translating():
+            return await _of_the_database(dsn, found)
+    except SchemaMismatch as exc:
+        return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
+    except DatabaseUnavailable as exc:
+        hint = exc.hint if dsn else dsn_hint()
+        return [*found, Finding(level="fail", check="database", message=str(exc), hint=hint or "See the server's log.")]
+
+
+async def _of_the_database(dsn: str, found: list[Finding]) -> list[Finding]:
+    """All findings. `found` gets those that are worth saying if a later read fails."""
     from wakeboard.health.findings import Finding, findings
     from wakeboard.health.queries.commits import read_commit_facts
     from wakeboard.health.queries.facts import Health, read_installation
+    from wakeboard.health.queries.server import read_checkers
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
     from wakeboard.store.reply_limit import ReplyLimit
     from wakeboard.store.schema_differences import read_differences
     from wakeboard.store.statements import bounded_transaction
 
-    settings = read_settings()
-    found: list[Finding] = []
     limit = ReplyLimit(ANSWER_S)
     limit.until = time.monotonic() + ANSWER_S
-    try:
-        conn = await connect(dsn, name="wakeboard check", reply_limit=limit)
-        async with conn:
-            async with bounded_transaction(conn, int(ANSWER_S)):  # an administrator may have set a short timeout
-                commits = await read_commit_facts(conn, dsn)  # first, because a later read may get no answer
-            hanging = findings(Health(now=datetime.now(UTC), commits=commits))
-            found = [each for each in hanging if each.check == "commits" and each.level == "fail"]
-            local = await _local_facts(dsn, conn, settings)
+    conn = await connect(dsn, name="wakeboard check", reply_limit=limit)
+    async with conn:
+        async with bounded_transaction(conn, int(ANSWER_S)):  # an administrator may have set a short timeout
+            commits = await read_commit_facts(conn, dsn)  # first, because a later read may get no answer
+        hanging = findings(Health(now=datetime.now(UTC), commits=commits))
+        found += [each for each in hanging if each.check == "commits" and each.level == "fail"]
+        local = await _local_facts(dsn, conn, read_settings())
+        try:
             async with bounded_transaction(conn, int(ANSWER_S)):
                 await require_schema(conn)
                 health = replace(await read_installation(conn), local=local, differences=await read_differences(conn))
-            return [*findings(replace(health, commits=commits))]
-    except SchemaMismatch as exc:
-        return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
-    except DatabaseUnavailable as exc:
-        hint = exc.hint if dsn else dsn_hint()
-        return [*found, Finding(level="fail", check="database", message=str(exc), hint=hint or "See the server's log.")]
+        except MissingRight as exc:
+            measured = findings(Health(now=datetime.now(UTC), commits=commits, local=local))
+            refused = Finding(
+                level="fail",
+                check="rights",
+                message=f"{str(exc).partition('; ')[0].removesuffix('.')}.",
+                hint=f"Check with a role that may: {', '.join(await read_checkers(conn))}.",
+            )
+            return [*(each for each in measured if each.check in OF_ANY_ROLE), refused]
+        return [*findings(replace(health, commits=commits))]
 
 
 async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> LocalFacts:

@@ -133,6 +133,16 @@ select named.role, named.parts, login.rolname::text as name,
                                           then 'member' else 'set' end)) end
  order by named.role, login.rolname
 """
+_CHECKERS: LiteralString = """
+select rolname::text
+  from pg_proc
+  join pg_namespace on pg_namespace.oid = pronamespace
+ cross join aclexplode(proacl)
+  join pg_roles on pg_roles.oid in (grantee, proowner)
+ where nspname = 'wakeboard' and proname = 'full_tablespaces'
+ group by rolname
+ order by bool_or(pg_roles.oid = proowner), rolname
+"""
 _FULL_TABLESPACES: LiteralString = "select name, problem from wakeboard.full_tablespaces()"
 
 
@@ -141,3 +151,8 @@ async def read_server(conn: psycopg.AsyncConnection[Any]) -> Server:
     server = (await read(conn, class_row(Server), _SERVER))[0]
     full = dict(await read(conn, tuple_row, _FULL_TABLESPACES))
     return replace(server, full_tablespaces=full, logins=await read(conn, class_row(RoleLogin), _LOGINS))
+
+
+async def read_checkers(conn: psycopg.AsyncConnection[Any]) -> list[str]:
+    """The roles that may check all, the schema's owner last. Any role may read them. Raises WakeboardError."""
+    return [name for (name,) in await read(conn, tuple_row, _CHECKERS)]
