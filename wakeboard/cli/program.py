@@ -100,13 +100,10 @@ def _sentence(exc: Exception) -> str | None:
     """A sentence about a file or the database that cannot be used; None: the error is another one."""
     if isinstance(exc, OSError) and exc.filename is not None:
         return _file_error(exc)
-    if "psycopg" not in sys.modules:  # it is slow to import
-        return None
-    import psycopg
+    from wakeboard.store.database_errors import meaning_of
 
-    from wakeboard.store.database_errors import translated
-
-    return advice(translated(exc).with_hint) if isinstance(exc, psycopg.Error) else None
+    error = meaning_of(exc)
+    return advice(error.with_hint) if error else None
 
 
 def _file_error(error: OSError) -> str:

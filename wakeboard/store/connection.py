@@ -228,7 +228,7 @@ def _why_unreadable(dsn: str) -> str:
 
     A name may, except after the only @ of a URL, or if it resembles a parameter of libpq.
     """
-    names = re.findall(r"(?:[?&]|(?:^|\s))(\w+)=", dsn)
+    names: list[str] = re.findall(r"(?:[?&]|(?:^|\s))(\w+)=", dsn)
     if foreign := sorted(_FOREIGN.intersection(names)):
         return _FOREIGN_PARAMETER.format(name=foreign[0])
     known = [option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()]

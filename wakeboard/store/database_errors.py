@@ -202,6 +202,11 @@ def report_of(exc: psycopg.Error) -> ErrorReport:
     )
 
 
+def meaning_of(exc: Exception) -> WakeboardError | None:
+    """The wakeboard error for any error; None: it is not one of the database."""
+    return translated(exc) if isinstance(exc, psycopg.Error) else None
+
+
 def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
     """The wakeboard error for a database error: DatabaseUnavailable if a retry may succeed, else a final one.
 

@@ -108,7 +108,7 @@ class _Notices:
         if notice.source_function == WAITS_FOR_STANDBY:
             self.unconfirmed = True
         if notice.severity_nonlocalized == "FATAL":
-            self.fatal = psycopg.OperationalError(notice.message_primary)
+            self.fatal = psycopg.OperationalError(notice.message_primary or "")
             self.fatal.sqlstate = notice.sqlstate
 
     def confirmed(self, reply: _Reply) -> _Reply:
