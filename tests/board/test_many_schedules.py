@@ -230,7 +230,7 @@ async def test_neither_maintenance_nor_the_operator_reads_all_schedules(database
     reads.check()
 
 
-async def test_no_pass_reads_the_expectations_of_paused_schedules_again(database: str, store: Store, reads: Reads):
+async def test_no_pass_reads_what_a_pause_holds_again(database: str, store: Store, reads: Reads):
     alone, active = "id % 30 = 1", "removed_at is null and not suspended"
     due = "expect_success_within_s = 60, success_expected_from = now(), success_due_at = now()"
     for statement in (
@@ -249,4 +249,7 @@ async def test_no_pass_reads_the_expectations_of_paused_schedules_again(database
         reads.end("the first pass")
         await calls.update_expectations(maintained)
         reads.end("another pass")
+        assert await calls.due_definitions(maintained) == []
+        reads.end("a pass of the scheduler")
     assert reads.of_step["another pass"] < reads.of_step["the first pass"] / 10
+    assert reads.of_step["a pass of the scheduler"] < EXAMINED
