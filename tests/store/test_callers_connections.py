@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import subprocess
+import sys
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from importlib import import_module
@@ -148,13 +150,16 @@ def engine_options(dsn: str, name_of_database: str, *, autocommit: bool) -> dict
     return {"poolclass": sqlalchemy.NullPool, "connect_args": named(dsn, name_of_database), **level}
 
 
-@asynccontextmanager
-async def django_connection(dsn: str, *, commit: bool = False, autocommit: bool = False) -> AsyncGenerator[Any]:
+def django_database(dsn: str) -> dict[str, Any]:
     given = conninfo_to_dict(dsn)
     names = {"host": "HOST", "port": "PORT", "user": "USER", "dbname": "NAME"}
-    database = {"ENGINE": "django.db.backends.postgresql", **{names[name]: given[name] for name in names}}
+    return {"ENGINE": "django.db.backends.postgresql", **{names[name]: given[name] for name in names}}
+
+
+@asynccontextmanager
+async def django_connection(dsn: str, *, commit: bool = False, autocommit: bool = False) -> AsyncGenerator[Any]:
     connections = django_db.connections
-    connections.settings = connections.configure_settings({"default": database})
+    connections.settings = connections.configure_settings({"default": django_database(dsn)})
     try:
         if autocommit:
             yield django_db.connection
@@ -269,6 +274,23 @@ def test_another_driver_under_sqlalchemy_is_refused_by_name() -> None:
         pytest.raises(InvalidValue, match=r"pysqlite; .*\+psycopg://"),
     ):
         wakeboard.enqueue(conn, "ping")
+
+
+_FIRST_USE = """
+import sys, django, wakeboard
+from django.conf import settings
+settings.configure(DATABASES={"default": eval(sys.argv[1])})
+django.setup()
+from django.db import connection
+print(wakeboard.enqueue(connection, "ping").id)
+"""
+
+
+def test_django_opens_its_first_connection_of_a_process_for_the_call(admin: SqlClient) -> None:
+    """Until then it has not imported the backend, whose class tells its connections from others."""
+    command = [sys.executable, "-c", _FIRST_USE, repr(django_database(admin.dsn))]
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert process.stdout.strip() == str(admin.value("select id from job_runs")), process.stderr
 
 
 def test_the_examples_of_the_guide_enqueue_with_their_order(

@@ -336,12 +336,10 @@ def _type_name(value: object) -> str:
 
 
 def _is_django(conn: object) -> bool:
+    if _type_name(conn) == "django.utils.connection.ConnectionProxy":  # django.db.connection, or one to a cache
+        return hasattr(conn, "ensure_connection")  # imports the backend at the first use
     base = sys.modules.get("django.db.backends.base.base")
-    if base is None:
-        return False
-    # The proxy `django.db.connection` has a class of its own, also for connections to caches.
-    is_proxy = _type_name(conn) == "django.utils.connection.ConnectionProxy"
-    return isinstance(conn, base.BaseDatabaseWrapper) or (is_proxy and hasattr(conn, "ensure_connection"))
+    return base is not None and isinstance(conn, base.BaseDatabaseWrapper)
 
 
 def _of_django(conn: Any) -> CallersConnection:
