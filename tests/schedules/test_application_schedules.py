@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -350,6 +352,34 @@ async def test_an_edit_of_a_moment_that_has_run_says_ended(store: MaintenanceSto
     assert await answer(at=moment, priority=4) == "ended"
     assert await answer(at=moment + timedelta(seconds=9)) == "updated"
     assert await make_ticks(store) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_a_refusal_of_many_names_the_schedule_and_the_field(store: MaintenanceStore, name: str):
+    """What JSON cannot represent, what Postgres cannot store, and what the type of the field refuses."""
+    place = "ab".index(name)
+    for value, problem in ((float("nan"), "is nan"), ({1}, "is {1}"), ("\0", "holds a NUL")):
+        many = [wakeboard.Schedule(f"team/{each}", "ping", {"x": value if each == name else 1}) for each in "ab"]
+        sentence = f"schedules[{place}] (team/{name}): payload.x {problem}"
+        with pytest.raises(InvalidValue, match=f"^{re.escape(sentence)}"):
+            await wakeboard.schedule_many(store.conn, many)
+    for field, value in (("priority", 2.5), ("timeout_s", 10**12), ("suspended", "perhaps"), ("every", "long")):
+        rest = [
+            {"name": f"team/{each}", "job_type": "ping", **({field: value} if each == name else {})} for each in "ab"
+        ]
+        sentence = f"schedules[{place}] (team/{name}): {field}: "
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"^{re.escape(sentence)}.*{value}"):
+            await store.conn.execute("select wakeboard.schedule_many(%s)", [json.dumps(rest)])
+
+
+async def test_an_empty_pattern_and_a_count_of_another_type_are_refused(store: MaintenanceStore):
+    count: Any
+    for count in ("x", 2.5, True):
+        with pytest.raises(InvalidValue, match=f"^count is {count!r}; write a whole number"):
+            await wakeboard.list_schedules(store.conn, "team/*", count=count)
+    for pattern in ("", "team/"):
+        with pytest.raises(InvalidValue, match=f'^pattern is "{pattern}"; write namespace/name'):
+            await wakeboard.unschedule_all(store.conn, pattern)
 
 
 @pytest.mark.parametrize("key", ["at", "starts_at", "ends_at"])

@@ -26,7 +26,7 @@ from wakeboard.text.humanize import WAITS_FOR_RUNS_UNTIL
 from wakeboard.text.object_ids import LARGEST_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from wakeboard.process.enqueue_span import EnqueueSpan
     from wakeboard.store.callers_connection import AwaitableConnection, BlockingConnection
@@ -396,25 +396,25 @@ def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
     for moment in moments or ():
         _check_moment(moment)
     _check_numbers(priority=priorities or ())
-    return job_types, payload_json(payloads, each=True), queues, priorities, moments, keys, limit_keys
+    return job_types, payload_json(payloads, _check_each), queues, priorities, moments, keys, limit_keys
 
 
-def payload_json(payload: Any, *, each: bool = False) -> str:
-    """The JSON text of a payload, or of a list of them (`each`). Raises InvalidValue with the path of the problem."""
+def payload_json(payload: Any, check: Callable[[Any], None] = check_payload) -> str:
+    """The JSON text of a payload, or of a list of them. `check` raises InvalidValue with the path of the problem."""
     try:
         text = _COMPACT.encode(payload)
         text.encode()
         may_hold_nul = "\\u0000" in text
     except (TypeError, ValueError, RecursionError) as exc:
-        _check_payloads(payload, each=each)
+        check(payload)
         raise InvalidValue(f"payload is not JSON: {exc}") from None
     if may_hold_nul:
-        _check_payloads(json.loads(text), each=each)
+        check(json.loads(text))
     return text
 
 
-def _check_payloads(payload: Any, *, each: bool) -> None:
-    for one in payload if each else [payload]:
+def _check_each(payloads: list[Any]) -> None:
+    for one in payloads:
         check_payload(one)
 
 

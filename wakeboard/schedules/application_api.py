@@ -20,6 +20,7 @@ from wakeboard.engine.typed_payloads import plain_payload
 from wakeboard.errors import InvalidValue
 from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.statements import checked_call
+from wakeboard.text.canonical_json import check_payload
 from wakeboard.text.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -214,8 +215,8 @@ def schedule_many(conn: _Connection, schedules: Iterable[Schedule]) -> list[Sche
             _check(one.name, one.job_type, given)
             rows.append(_row(one, given))
         except InvalidValue as problem:
-            raise InvalidValue(f"schedules[{place}] ({one.name}): {problem}") from None
-    text = payload_json(rows, each=True)
+            raise _of_schedule(place, one.name, problem) from None
+    text = payload_json(rows, _check_payloads)
     return over.call(_SCHEDULE_MANY, (text,), lambda made: list(map(Scheduled._make, made)))
 
 
@@ -278,6 +279,8 @@ def list_schedules(
     """
     over = callers_connection(conn)
     check_texts(pattern=pattern, after=after)
+    if not _is_like(count, 0):
+        raise InvalidValue(f"count is {shown(count)}; write a whole number")
     return over.call(_LIST, (pattern, after, count), lambda rows: [_stored(*row) for row in rows])
 
 
@@ -338,6 +341,18 @@ def _check_time(name: str, value: object) -> None:
         raise InvalidValue(f"{name} is {shown(value)}; write a {kind.__name__}{example}")
     if isinstance(value, datetime) and value.utcoffset() is None:
         raise InvalidValue(f"{name} is {value}, which has no time zone; write for example {_EXAMPLE}")
+
+
+def _check_payloads(rows: list[dict[str, Any]]) -> None:
+    for place, row in enumerate(rows):
+        try:
+            check_payload(row["payload"])
+        except InvalidValue as problem:
+            raise _of_schedule(place, row["name"], problem) from None
+
+
+def _of_schedule(place: int, name: str, problem: InvalidValue) -> InvalidValue:
+    return InvalidValue(f"schedules[{place}] ({name}): {problem}")
 
 
 def _row(one: Schedule, options: Mapping[str, Any]) -> dict[str, Any]:

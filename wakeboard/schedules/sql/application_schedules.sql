@@ -26,7 +26,7 @@ begin
      limit count;
     return;
   end if;
-  if pattern is null or begins ~ '[^a-z0-9.-]' or in_namespace !~ '^[a-z0-9-]{1,63}$' or char_length(begins) > 63 then
+  if pattern is null or wanted = '' or begins ~ '[^a-z0-9.-]' or in_namespace !~ '^[a-z0-9-]{1,63}$' or char_length(begins) > 63 then
     perform refuse_argument('pattern', pattern, 'namespace/name, or the beginning of it with *, such as customers/42-*');
   end if;
   return query

@@ -20,6 +20,7 @@ declare
     -- end
   ];
   keys text[];
+  wrong text;                                -- key
   one record;
   place integer;
 begin
@@ -114,6 +115,10 @@ exception
         end;
       end loop;
     end if;
-    raise exception using errcode = '22023', message = sqlerrm;
+    if sqlstate in ('22P02', '22003', '22007', '22008') then       -- of Postgres, which does not say where the value is
+      select min(given.key) into wrong from jsonb_each_text(schedules -> 0) as given
+       where strpos(sqlerrm, format('"%s"', given.value)) > 0 having count(*) = 1;
+    end if;
+    raise exception using errcode = '22023', message = concat(wrong || ': ', sqlerrm);
 end
 $$;
