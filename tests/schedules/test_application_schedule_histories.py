@@ -170,10 +170,11 @@ class History:
         return Counter(tick for (tick,) in await rows(self.store, RECORDED, first, self.hours))
 
     async def check(self) -> None:
-        """No tick is doubled, and none is early."""
+        """No tick is doubled, none is early, and none is skipped because of a pause."""
         recorded = await self.recorded()
         assert set(recorded.values()) <= {1}
         assert set(recorded) <= self.owed | self.free
+        assert await rows(self.store, "select id from job_run_history where reason = 'Paused'") == []
 
     async def finish(self) -> None:
         """In the end, none is lost."""

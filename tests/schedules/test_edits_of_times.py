@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wakeboard
-from tests.schedules.schedules import rows, runs, until
+from tests.schedules.schedules import hourly, rows, runs, until
 from tests.schedules.test_application_schedules import add, make_ticks
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def test_edits_of_when_in_an_outage_lose_no_tick(store: MaintenanceStore, 
         " union select generate_series(scheduled_for, skipped_until, '1 h') from all_runs where skipped_count > 1",
     )
     assert len(ticks) == 6
-    assert len(await runs(store)) == {"All": 6, "Latest": 2, "Skip": 0}[catch_up]
+    assert len(await runs(store)) == {"All": 6, "Latest": 1, "Skip": 0}[catch_up]
     assert await rows(store, "select id, next_run_at > now(), former_timings from job_definitions") == [
         (made.id, True, None)
     ]
@@ -132,4 +132,122 @@ async def test_the_grace_of_the_installation_decides_about_the_tick_of_an_edit(
     if grace is not None:
         await store.set_misfire_grace(grace)
     await add(store, **yearly, payload={"new": True})
+    await make_ticks(store)
     assert await rows(store, "select reason from all_runs") == [(reason,)]
+
+
+PAUSES = {
+    "all": "('all')",
+    "queue": "('queue:default')",
+    "schedule": "((select 'schedule:' || id from job_definitions))",
+}
+EDITS = ["payload", "times", "times and back", "function"]
+
+
+@pytest.mark.parametrize("pause", PAUSES)
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_tick_waits_for_the_end_of_a_pause_across_edits(
+    store: MaintenanceStore, pause: str, edit: str, seen: bool
+):
+    await rows(store, "insert into job_definitions (name, job_type, schedule) values ('a', 'ping', %s)", at_in(1))
+    if seen:
+        await make_ticks(store)
+    await rows(store, f"insert into pauses (scope) values {PAUSES[pause]}")
+    await until(store, "select true from job_definitions where substr(schedule, 4)::timestamptz < clock_timestamp()")
+    async with store.conn.transaction():
+        match edit:
+            case "payload":
+                await rows(store, "update job_definitions set payload = '{\"new\": true}'")
+            case "function":
+                ((line,),) = await rows(store, "select substr(schedule, 4) from job_definitions")
+                await add(store, "default/a", cron=None, at=datetime.fromisoformat(line), payload={"new": True})
+            case _:
+                ((line,),) = await rows(store, "select schedule from job_definitions")
+                await rows(store, "update job_definitions set schedule = 'every 366d'")
+                if edit == "times and back":
+                    await rows(store, "update job_definitions set schedule = %s", line)
+    await make_ticks(store)
+    assert await rows(store, "select true from all_runs") == []
+    await rows(store, "delete from pauses")
+    await make_ticks(store)
+    assert await rows(store, "select count(*), max(reason) from all_runs") == [(1, None)]
+
+
+def at_in(seconds: float) -> str:
+    """A moment, as the table holds it."""
+    return f"at {datetime.now(UTC) + timedelta(seconds=seconds + 1):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@pytest.mark.parametrize(("catch_up", "run"), [("Latest", 1), ("All", 2), ("Skip", 0)])
+@pytest.mark.parametrize("edit", ["payload", "times"])
+async def test_an_edit_after_an_outage_runs_what_catch_up_allows(
+    store: MaintenanceStore, catch_up: CatchUpPolicy, run: int, edit: str
+):
+    limit = {"catch_up_limit": 2} if catch_up == "All" else {}
+    await add(store, cron=hourly(), catch_up=catch_up, **limit)
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = next_run_at - interval '6 h'")
+    change = "payload = '{\"new\": true}'" if edit == "payload" else "schedule = '0 0 1 1 *'"
+    await rows(store, f"update job_definitions set {change}")
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(store, "select sum(coalesce(skipped_count, 1)) from all_runs") == [(6,)]
+    assert len(await runs(store)) == run
+
+
+@pytest.mark.parametrize("line", ["every 1s", "at"])
+@pytest.mark.parametrize("edit", ["payload = '{\"new\": true}'", "schedule = '0 0 1 1 *'", "removal"])
+async def test_a_due_tick_that_no_scheduler_saw_is_of_the_former_definition(
+    store: MaintenanceStore, line: str, edit: str
+):
+    line = at_in(-1) if line == "at" else line
+    await rows(store, "insert into job_definitions (name, job_type, schedule) values ('a', 'ping', %s)", line)
+    await until(store, "select true from job_definitions where created_at + interval '1 s' < clock_timestamp()")
+    await rows(store, "delete from job_definitions" if edit == "removal" else f"update job_definitions set {edit}")
+    oldest = "select payload, status::text, reason from all_runs order by scheduled_for limit 1"
+    assert await rows(store, oldest) == [
+        ({}, "skipped", "ScheduleRemoved") if edit == "removal" else ({}, "queued", None)
+    ]
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(store, "select count(distinct scheduled_for) = count(*) from all_runs") == [(True,)]
+
+
+@pytest.mark.parametrize("between", ["null", "'every 1h'"])
+async def test_without_a_schedule_for_a_moment_no_tick_is_lost(store: MaintenanceStore, between: str):
+    await add(store, cron=None, every=timedelta(seconds=1), catch_up="All")
+    await make_ticks(store)
+    async with store.conn.transaction():
+        await rows(store, f"update job_definitions set schedule = {between}")
+        await rows(store, "update job_definitions set schedule = null")
+        await until(store, "select true where clock_timestamp() > now() + interval '3 s'")
+        await rows(store, "update job_definitions set schedule = 'every 1s'")
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(
+        store,
+        "select count(distinct scheduled_for) > 2,"
+        " count(*) = 1 + extract(epoch from max(scheduled_for) - min(scheduled_for)) from all_runs",
+    ) == [(True, True)]
+
+
+async def test_a_long_statement_makes_no_tick_before_its_call(store: MaintenanceStore):
+    calls = "perform pg_sleep(2.2); perform schedule('team/a', 'ping', every => '1 s');"
+    insert = "insert into job_definitions (name, job_type, schedule) values ('b', 'ping', 'every 1s');"
+    await rows(store, f"do $$ begin {calls} {insert} end $$")
+    assert (
+        await rows(store, "select true from job_definitions where next_run_at < clock_timestamp() - interval '2 s'")
+        == []
+    )
+    await rows(store, "do $$ begin perform unschedule('team/a'); perform unschedule('b'); end $$")
+
+
+async def test_a_moment_that_had_no_tick_runs_after_a_removal(store: MaintenanceStore):
+    past = datetime.now(UTC) - timedelta(hours=1)
+    for first in ({"at": past + timedelta(hours=3)}, {"cron": "0 0 1 1 *"}):
+        await add(store, **{"cron": None, **first})
+        await wakeboard.unschedule(store.conn, "team/a")
+        assert (await add(store, cron=None, at=past)).answer == "updated"
+        await wakeboard.unschedule(store.conn, "team/a")
+        past += timedelta(minutes=1)

@@ -1,19 +1,16 @@
 -- internal (called by edit_schedule and remove_schedules)
--- Turns the tick at the cursor of a schedule, which is due, into a run, before an edit or a removal of the schedule. If there is a reason
--- why it does not run (`skip_reason`, or one of the schedule's policies), it is recorded as skipped. The caller advances the cursor.
+-- Turns the oldest due tick of a schedule (due_tick) into a run, before an edit or a removal of the schedule. If there is a reason why it
+-- does not run (`skip_reason`, or one of the schedule's policies), it is recorded as skipped. The caller advances the cursor.
 
-create or replace function wakeboard.enqueue_former_tick(def wakeboard.job_definitions, skip_reason text)
+create or replace function wakeboard.enqueue_former_tick(def wakeboard.job_definitions, tick timestamptz, skip_reason text)
 returns void language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
-  late constant interval := statement_timestamp() - def.next_run_at;
   reason text := case
-    when def.next_run_at <= def.last_tick_at then 'handled'
+    when tick <= def.last_tick_at then 'handled'
     when skip_reason is not null then skip_reason
-    when exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'Paused'
-    when late > make_interval(secs => def.starting_deadline_s) then 'TooLate'
-    when def.catch_up = 'Skip' and late > (select misfire_grace from installation) then 'CatchUpSkip'
+    when statement_timestamp() - tick > make_interval(secs => def.starting_deadline_s) then 'TooLate'
     when def.circuit_opened_at is not null then 'CircuitOpen'
     when def.concurrency_policy = 'Forbid'
      and exists (select from job_runs as run
@@ -30,21 +27,21 @@ begin
     insert into job_runs (
       scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
       payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before, has_dependents)
-    values (def.next_run_at, def.next_run_at + random() * make_interval(secs => def.jitter_s), 'tick', def.backoff_strategy,
+    values (tick, tick + random() * make_interval(secs => def.jitter_s), 'tick', def.backoff_strategy,
             def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, def.priority, def.queue, def.job_type, def.payload,
             def.id, def.generation, def.namespace || '/' || def.name,
             case def.concurrency_policy when 'Allow' then def.limit_key else 'schedule:' || def.id end,
             case when def.concurrency_policy <> 'Allow' then def.limit_key end,
-            def.next_run_at + make_interval(secs => def.starting_deadline_s), def.has_dependents);
+            tick + make_interval(secs => def.starting_deadline_s), def.has_dependents);
     return;
   end if;
   insert into job_run_history (
     id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger, backoff_strategy,
     backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue, job_type, payload,
     definition_id, definition_generation, schedule, reason, skipped_until, skipped_count)
-  values (nextval('job_runs_id_seq'), gen_random_uuid(), def.next_run_at, def.next_run_at, statement_timestamp(), 'epoch',
+  values (nextval('job_runs_id_seq'), gen_random_uuid(), tick, tick, statement_timestamp(), 'epoch',
           statement_timestamp(), 0, 0, 'skipped', 'tick', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, 0,
           def.max_attempts, 0, 0, def.priority, def.queue, def.job_type, def.payload, def.id, def.generation,
-          def.namespace || '/' || def.name, reason, def.next_run_at, 1);
+          def.namespace || '/' || def.name, reason, tick, 1);
 end
 $$;

@@ -11,6 +11,7 @@ declare
   mine bigint[];
   batch bigint[];
   def job_definitions;
+  tick timestamptz;
 begin
   loop
     mine := array(
@@ -22,12 +23,13 @@ begin
     batch := mine[start : start + 999];
     for def in
       select * from job_definitions as due
-       where due.id = any (batch) and not due.suspended and due.schedule_error is null and due.next_run_at <= statement_timestamp()
+       where due.id = any (batch) and not due.suspended and due.schedule_error is null and due.next_run_at <= clock_timestamp()
     loop
-      if def.cron_fields is not null then
-        perform enqueue_former_tick(def, 'ScheduleRemoved');
+      tick := due_tick(def, clock_timestamp());
+      if tick is not null then
+        perform enqueue_former_tick(def, tick, 'ScheduleRemoved');
+        update job_definitions set last_tick_at = greatest(last_tick_at, tick) where id = def.id;
       end if;
-      update job_definitions set last_tick_at = greatest(last_tick_at, next_run_at) where id = def.id;
     end loop;
     if (select count(*) from remove_definitions('app', batch) where answer = 'removed') < cardinality(batch) then
       perform refuse_locked();

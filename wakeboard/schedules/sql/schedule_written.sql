@@ -13,7 +13,7 @@ returns trigger language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp set enable_seqscan = off
 as $$
 declare
-  present constant timestamptz := statement_timestamp();
+  present constant timestamptz := clock_timestamp();       -- of one long statement, each row has its moment
   problem text;
   former job_definitions;              -- a removed schedule of this name
   is_known boolean;                    -- another schedule has or had this name
