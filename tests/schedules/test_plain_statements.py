@@ -239,3 +239,11 @@ async def test_a_rename_is_refused_as_a_new_schedule_of_that_name_is(store: Main
         with pytest.raises(psycopg.errors.InvalidParameterValue, match=sentence):
             await rows(store, rename.format(wrong))
     assert await rows(store, rename.format("name = 'c'")) == [("team", "c")]
+
+
+async def test_a_row_without_a_name_gets_one_that_is_free(store: MaintenanceStore):
+    insert = "insert into job_definitions (name, job_type) values (%s, 'ping') returning id, name"
+    ((number, _),) = await rows(store, insert, None)
+    await rows(store, insert, f"schedule-{number + 2}")
+    ((number, name),) = await rows(store, insert, None)
+    assert name == f"schedule-{number}"

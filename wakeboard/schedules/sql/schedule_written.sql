@@ -65,7 +65,11 @@ begin
     new.catch_up_limit := case when is_edit and new.catch_up <> 'All' and new.catch_up_limit = old.catch_up_limit then 100
                                else new.catch_up_limit end;
   elsif new.name = '' then
-    new.name := 'schedule-' || new.id;
+    loop
+      new.name := 'schedule-' || new.id;
+      exit when not exists (select from job_definitions where namespace collate "C" = new.namespace and name collate "C" = new.name);
+      new.id := nextval(pg_get_serial_sequence('wakeboard.job_definitions', 'id'));       -- a user has chosen that name
+    end loop;
   end if;
   -- 1. What the plainest schedules of applications do not have: labels, a circuit that is open, an expectation.
   if new.source <> 'app' or num_nonnulls(new.circuit_opened_at, new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes,
