@@ -184,8 +184,8 @@ def at_in(seconds: float) -> str:
 async def test_an_edit_after_an_outage_runs_what_catch_up_allows(
     store: MaintenanceStore, catch_up: CatchUpPolicy, run: int, edit: str
 ):
-    limit = {"catch_up_limit": 2} if catch_up == "All" else {}
-    await add(store, cron=hourly(), catch_up=catch_up, **limit)
+    limit = 2 if catch_up == "All" else None
+    await add(store, cron=hourly(), catch_up=catch_up, catch_up_limit=limit)
     await make_ticks(store)
     await rows(store, "update job_definitions set next_run_at = next_run_at - interval '6 h'")
     change = "payload = '{\"new\": true}'" if edit == "payload" else "schedule = '0 0 1 1 *'"
@@ -245,8 +245,8 @@ async def test_a_long_statement_makes_no_tick_before_its_call(store: Maintenance
 
 async def test_a_moment_that_had_no_tick_runs_after_a_removal(store: MaintenanceStore):
     past = datetime.now(UTC) - timedelta(hours=1)
-    for first in ({"at": past + timedelta(hours=3)}, {"cron": "0 0 1 1 *"}):
-        await add(store, **{"cron": None, **first})
+    for cron, at in ((None, past + timedelta(hours=3)), ("0 0 1 1 *", None)):
+        await add(store, cron=cron, at=at)
         await wakeboard.unschedule(store.conn, "team/a")
         assert (await add(store, cron=None, at=past)).answer == "updated"
         await wakeboard.unschedule(store.conn, "team/a")
