@@ -27,7 +27,16 @@ from uuid import UUID, uuid4
 from wakeboard.engine.handlers import Handler, checked, load_handlers, validating
 from wakeboard.engine.run import CANCELLED, EVERY_RUN, LEASE_LOST, ClaimedRow, KnownEffect, OnceCall, Run
 from wakeboard.engine.typed_payloads import plain_payload
-from wakeboard.errors import BrokenHandlers, Discard, InvalidValue, LeaseLost, RetryAfter, Snooze, WakeboardError
+from wakeboard.errors import (
+    BrokenHandlers,
+    Discard,
+    EffectInDoubt,
+    InvalidValue,
+    LeaseLost,
+    RetryAfter,
+    Snooze,
+    WakeboardError,
+)
 from wakeboard.store.pg_timestamp import to_pg_timestamp
 from wakeboard.text.canonical_json import MAX_BYTES, check_payload
 from wakeboard.text.name_patterns import check_key
@@ -182,7 +191,7 @@ class _FakeAttempt(Run):
         self._task: asyncio.Task[Any] | None = None
         self._called: list[str] = []
         self._happened: list[str] = []
-        self._begun: set[str] = set()  # effects that this attempt has begun
+        self._begun: set[tuple[str, bool]] = set()  # effects that this attempt has begun, and whether once for ever
         self._progress: list[float] = []
         self._consumed = 0
         self._messages = _Messages()
@@ -285,8 +294,8 @@ class _FakeAttempt(Run):
             return KnownEffect(state, first, self._fake.id + 1)
         if state == "new":
             effects[key] = "begun"
-            self._begun.add(key)
-        return KnownEffect("in doubt" if state == "begun" and key not in self._begun else state, first)
+            self._begun.add((key, forever))
+        return KnownEffect("in doubt" if state == "begun" and (key, forever) not in self._begun else state, first)
 
     async def _finish_effect(self, key: str, *, forever: bool) -> None:
         self._raise_if_lost()
@@ -310,10 +319,14 @@ class _FakeAttempt(Run):
 
     async def _once(self, key: str, *, forever: bool) -> OnceCall:
         check_key(key, "effect key")
-        new = key not in self._effects_of(forever=forever)
-        if new:
+        state = self._effects_of(forever=forever).get(key)
+        if forever and state in ("begun", "held"):
+            raise EffectInDoubt(
+                f"a run began the effect {key}, and its end is not recorded: roll this transaction back"
+            )
+        if state is None:
             await self._finish_effect(key, forever=forever)
-        return OnceCall(new)
+        return OnceCall(state is None)
 
     def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         try:

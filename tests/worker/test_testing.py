@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 import pytest
 
 import wakeboard
-from wakeboard.errors import BrokenHandlers, EffectRepeated, InvalidValue, StepRepeated, WakeboardError
+from wakeboard.errors import BrokenHandlers, EffectInDoubt, EffectRepeated, InvalidValue, StepRepeated, WakeboardError
 from wakeboard.testing import FakeRun, run_handler, run_handler_blocking
 
 if TYPE_CHECKING:
@@ -245,6 +245,23 @@ async def test_runs_share_the_effects_that_happen_once_for_ever() -> None:
     assert (await run_handler(charges, FakeRun(forever_effects=shared))).result[:2] == [False, True]
     shared["invoice:812"] = "held"
     assert (await run_handler(charges, FakeRun(forever_effects=shared))).status == "snoozed"
+
+
+@pytest.mark.parametrize("state", ["begun", "held"])
+async def test_once_for_ever_says_that_the_end_of_an_effect_is_unknown(state: Any) -> None:
+    async def books(run: wakeboard.Run) -> bool:
+        return await run.once(None, "invoice:812", once="forever")
+
+    outcome = await run_handler(books, FakeRun(forever_effects={"invoice:812": state}))
+    assert isinstance(outcome.error, EffectInDoubt)
+
+
+async def test_one_key_per_run_and_once_for_ever_are_two_effects() -> None:
+    async def sends(run: wakeboard.Run) -> list[bool]:
+        async with run.effect("mail") as own, run.effect("mail", once="forever") as common:
+            return [own.in_doubt, common.in_doubt]
+
+    assert (await run_handler(sends, FakeRun(forever_effects={"mail": "begun"}))).result == [False, True]
 
 
 @pytest.mark.parametrize("second", ["effect", "once"])
