@@ -88,7 +88,9 @@ def test_a_released_effect_is_named_by_its_key(cli: Cli, sample: SampleStore):
         " values ('invoice:8', gen_random_uuid(), %s, 1, now())",
         run,
     )
+    assert [row["key"] for row in cli("effects", "list", "--json").json] == ["invoice:8"]
     assert cli("effects", "release", "invoice:8").code == 0
+    assert cli("effects", "list", "--json").json == []
     for key in ("invoice:8", ""):
         refused = cli("effects", "release", key)
         assert refused.code == 1
