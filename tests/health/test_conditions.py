@@ -76,8 +76,8 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "bad",
         "cannot write",
     ),
-    ("unexpected settings", changed("server", settings={"lock_timeout": "10ms"}), "warn", "set lock_timeout = 10ms"),
-    ("unexpected settings", changed("server", settings={"lock_timeout": "9ms"}), "bad", "set lock_timeout = 9ms"),
+    ("unexpected settings", changed("server", settings={"lock_timeout": "50ms"}), "warn", "set lock_timeout = 50ms"),
+    ("unexpected settings", changed("server", settings={"lock_timeout": "49ms"}), "bad", "set lock_timeout = 49ms"),
     (
         "unexpected settings",
         changed("server", logins=[replace(LOGIN, settings={"statement_timeout": "1ms"})]),
@@ -101,7 +101,7 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "servers that cannot serve",
         changed("server", of_database=0, database_limit=0),
         "bad",
-        "has 0 connections, and its connection limit is 0.",
+        "has 0 connections, and its limit is 0.",
     ),
     ("servers that cannot serve", changed("server", connections=100), "bad", "100 of 100 connections are in use."),
     (

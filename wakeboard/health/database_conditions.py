@@ -21,7 +21,7 @@ MAX_CLOCK_SKEW: Final = timedelta(seconds=5)  # a drain claims runs that are due
 TRANSACTION_AFTER: Final = timedelta(minutes=10)
 OLDEST_POSTGRES: Final = 15
 CONNECTIONS_IN_USE: Final = 0.9  # of those that ordinary roles may have
-NOTHING_RUNS_BELOW_MS: Final = 10  # of a timeout
+LITTLE_RUNS_BELOW_MS: Final = 50  # of a timeout, on a busy server
 READ_ONLY: Final = "default_transaction_read_only"
 READS_ONLY: Final = {"viewer", "scaler"}  # parts of the installation
 BLOCKS_VACUUM: Final = "prevents vacuum from removing dead rows"
@@ -50,7 +50,7 @@ def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
         yield Problem(text, "Close some, raise max_connections, or use a pooler.", severity=severity)
     if server.database_limit is not None and server.of_database >= server.database_limit:
         text = (
-            f"This database has {server.of_database} connections, and its connection limit is {server.database_limit}."
+            f"This database has {counted(server.of_database, 'connection')}, and its limit is {server.database_limit}."
         )
         yield Problem(text, "Close some, or use `alter database` with CONNECTION LIMIT -1.")
     for name, problem in server.full_tablespaces.items():
@@ -59,15 +59,18 @@ def servers_that_cannot_serve(health: Health) -> Iterator[Problem]:
 
 
 @HealthCondition("logins", "bad")
-def roles_that_cannot_log_in(health: Health) -> Iterator[str]:
+def roles_that_cannot_log_in(health: Health) -> Iterator[Problem]:
     """Use `alter role`: LOGIN, VALID UNTIL 'infinity', CONNECTION LIMIT -1; or grant CONNECT on the database.
 
     Revoke one that no process uses: `wakeboard migrate --revoke-role PART`.
     """
     for role, logins in _by_role(health):
-        for login in logins if all(each.why_refused for each in logins) else ():
+        refused = [_refused(each) for each in logins]
+        for login, problem in zip(logins, refused, strict=True) if all(refused) else ():
+            clause, remedy = problem or ("", "")
             member = f", a member of {one_line(role)}," if login.name not in {None, role} else ""
-            yield f"{_parts_role(login)}{member} {login.why_refused}."
+            name = f"{' and '.join(login.parts)}'s role {one_line(login.name or role)}"
+            yield Problem(f"The {name}{member} {clause}.", remedy)
 
 
 def _by_role(health: Health) -> Iterator[tuple[str, list[RoleLogin]]]:
@@ -75,8 +78,19 @@ def _by_role(health: Health) -> Iterator[tuple[str, list[RoleLogin]]]:
     return ((role, list(logins)) for role, logins in groupby(health.server.logins, key=lambda login: login.role))
 
 
-def _parts_role(login: RoleLogin) -> str:
-    return f"The {' and '.join(login.parts)}'s role {one_line(login.name or login.role)}"
+def _refused(login: RoleLogin) -> tuple[str, str] | None:
+    """A clause that says why the server refuses the next login, and what to do; None: it does not refuse it."""
+    limit, sessions = login.connection_limit, login.sessions
+    if login.name is None:
+        return "may not log in, nor may a member of it", "Use `alter role` with LOGIN."
+    if login.expired:
+        return "has a password that is valid no longer", "Use `alter role` with VALID UNTIL 'infinity'."
+    if not login.may_connect:
+        return "has no right to connect to this database", "Grant it CONNECT on the database."
+    if limit is not None and sessions >= limit:
+        clause = f"has {counted(sessions, 'session')}, and its connection limit is {limit}"
+        return clause, "Use `alter role` with CONNECTION LIMIT -1, or end sessions that no process needs."
+    return None
 
 
 @HealthCondition("settings", "warn")
@@ -107,7 +121,7 @@ def _of_settings(settings: Mapping[str, str], of_role: str) -> Iterator[Problem]
         shortest = min(int(settings[name].removesuffix("ms")) for name in timeouts)
         text = f"An administrator has set {names}{of_role}, which stops statements and sessions that work."
         remedy = "Use `alter role` to give wakeboard's roles at least 10 s, or 0."
-        yield Problem(text, remedy, severity="bad" if shortest < NOTHING_RUNS_BELOW_MS else "warn")
+        yield Problem(text, remedy, severity="bad" if shortest < LITTLE_RUNS_BELOW_MS else "warn")
 
 
 def _schema(health: Health) -> str:

@@ -32,19 +32,6 @@ class RoleLogin:
     sessions: int = 0
     settings: dict[str, str] = field(default_factory=dict[str, str])
 
-    @property
-    def why_refused(self) -> str:
-        """A clause that says why the server refuses its next login; "": it does not."""
-        if self.name is None:
-            return "may not log in, nor may a member of it"
-        if self.expired:
-            return "has a password that is valid no longer"
-        if not self.may_connect:
-            return "has no right to connect to this database"
-        if self.connection_limit is not None and self.sessions >= self.connection_limit:
-            return f"has {self.sessions} sessions, and its connection limit is {self.connection_limit}"
-        return ""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
