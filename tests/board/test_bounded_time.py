@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testbed.processes import wait_for
 from tests.board.asgi import Client
 from wakeboard.board import state
+from wakeboard.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LOCKED = "nother transaction keeps a lock that this needs"
+
+
+@pytest.fixture
+def viewer(database: str, store: Store) -> Iterator[str]:
+    """The DSN of a role that reads, and sees no sessions of others."""
+    role = "wakeboard_lock_viewer"
+    store.conn.execute(
+        f"create role {role} login; grant usage on schema wakeboard to {role};"
+        f" grant select on all tables in schema wakeboard to {role};"
+        f" grant execute on all functions in schema wakeboard to {role}".encode()
+    )
+    yield database.replace("postgres@", f"{role}@")
+    store.conn.execute(f"drop owned by {role}; drop role {role}".encode())
 
 
 @pytest.fixture
@@ -64,6 +80,45 @@ async def test_an_action_that_meets_a_lock_keeps_its_form(
     for name, value in {"reason": "the bank is &lt;back&gt;", **form}.items():
         assert f'name="{name}" value="{value.replace(chr(34), "&#34;")}"' in answer.text
     assert store.everything() == before
+
+
+@pytest.mark.parametrize(("mode", "status"), [("share", 200), ("access exclusive", 503)])
+async def test_the_session_that_keeps_a_table_locked_is_named(
+    viewer: str, holder: Store, mode: str, status: int, capsys: pytest.CaptureFixture[str]
+):
+    holder.conn.execute("set application_name = 'nightly report'")
+    lock(holder, "job_runs", mode)
+    client = Client(viewer)
+    named = f"kept by pid {holder.conn.info.backend_pid} (user postgres, application_name nightly report"
+
+    shown = await client.get("/")
+    code = await asyncio.to_thread(main, ["check", "--json", "--dsn", viewer])
+
+    await client.close()
+    assert shown.status == status
+    assert named in shown.words
+    found = {each["check"]: each for each in json.loads(capsys.readouterr().out)}
+    assert code == 1
+    assert named in found["locks"]["message"]
+    assert "pg_terminate_backend" in found["locks"]["hint"]
+
+
+async def test_a_table_lock_that_waits_is_named_with_what_it_waits_for(client: Client, store: Store, holder: Store):
+    waiting = store.another()
+    waiting.conn.autocommit = False
+    lock(holder, "job_runs", "access share")
+    pids = [each.conn.info.backend_pid for each in (holder, waiting)]
+    blocked = asyncio.create_task(
+        asyncio.to_thread(waiting.conn.execute, "lock table job_runs in access exclusive mode")
+    )
+    waits = "select count(*) from pg_locks where not granted and pid = %s"
+    await asyncio.to_thread(wait_for, lambda: store.value(waits, pids[1]) > 0)
+    shown = await client.get("/")
+    holder.conn.rollback()
+    await asyncio.gather(blocked, return_exceptions=True)
+    waiting.conn.close()
+    for pid in pids:
+        assert f"pid {pid} (" in shown.words
 
 
 async def test_an_action_is_tried_again_from_the_page_that_kept_its_form(client: Client, store: Store, holder: Store):

@@ -202,4 +202,4 @@ def test_a_database_that_does_not_answer_fails_within_a_bound(cli: Cli, database
     monkeypatch.setattr(check, "ANSWER_S", 1.0)
     with psycopg.connect(database) as holder:
         holder.execute("lock table wakeboard.job_runs")
-        assert levels(cli("check", "--json")) == {"database": "fail"}
+        assert levels(cli("check", "--json")) == {"locks": "fail", "database": "fail"}

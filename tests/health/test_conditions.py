@@ -19,6 +19,7 @@ from wakeboard.health.queries.facts import DueRuns, Health, LocalFacts, Maintena
 from wakeboard.health.queries.server import RoleLogin
 from wakeboard.limits.queries import LimitRow
 from wakeboard.restores.rules import ServerChange
+from wakeboard.store.migration_locks import LockHolder
 from wakeboard.store.schema_differences import Differences
 from wakeboard.text.facts import Pause
 from wakeboard.views.queries.listings import RemovalRow
@@ -54,6 +55,16 @@ ALERTS: Final = AlertCounts(
 PAUSE: Final = Pause(kind="queue", name="mail", reason="a move", paused_at=AGO, actor="ada")
 CHANGE: Final = ServerChange(id=1, noticed_at=NOW, kind="promoted", lost=False, kept_until=AGO)
 STANDBY: Final = CommitFacts(standby_names="s1", standbys=1, probe_hangs=False)
+HOLDER: Final = LockHolder(
+    pid=7,
+    transaction="3/1",
+    user_name="bi",
+    application=None,
+    state=None,
+    open_for=None,
+    tables=["job_runs"],
+    maintains=False,
+)
 
 
 def changed(part: str, **facts: Any) -> Health:
@@ -171,6 +182,7 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
     ),
     ("commits that hang", replace(WELL, commits=replace(STANDBY, probe_hangs=True)), "bad", "does not answer."),
     ("commits that hang", replace(WELL, commits=replace(STANDBY, probe_hangs=None)), "note", "cannot see whether"),
+    ("transactions that lock tables", replace(WELL, lock_holders=[HOLDER]), "bad", "pid 7 (user bi, uses job_runs)."),
     ("transactions that hold vacuum back", changed("storage", autovacuum=False), "bad", "Autovacuum is off."),
     (
         "transactions that hold vacuum back",

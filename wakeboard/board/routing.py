@@ -22,7 +22,15 @@ from wakeboard.board.access.viewer import Permission, cookie_name
 from wakeboard.board.messages import ActionMessage
 from wakeboard.board.paths import asset_paths, path_and_query, path_of, safe_path
 from wakeboard.board.templating import render
-from wakeboard.errors import CommitLost, DatabaseUnavailable, Forbidden, InvalidValue, MissingRight, QueryTimedOut
+from wakeboard.errors import (
+    CommitLost,
+    DatabaseUnavailable,
+    Forbidden,
+    InvalidValue,
+    Locked,
+    MissingRight,
+    QueryTimedOut,
+)
 from wakeboard.text.humanize import as_sentence
 
 if TYPE_CHECKING:
@@ -124,10 +132,11 @@ class BoardRequest:
         """
         board = self.board
         fresh = board.fresh_searches if scans else board.fresh_reads
-        if self.is_stream:
-            return await fresh.get(key, query)
-        found = await (board.searches if scans else board.reads).get(key, query)
-        return await fresh.get(key, query) if found is None and board.replica is not None else found
+        async with _naming_lock_holders(board):
+            if self.is_stream:
+                return await fresh.get(key, query)
+            found = await (board.searches if scans else board.reads).get(key, query)
+            return await fresh.get(key, query) if found is None and board.replica is not None else found
 
     @asynccontextmanager
     async def acting(
@@ -140,7 +149,10 @@ class BoardRequest:
         functions, so none can leave out the check.
         """
         await self.require(self.permission, namespaces)
-        async with self.board.acting(self.viewer.name, statement_timeout_s=statement_timeout_s) as store:
+        async with (
+            _naming_lock_holders(self.board),
+            self.board.acting(self.viewer.name, statement_timeout_s=statement_timeout_s) as store,
+        ):
             yield store
 
     async def reveal(
@@ -161,7 +173,8 @@ class BoardRequest:
         self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
     ) -> _Result:
         """As `read`, for counts and names: the result may be 10 s old. An action on this board clears it."""
-        return await (self.board.cached_searches if scans else self.board.cached_reads).get(key, query)
+        async with _naming_lock_holders(self.board):
+            return await (self.board.cached_searches if scans else self.board.cached_reads).get(key, query)
 
     async def require(self, permission: Permission, namespaces: Collection[str | None]) -> None:
         """Raises Forbidden unless the viewer has the permission in each of these namespaces, or if none is given."""
@@ -292,6 +305,16 @@ def _not_done(request: BoardRequest, error: DatabaseUnavailable) -> Page:
     )
     title = "Nothing was changed" if certain else "It is not known what was changed"
     return Page("actions/not_done.html", shown, title, 504 if isinstance(error, QueryTimedOut) else 503)
+
+
+@asynccontextmanager
+async def _naming_lock_holders(board: Board) -> AsyncGenerator[None]:
+    """Adds to the error of a statement that waited for a lock in vain who keeps it. Only viewers read that."""
+    try:
+        yield
+    except Locked as exc:
+        exc.hint = await board.lock_holders() or exc.hint
+        raise
 
 
 @contextmanager

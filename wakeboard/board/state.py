@@ -10,6 +10,9 @@ from wakeboard.actions.admin_api import AdminStore
 from wakeboard.board.access.viewer import Access, LocalAccess
 from wakeboard.board.bulk_runner import BulkActionRunner
 from wakeboard.board.change_feed import ChangeFeed
+from wakeboard.errors import WakeboardError
+from wakeboard.store.migration_locks import named_sessions, sessions_in_the_way
+from wakeboard.text.sanitize import one_line
 from wakeboard.views.connection_pool import ConnectionPool
 from wakeboard.views.queries.listings import Listings
 from wakeboard.views.replica import Replica, ReplicaReads
@@ -103,6 +106,14 @@ class Board:
     async def viewer(self, request: HTTPConnection) -> Viewer | None:
         """The viewer who sent the request; None: the request must log in first. Raises WakeboardError."""
         return await self.options.access.viewer(request, self.known_namespaces)
+
+    async def lock_holders(self) -> str:
+        """Who keeps locks on wakeboard's tables, in a sentence; "": it is not known."""
+        try:
+            found = await self.server_reads.get("locks", sessions_in_the_way)
+        except WakeboardError:
+            return ""
+        return f"Locks are kept by {one_line(named_sessions(found))}" if found else ""
 
     async def known_namespaces(self) -> list[str]:
         """The namespaces that have schedules. Raises WakeboardError."""

@@ -385,5 +385,5 @@ def problems(health: Health) -> list[Problem]:
 
 def server_problems(health: Health) -> list[Problem]:
     """What keeps the server from working (`read_server_health`), in no order."""
-    checks = {"database", "logins", "settings", "commits"}
+    checks = {"database", "logins", "settings", "commits", "locks"}
     return [each for one in OF_THE_DATABASE if one.check in checks for each in one.problems(health)]

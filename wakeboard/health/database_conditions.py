@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.health.problems import REGISTERED, HealthCondition, Metric, Problem
 from wakeboard.restores.rules import change_sentence
+from wakeboard.store.migration_locks import named_sessions
 from wakeboard.text.humanize import counted, lasted
 from wakeboard.text.sanitize import one_line
 
@@ -254,6 +255,13 @@ def commits_that_hang(health: Health) -> Iterator[Problem | str]:
     elif health.commits.are_unknown:
         remedy = "Let a superuser grant it execute on the function pg_logical_emit_message, or pg_read_all_stats."
         yield Problem("This role cannot see whether commits hang.", remedy, severity="note")
+
+
+@HealthCondition("locks", "bad")
+def transactions_that_lock_tables(health: Health) -> Iterator[str]:
+    """End them (`select pg_terminate_backend(PID)`), or wait for their end. All else goes on by itself then."""
+    if health.lock_holders:
+        yield f"Statements wait for locks, which are kept by {one_line(named_sessions(health.lock_holders))}"
 
 
 @HealthCondition("vacuum", "warn")

@@ -55,6 +55,7 @@ _UPGRADED: Final = (
 )
 _OLD_SCHEMA: Final = "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
 _LOCKED: Final = "another transaction keeps a lock that this needs; try again"
+_NAMED_BY_CHECK: Final = "If it lasts, `wakeboard check` names the session."
 _FAILED_BEFORE: Final = (
     "an earlier statement of this transaction failed: roll back, or use `with conn.transaction():` around what may fail"
 )
@@ -218,7 +219,9 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
 def translated_report(report: ErrorReport, role: str = "") -> WakeboardError:
     """As `translated`, for an error of any client."""
     error = _meaning(report, role)
-    if isinstance(error, DatabaseUnavailable) and report.code and (cause := _cause_of(report.code, report.message)):
+    if isinstance(error, Locked):
+        error.hint = _NAMED_BY_CHECK
+    elif isinstance(error, DatabaseUnavailable) and report.code and (cause := _cause_of(report.code, report.message)):
         error.hint = cause.hint
     return error
 

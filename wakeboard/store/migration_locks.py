@@ -7,6 +7,8 @@ While a session waits for an ACCESS EXCLUSIVE lock, every later statement on the
    deadlock_timeout, so a migration gives way before Postgres ends a transaction of an application;
 3. raises TablesInUse if it did not get them. The migration is rolled back, `Waiting.pause` leaves the applications
    room, and the migration begins again.
+
+`sessions_in_the_way` finds those that hold up the applications in the same way: for `wakeboard check` and the board.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row
+from psycopg.rows import class_row, tuple_row
 
 from wakeboard.errors import SchemaMismatch
 from wakeboard.store.connection import describe_connection
-from wakeboard.store.statements import pinned_transaction
+from wakeboard.store.statements import pinned_transaction, read
 from wakeboard.text.humanize import lasted
 from wakeboard.text.sanitize import one_line
 
@@ -40,6 +42,7 @@ PAUSE_S: Final = 1.0  # between two tries: statements that waited behind one are
 MESSAGE_INTERVAL_S: Final = 5.0
 MAX_SHOWN: Final = 5
 OTHER_MIGRATOR_WAIT: Final = "5s"  # for one try
+IN_THE_WAY_S: Final = 2.0  # a lock that holds up statements for so long is neither of a migration nor of maintenance
 
 # Errors if another migrator commits after this one has read the state.
 _CREATED_CONCURRENTLY = (
@@ -50,7 +53,7 @@ _CREATED_CONCURRENTLY = (
 )
 
 # Of transactions of other roles, only a member of pg_read_all_stats sees state and age, but everybody sees their locks.
-_SESSIONS: Final = """
+_SESSIONS: LiteralString = """
 select lock.pid, lock.virtualtransaction as transaction, activity.usename::text as user_name,
        activity.application_name as application, activity.state,
        clock_timestamp() - activity.xact_start as open_for,
@@ -61,12 +64,35 @@ select lock.pid, lock.virtualtransaction as transaction, activity.usename::text 
   left join pg_inherits as partition on partition.inhrelid = class.oid and class.relispartition
   left join pg_class as parent on parent.oid = partition.inhparent
   left join pg_stat_activity as activity on activity.pid = lock.pid
- where lock.locktype = 'relation' and lock.granted and lock.pid is distinct from pg_backend_pid()
+ where lock.locktype = 'relation' and (lock.granted or %(transactions)s::text[] is not null)
+   and lock.pid is distinct from pg_backend_pid()
+   and (%(transactions)s::text[] is null or lock.virtualtransaction = any (%(transactions)s))
    and lock.database = (select oid from pg_database where datname = current_database())
    and (coalesce(parent.relname, class.relname) = any (%(tables)s) or %(tables)s = '{}')
    and (class.relname not in ('installation', 'migrations') or lock.mode <> 'AccessShareLock')
  group by 1, 2, 3, 4, 5, 6
  order by open_for desc nulls last, lock.pid
+"""
+# The transactions because of which statements on wakeboard's tables wait: each that has a lock that conflicts with
+# theirs, or waits for one, because later statements wait behind it; and those that the latter waits for. The
+# tables that functions of wakeboard lock like this are left out.
+_IN_THE_WAY: LiteralString = """
+with strong as (
+  select lock.pid, lock.virtualtransaction, lock.granted
+    from pg_locks as lock
+    join pg_class as class on class.oid = lock.relation and class.relnamespace = to_regnamespace('wakeboard')
+   where lock.locktype = 'relation' and lock.database = (select oid from pg_database where datname = current_database())
+     and lock.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+     and class.relkind in ('r', 'p') and class.relname not in ('migrations', 'declared_limits', 'worker_types')
+     and lock.pid is distinct from pg_backend_pid()
+)
+select virtualtransaction as transaction from strong
+union
+select held.virtualtransaction
+  from strong
+ cross join unnest(pg_blocking_pids(strong.pid)) as blocker
+  join pg_locks as held on coalesce(held.pid, 0) = blocker
+ where not strong.granted
 """
 
 
@@ -145,7 +171,8 @@ class Waiting:
     async def sessions(self, tables: Sequence[str]) -> list[LockHolder]:
         """The other sessions that use the tables, the longest transaction first. It must run in a transaction."""
         async with self._conn.cursor(row_factory=class_row(LockHolder)) as cursor:
-            found = await (await cursor.execute(_SESSIONS.encode(), {"tables": list(tables)})).fetchall()
+            values = {"tables": list(tables), "transactions": None}
+            found = await (await cursor.execute(_SESSIONS, values)).fetchall()
         now = self._now()
         self._first_seen = {
             (one.pid, one.transaction): self._first_seen.get((one.pid, one.transaction), now) for one in found
@@ -189,6 +216,23 @@ def named_sessions(sessions: Sequence[LockHolder]) -> str:
         return "They were short, and none is open now."
     shown = "; ".join(map(str, sessions[:MAX_SHOWN]))
     return f"{shown}{f'; and {len(sessions) - MAX_SHOWN} more' if len(sessions) > MAX_SHOWN else ''}."
+
+
+async def sessions_in_the_way(conn: psycopg.AsyncConnection[Any]) -> list[LockHolder]:
+    """The transactions that have held up statements on wakeboard's tables for IN_THE_WAY_S, the longest one first.
+
+    It reads no table of wakeboard, and looks twice, because only a member of pg_read_all_stats sees how long another
+    role has had a lock. Without a lock in the way it does not wait. Raises WakeboardError.
+    """
+    transactions: set[str] | None = None
+    for wait_s in (0.0, IN_THE_WAY_S):
+        await asyncio.sleep(wait_s)
+        found = {name for (name,) in await read(conn, tuple_row, _IN_THE_WAY)}
+        transactions = found if transactions is None else transactions & found
+        if not transactions:
+            return []
+    values = {"tables": [], "transactions": sorted(transactions or ())}
+    return await read(conn, class_row(LockHolder), _SESSIONS, values)
 
 
 async def act_as_owner(conn: psycopg.AsyncConnection[Any]) -> bool:

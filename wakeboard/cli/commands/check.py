@@ -16,7 +16,7 @@ from wakeboard.cli.support.findings import has_failed, print_findings
 from wakeboard.cli.support.options import AsJson, Reason, Strict, read_path
 from wakeboard.cli.support.output import print_error, print_json
 from wakeboard.cli.support.session import configured_read_dsn, database_dsn, dsn_hint
-from wakeboard.errors import DatabaseUnavailable, InvalidValue, MissingRight, SchemaMismatch
+from wakeboard.errors import DatabaseUnavailable, InvalidValue, Locked, MissingRight, SchemaMismatch
 
 if TYPE_CHECKING:
     from wakeboard.health.findings import Finding
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
 
 ANSWER_S: Final = 20.0  # for all that it asks; a cancelled statement may take another four
-OF_ANY_ROLE: Final = {"clock", "connection", "commits"}  # checks that need no right
+OF_ANY_ROLE: Final = {"clock", "connection", "commits", "locks"}  # checks that need no right
 
 EXAMPLES = (
     "wakeboard check                  all checks, with hints for those that are not ok",
@@ -117,6 +117,8 @@ async def _findings(dsn: str) -> list[Finding]:
         return [*found, Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:
         hint = exc.hint if dsn else dsn_hint()
+        if isinstance(exc, Locked) and found:
+            hint = found[-1].hint or hint  # that about the sessions that keep the locks
         return [*found, Finding(level="fail", check="database", message=str(exc), hint=hint or "See the server's log.")]
 
 
@@ -128,6 +130,7 @@ async def _of_the_database(dsn: str, found: list[Finding]) -> list[Finding]:
     from wakeboard.health.queries.server import read_checkers
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect, require_schema
+    from wakeboard.store.migration_locks import sessions_in_the_way
     from wakeboard.store.reply_limit import ReplyLimit
     from wakeboard.store.schema_differences import read_differences
     from wakeboard.store.statements import bounded_transaction
@@ -138,15 +141,16 @@ async def _of_the_database(dsn: str, found: list[Finding]) -> list[Finding]:
     async with conn:
         async with bounded_transaction(conn, int(ANSWER_S)):  # an administrator may have set a short timeout
             commits = await read_commit_facts(conn, dsn)  # first, because a later read may get no answer
-        hanging = findings(Health(now=datetime.now(UTC), commits=commits))
-        found += [each for each in hanging if each.check == "commits" and each.level == "fail"]
+            holders = await sessions_in_the_way(conn)
+        hanging = findings(Health(now=datetime.now(UTC), commits=commits, lock_holders=holders))
+        found += [each for each in hanging if each.check in {"commits", "locks"} and each.level == "fail"]
         local = await _local_facts(dsn, conn, read_settings())
         try:
             async with bounded_transaction(conn, int(ANSWER_S)):
                 await require_schema(conn)
                 health = replace(await read_installation(conn), local=local, differences=await read_differences(conn))
         except MissingRight as exc:
-            measured = findings(Health(now=datetime.now(UTC), commits=commits, local=local))
+            measured = findings(Health(now=datetime.now(UTC), commits=commits, lock_holders=holders, local=local))
             refused = Finding(
                 level="fail",
                 check="rights",
@@ -154,7 +158,7 @@ async def _of_the_database(dsn: str, found: list[Finding]) -> list[Finding]:
                 hint=f"Check with a role that may: {', '.join(await read_checkers(conn))}.",
             )
             return [*(each for each in measured if each.check in OF_ANY_ROLE), refused]
-        return [*findings(replace(health, commits=commits))]
+        return [*findings(replace(health, commits=commits, lock_holders=holders))]
 
 
 async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> LocalFacts:

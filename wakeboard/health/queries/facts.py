@@ -17,6 +17,7 @@ from wakeboard.health.queries.server import Server, read_server
 from wakeboard.limits.queries import list_limits
 from wakeboard.restores.queries import read_unacknowledged
 from wakeboard.store.connection import connect
+from wakeboard.store.migration_locks import sessions_in_the_way
 from wakeboard.store.statements import execute, read, translating
 from wakeboard.text.humanize import counted_at_least
 from wakeboard.views.queries.job_types import meant_job_types
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from wakeboard.alerts.queries.page import AlertCounts
     from wakeboard.limits.queries import LimitRow
     from wakeboard.restores.rules import ServerChange
+    from wakeboard.store.migration_locks import LockHolder
     from wakeboard.store.schema_differences import Differences
     from wakeboard.text.facts import Pause
     from wakeboard.views.queries.listings import RemovalRow
@@ -206,6 +208,7 @@ class Health:
     due: Sequence[DueRuns] = ()
     definitions: Definitions = field(default_factory=Definitions)
     commits: CommitFacts = field(default_factory=CommitFacts)
+    lock_holders: Sequence[LockHolder] = ()
     server_changes: Sequence[ServerChange] = ()
     stalled: Sequence[BlockedSchedule] = ()
     blocked: Sequence[BlockedSchedule] = ()
@@ -417,7 +420,10 @@ async def read_health(conn: psycopg.AsyncConnection[Any], namespaces: Collection
 async def read_server_health(conn: psycopg.AsyncConnection[Any], dsn: str) -> Health:
     """What can keep the server that `conn` reaches, a connection to `dsn`, from working. Raises WakeboardError."""
     now = await Listings(conn).now()
-    return Health(now=now, server=await read_server(conn), commits=await read_commit_facts(conn, dsn))
+    holders = await sessions_in_the_way(conn)
+    return Health(
+        now=now, lock_holders=holders, server=await read_server(conn), commits=await read_commit_facts(conn, dsn)
+    )
 
 
 async def read_measured(conn: psycopg.AsyncConnection[Any]) -> Health:
