@@ -24,7 +24,7 @@ import random
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from wakeboard.engine.worker_api import DISCONNECTED, SNOOZED, Failure, Release, Times
+from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Times
 from wakeboard.errors import DatabaseUnavailable, Locked, MissingRight, WakeboardError
 from wakeboard.store.connection import may_have_committed
 from wakeboard.text.humanize import counted, named_runs
@@ -129,10 +129,12 @@ class Completer:
             self._unblock(items)
             return []
         refused, still_leased = answer
+        known = {item.id for item in items if lease_of(item) in self._in_flight.dropped}
+        self._in_flight.dropped -= {lease_of(item) for item in items}
         if self._in_flight.unanswered:
             self._note_answers(items, refused, still_leased)
         if refused:
-            self._handle_refused(items, refused, still_leased)
+            self._handle_refused(items, refused, still_leased, known)
             return [item for item in items if item.id not in refused]
         if self._in_flight.blocked:
             self._unblock(items)
@@ -187,9 +189,13 @@ class Completer:
             log.warning("stored: the %s of %s, to which no answer had come", outcomes, named_runs(stored))
         self._in_flight.defer(item for item in asked if item.id in refused)  # a reap may have counted crashes
 
-    def _handle_refused(self, items: Sequence[Outcome], refused: set[int], still_leased: set[int]) -> None:
-        """Block the refused outcomes whose run is still leased, and therefore locked. Other refused ones are lost."""
-        known = {item.id for item in items if isinstance(item, Release) and item.reason == DISCONNECTED}  # as lost
+    def _handle_refused(
+        self, items: Sequence[Outcome], refused: set[int], still_leased: set[int], known: set[int]
+    ) -> None:
+        """Block the refused outcomes whose run is still leased, and therefore locked. Other refused ones are lost.
+
+        `known`: a line has said so.
+        """
         lost = refused - still_leased - known
         were_blocked = {item.id for item in items if item.id in lost and lease_of(item) in self._in_flight.blocked}
         for item in items:

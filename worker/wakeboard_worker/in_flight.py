@@ -120,6 +120,7 @@ class InFlightBuffer:
         self.blocked: dict[Lease, BlockedOutcome] = {}  # sent again until they are accepted
         self.blocked_too_long = False  # an outcome has been blocked for a whole lease: this worker exits
         self.deferred: list[Outcome] = []  # of dropped leases; sent when the database answers again
+        self.dropped: set[Lease] = set()  # of which a line has said that their outcomes are lost
         self.unanswered: dict[Lease, bool] = {}  # outcomes that may be stored, and whether a line has said so
         self.counts = EndedCounts()
         self.checks = 0  # calls of `enforce_limits`: while this number grows, the event loop is not blocked
@@ -390,12 +391,12 @@ class InFlightBuffer:
 
         Outcomes that may be stored are kept as they are.
         """
-        self.deferred += [
-            outcome
-            if isinstance(outcome, Release) or lease_of(outcome) in self.unanswered
-            else Release(outcome.id, outcome.epoch, 0.0, DISCONNECTED)
-            for outcome in outcomes
-        ]
+        for outcome in outcomes:
+            may_be_stored = lease_of(outcome) in self.unanswered
+            if not may_be_stored:
+                self.dropped.add(lease_of(outcome))
+            keep = may_be_stored or isinstance(outcome, Release)
+            self.deferred.append(outcome if keep else Release(outcome.id, outcome.epoch, 0.0, DISCONNECTED))
 
     def flush_deferred(self) -> None:
         """Report what was deferred. Call it when the database answers again."""
