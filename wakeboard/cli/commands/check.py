@@ -63,9 +63,10 @@ def command(
 ) -> None:
     """Check that the installation works, or that files are right.
 
-    The checks cover the schema, what it lacks, the rights of roles, clocks, the pooler, durability, commits and vacuum;
-    workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. Of files they cover
-    what `wakeboard plan` finds: mistakes, chains, names, secrets, clock changes, and minutes with too many ticks.
+    The checks cover the schema, what it lacks, the rights and logins of roles, clocks, the pooler, durability, commits
+    and vacuum; workers, ticks, queues, job types, due and stuck runs; partitions, retention and maintenance. Of files
+    they cover what `wakeboard plan` finds: mistakes, chains, names, secrets, clock changes, and minutes with too many
+    ticks.
     The exit code is 1 if a check failed.
 
     After a failover or restore that lost commits, or may have, a check fails until a user acknowledges it with
