@@ -222,3 +222,24 @@ async def test_an_edit_waits_for_a_worker_that_enqueues_its_ticks(store: Mainten
         assert (await editing).updated == ["team/a"]
     assert len(await runs(store)) == made.runs
     assert await is_ahead(store, "a")
+
+
+@pytest.mark.parametrize("times", [("same",), ("other",), ("demand",), ("demand", "other"), ("other", "same")])
+async def test_ticks_that_a_pause_holds_stay_due_across_edits(store: MaintenanceStore, times: tuple[str, ...]):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    await rows(store, "update job_definitions set next_run_at = next_run_at - interval '3 h'")
+    await rows(store, "insert into pauses (scope) select 'schedule:' || id from job_definitions")
+    for number, each in enumerate(times):
+        line = {"same": hourly(), "other": yearly(), "demand": None}[each]
+        edited = declared("a", schedule=line, catchUp={"policy": "All"}, payload={"edit": number})
+        assert (await put(store, edited)).updated == ["team/a"]
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    assert await rows(store, "select id from all_runs") == []
+    await rows(store, "delete from pauses")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    assert await rows(store, "select count(*), count(distinct scheduled_for), max(reason) from all_runs") == [
+        (3, 3, None)
+    ]
+    assert await rows(
+        store, "select former_timings, cron_fields is null, next_run_at > now() from job_definitions"
+    ) == [(None, True, None) if times[-1] == "demand" else (None, False, True)]

@@ -51,7 +51,10 @@ class ModelCircuit:
 
 @dataclass
 class ModelDefinition:
-    """A row of job_definitions. `cursor`: the number of the next tick, None when it is suspended or removed."""
+    """A row of job_definitions. `cursor`: the number of the next tick, None when it is suspended or removed.
+
+    `former`: when it was edited while a pause held ticks of former times, and the cursor of the times that follow.
+    """
 
     id: int
     spec: ModelSpec
@@ -62,6 +65,7 @@ class ModelDefinition:
     skipped: Counter[tuple[int, str]] = field(default_factory=Counter[tuple[int, str]])  # of each tick: why
     circuit: ModelCircuit = field(default_factory=ModelCircuit)
     has_dependents: bool = False
+    former: list[tuple[int, int | None]] = field(default_factory=list[tuple[int, int | None]])
 
     @property
     def keys(self) -> tuple[str | None, str | None]:
@@ -106,8 +110,9 @@ class TickModel:
         return bool(self.store.pauses & {"all", "queue:a", f"schedule:{definition.id}"})
 
     def due(self, definition: ModelDefinition) -> range:
-        """Its due ticks."""
-        return range(self.hours if definition.cursor is None else definition.cursor, self.hours)
+        """Its due ticks; of former times, if there are any."""
+        end = definition.former[0][0] if definition.former else self.hours
+        return range(end if definition.cursor is None else definition.cursor, end)
 
     def plan(self, definition: ModelDefinition, reason: str = "") -> ModelPlan | None:
         """The plan for its due ticks. With a reason all are skipped. None: none is due."""
@@ -115,13 +120,14 @@ class TickModel:
         if not ticks:
             return None
         skip = [(tick, reason) for tick in ticks if reason]
-        late = self.hours - DEADLINE_HOURS if definition.spec.deadline else 0
+        hours = definition.former[0][0] if definition.former else self.hours
+        late = hours - DEADLINE_HOURS if definition.spec.deadline else 0
         skip += [(tick, "TooLate") for tick in ticks if not reason and tick < late]
         missed = [tick for tick in ticks if not reason and tick >= late]
         newest = NEWEST[definition.spec.catch_up]
         run = missed[-newest:] if newest else []
         skip += [(tick, f"CatchUp{definition.spec.catch_up}") for tick in missed if tick not in run]
-        return ModelPlan(definition.id, definition.generation, ticks[0], self.hours, tuple(run), tuple(skip))
+        return ModelPlan(definition.id, definition.generation, ticks[0], hours, tuple(run), tuple(skip))
 
     def plans(self) -> list[ModelPlan]:
         """The plans of all definitions that `due_definitions` returns."""
@@ -138,7 +144,7 @@ class TickModel:
             now = definition.generation, definition.cursor
             if now == (plan.generation, plan.cursor) and not definition.removed:
                 made += [(plan.definition, tick) for tick in self._apply_policy(definition, plan)]
-                definition.cursor = definition.last_tick + 1
+                _, definition.cursor = definition.former.pop(0) if definition.former else (0, definition.last_tick + 1)
         return made
 
     def _apply_policy(self, definition: ModelDefinition, plan: ModelPlan) -> Sequence[int]:
@@ -275,9 +281,10 @@ class TickModel:
             return "created", []
         if known.spec == spec and not known.removed:
             return "unchanged", []
-        paused = "Paused" if self.is_paused(known) else ""
-        plan = self.plan(known, "Suspended" if spec.suspended else paused)
-        made = self.enqueue_due_ticks([plan] if plan else [])
+        if self.is_paused(known) and not spec.suspended and self.due(known):
+            cursor, made = self._keep_due_ticks(known, spec, cursor), []
+        else:
+            made = self._end_ticks(known, "Suspended" if spec.suspended else "")
         keeps = spec.suspend_after_dead is not None and not known.removed
         if spec.suspend_after_dead is not None and (known.spec.suspend_after_dead is None or known.removed):
             known.circuit.counted_from = self.store.events
@@ -287,11 +294,26 @@ class TickModel:
         known.generation += 1
         return "updated", made
 
+    def _keep_due_ticks(self, known: ModelDefinition, spec: ModelSpec, following: int | None) -> int | None:
+        """The ticks that a pause holds stay due, also if the edit changes when it ticks. Returns the cursor."""
+        if bool(spec.after) != bool(known.spec.after):
+            between = known.former[-1][1] if known.former else 0
+            if known.former and (between is None or between >= self.hours):  # these times had no tick
+                known.former[-1] = known.former[-1][0], following
+            else:
+                known.former.append((self.hours, following))
+        return known.cursor
+
+    def _end_ticks(self, known: ModelDefinition, reason: str) -> list[tuple[int, int]]:
+        made: list[tuple[int, int]] = []
+        while plan := self.plan(known, reason):
+            made += self.enqueue_due_ticks([plan])
+        return made
+
     def remove(self, name: str) -> None:
         """Skips its due ticks and cancels its queued and failed runs. Running and dead runs stay."""
         known = self.by_name[name]
-        plan = self.plan(known, "ScheduleRemoved")
-        self.enqueue_due_ticks([plan] if plan else [])
+        self._end_ticks(known, "ScheduleRemoved")
         known.removed, known.cursor = True, None
         for run in self._unfinished(known):
             if run.status != "running":

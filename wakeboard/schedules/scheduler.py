@@ -22,7 +22,6 @@ The history row of skipped ticks has one of these reasons:
     Replaced         a newer tick came in the same pass, and concurrencyPolicy is Replace (decided by the store)
     CircuitOpen      the runs before died one after another, and suspendAfterDead is set (decided by the store)
     Suspended        due when a user suspended the schedule
-    Paused           due during a pause in which a user edited the schedule
     ScheduleRemoved  due when the schedule was removed (`prune.py`, `unschedule`)
 """
 
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
 TOO_LATE: Final = "TooLate"
 SUSPENDED: Final = "Suspended"
-PAUSED: Final = "Paused"
 SCHEDULE_REMOVED: Final = "ScheduleRemoved"
 
 NO_TICKS: Final = EnqueuedTicks(0, 0, 0, 0)

@@ -2,8 +2,9 @@
 
 It compares the desired schedules with the stored ones and sends only the differences. An edit must neither lose ticks
 nor run past ticks by the new spec. So the store answers `due` for a schedule that still has due ticks of its old spec.
-Those ticks are enqueued first, by the old spec (or recorded as skipped, if the edit suspends the schedule or it is
-paused), and then the edit is sent again. The first tick of the new spec is after now and after the last enqueued tick.
+Those ticks are enqueued first, by the old spec (or recorded as skipped, if the edit suspends the schedule), and then
+the edit is sent again. The first tick of the new spec is after now and after the last enqueued tick. Ticks that a pause
+holds stay due: the store keeps them for `catchUp` of the new spec, after the resume.
 
 Several syncs of one source may run at once: the store locks rows in order, a row that another sync has changed is sent
 again, and a repeated sync changes nothing.
@@ -19,7 +20,6 @@ from wakeboard.schedules import calls
 from wakeboard.schedules.desired_schedule import definition_row
 from wakeboard.schedules.prune import missing_definitions, remove
 from wakeboard.schedules.scheduler import (
-    PAUSED,
     SUSPENDED,
     enqueue_ticks,
     error_text,
@@ -192,7 +192,7 @@ async def _enqueue_due_ticks(
     def plan(due: DueDefinition) -> TickPlan:
         if edits[due.id].spec.suspend:
             return plan_skip(due, SUSPENDED)
-        return plan_skip(due, PAUSED) if due.paused else plan_ticks(due, misfire_grace)
+        return plan_ticks(due, misfire_grace)
 
     waiting = deque(await calls.filter_due_definitions(store, list(edits)))
     while plans := plan_batch(waiting, plan):

@@ -17,7 +17,8 @@ language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set lock_timeout = '2s'
 as $$
-  select id, generation, next_run_at, last_tick_at, cron_fields, coalesce(former_timings #>> '{0,time_zone}', time_zone),
+  select id, generation, next_run_at, last_tick_at, case when former_timings is null then cron_fields end,
+         coalesce(former_timings #>> '{0,time_zone}', time_zone),
          coalesce(former_timings #>> '{0,dst_gap}', dst_gap), coalesce(former_timings #>> '{0,dst_overlap}', dst_overlap), catch_up,
          catch_up_limit, starting_deadline_s, false, coalesce(former_timings #>> '{0,schedule}', schedule),
          case when former_timings is null then starts_at else (former_timings #>> '{0,starts_at}')::timestamptz end,

@@ -57,16 +57,12 @@ begin
         def.next_run_at := former.next_run_at;
       end if;
     elsif due_after is not null then
-      def.former_timings := coalesce(former.former_timings, '[]') || jsonb_build_object(
-        'schedule', former.schedule, 'time_zone', former.time_zone, 'dst_gap', former.dst_gap, 'dst_overlap', former.dst_overlap,
-        'starts_at', former.starts_at, 'ends_at', former.ends_at, 'until', present, 'next_run_at', def.next_run_at);
+      def.former_timings := coalesce(former.former_timings, '[]') || former_timing(former, present, def.next_run_at);
       def.next_run_at := due_after;
     end if;
     if def.schedule is null and former.schedule is not null and had_ticks and def.former_timings is null then
       def.next_run_at := case when is_superseded then seen_from else present end;
-      def.former_timings := jsonb_build_array(jsonb_build_object(
-        'schedule', former.schedule, 'time_zone', former.time_zone, 'dst_gap', former.dst_gap, 'dst_overlap', former.dst_overlap,
-        'until', def.next_run_at, 'next_run_at', null));
+      def.former_timings := jsonb_build_array(former_timing(former, def.next_run_at, null));
     end if;
   elsif is_due then
     def.cron_fields := null;                 -- its ticks after this one

@@ -144,7 +144,7 @@ begin
                               when plan.error is null then plan.next_cursor else def.next_run_at end,
            last_tick_at = greatest(def.last_tick_at, plan.up_to),
            schedule_error = case when def.former_timings is null then left(plan.error, 500) end,
-           cron_fields = case when def.former_timings is null then coalesce(plan.compiled, def.cron_fields) end,
+           cron_fields = coalesce(case when def.former_timings is null then plan.compiled end, def.cron_fields),
            former_timings = nullif(def.former_timings - 0, '[]'),
            removed_at = case when plan.next_cursor is null and plan.error is null and def.source = 'app' and def.former_timings is null
                              then statement_timestamp() end

@@ -77,6 +77,9 @@ begin
     if char_length(new.origin) > 300 or jsonb_typeof(new.labels) <> 'object' or pg_column_size(new.labels) > 8192 then
       raise exception using errcode = '22023', message = 'origin has at most 300 characters, and labels are an object of at most 8 KiB';
     end if;
+    if new.source <> 'app' and tg_op = 'UPDATE' then
+      new := keep_due_ticks(old, new);
+    end if;
     if new.source = 'app' and new.suspend_after_dead is null then
       new.circuit_opened_at := null; new.circuit_probe_at := null; new.circuit_probe_id := null; new.circuit_probes := null;
     elsif (case when new.circuit_opened_at is null then num_nonnulls(new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes) > 0

@@ -68,7 +68,9 @@ begin
                                       or def.next_run_at <= wanted.next_run_at)
                             then 'unchanged' else 'updated' end
              when def.removed_at is null and not def.suspended and def.schedule_error is null
-                  and def.next_run_at <= statement_timestamp() then 'due'
+                  and def.next_run_at <= statement_timestamp()
+                  and (wanted.suspended or not exists (
+                         select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))) then 'due'
              else 'updated' end as answer,
            (def.concurrency_policy <> 'Allow', def.limit_key) is distinct from (wanted.concurrency_policy <> 'Allow', wanted.limit_key)
              as other_keys,
