@@ -64,3 +64,20 @@ async def test_a_statement_that_waited_acts_on_what_is_there(
                 await until(other, "select 1 from pg_stat_activity where wait_event_type = 'Lock'")
         await waiting
     assert await rows(store, STATE) == expected
+
+
+async def test_a_removal_removes_also_a_run_that_fails_meanwhile(store: MaintenanceStore, database: str):
+    await rows(store, INSERT % "0 8 * * *")
+    await rows(store, "insert into job_runs (job_type) values ('ping'), ('ping')")
+    waits = (
+        "update job_runs set definition_id = (select id from job_definitions) where id = (select {}(id) from job_runs)"
+    )
+    await rows(store, waits.format("min"))
+    async with connected(database) as other:
+        async with other.conn.transaction():
+            await rows(other, "select id from job_runs for update")
+            await rows(other, waits.format("max"))
+            removing = asyncio.ensure_future(rows(store, "select unschedule_all('default/*')"))
+            await until(other, "select 1 from pg_locks where not granted")
+        assert await removing == [(1,)]
+    assert await rows(store, "select count(*) from job_runs") == [(0,)]
