@@ -40,7 +40,7 @@ async def rows(store: MaintenanceStore, query: str, *values: Any) -> list[tuple[
     """Returns the rows of a query in the schema wakeboard, or none for a statement without rows."""
     await store.conn.execute("set search_path = wakeboard")
     cursor = await store.conn.execute(query.encode(), values or None)
-    return await cursor.fetchall() if cursor.description else []
+    return await cursor.fetchall() if cursor.description is not None else []
 
 
 async def until(store: MaintenanceStore, query: str, *values: Any) -> None:
