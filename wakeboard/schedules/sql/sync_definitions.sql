@@ -3,11 +3,11 @@
 -- the spec, after (an array of objects with schedule, outcome and ticks), cron_fields, next_run_at (the first tick after max(now,
 -- last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created', 'updated', 'unchanged', 'stale' (same uid, older
 -- generation: nothing was done), 'due' (ticks of the old spec are due, nothing was done: handle those that `filter_due_definitions`
--- returns, then call again), or why an application has the name (taken_by_application: nothing was done, and the id is null). A row has no
--- answer if another transaction has locked what it must change: the schedule, runs that need other limit keys, or a new parent in `after`
--- and its runs. Then call again. A removed schedule that is declared again keeps its row. A schedule whose ticks could not be computed
--- (schedule_error), declared again unchanged, continues where it stopped. One that lacks its next tick (lacks_tick), declared again
--- unchanged, continues at `next_run_at`. A repeat changes nothing.
+-- returns, then call again; those that a pause holds stay due), or why an application has the name (taken_by_application: nothing was
+-- done, and the id is null). A row has no answer if another transaction has locked what it must change: the schedule, runs that need
+-- other limit keys, or a new parent in `after` and its runs. Then call again. A removed schedule that is declared again keeps its row.
+-- A schedule whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. One that lacks
+-- its next tick (lacks_tick), declared again unchanged, continues at `next_run_at`. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
