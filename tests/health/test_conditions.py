@@ -107,6 +107,15 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "bad",
         "The worker's role ada, a member of wb, has a password that is valid no longer.",
     ),
+    *(
+        (
+            "roles that cannot log in",
+            changed("server", logins=[replace(LOGIN, connection_limit=limit, sessions=limit)]),
+            severity,
+            f"its connection limit is {limit}",
+        )
+        for limit, severity in ((2, "bad"), (3, "warn"))  # a worker that works holds three
+    ),
     ("servers that cannot serve", changed("server", connections=91), "warn", "91 of 100 connections are in use."),
     (
         "servers that cannot serve",

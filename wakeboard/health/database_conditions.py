@@ -15,6 +15,7 @@ from wakeboard.text.sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wakeboard.health.problems import Severity
     from wakeboard.health.queries.facts import Health
     from wakeboard.health.queries.server import RoleLogin
 
@@ -24,6 +25,7 @@ OLDEST_POSTGRES: Final = 15
 CONNECTIONS_IN_USE: Final = 0.9  # of those that ordinary roles may have
 LITTLE_RUNS_BELOW_MS: Final = 50  # of a timeout, on a busy server
 READ_ONLY: Final = "default_transaction_read_only"
+SESSIONS_OF_A_WORKER: Final = 3  # at least, while it works
 READS_ONLY: Final = {"viewer", "scaler"}  # parts of the installation
 BLOCKS_VACUUM: Final = "prevents vacuum from removing dead rows"
 MAX_NAMES: Final = 5  # in a sentence
@@ -68,10 +70,10 @@ def roles_that_cannot_log_in(health: Health) -> Iterator[Problem]:
     for role, logins in _by_role(health):
         refused = [_refused(each) for each in logins]
         for login, problem in zip(logins, refused, strict=True) if all(refused) else ():
-            clause, remedy = problem or ("", "")
+            clause, remedy, severity = problem or ("", "", "bad")
             member = f", a member of {one_line(role)}," if login.name not in {None, role} else ""
             name = f"{' and '.join(login.parts)}'s role {one_line(login.name or role)}"
-            yield Problem(f"The {name}{member} {clause}.", remedy)
+            yield Problem(f"The {name}{member} {clause}.", remedy, severity=severity)
 
 
 def _by_role(health: Health) -> Iterator[tuple[str, list[RoleLogin]]]:
@@ -79,18 +81,22 @@ def _by_role(health: Health) -> Iterator[tuple[str, list[RoleLogin]]]:
     return ((role, list(logins)) for role, logins in groupby(health.server.logins, key=lambda login: login.role))
 
 
-def _refused(login: RoleLogin) -> tuple[str, str] | None:
-    """A clause that says why the server refuses the next login, and what to do; None: it does not refuse it."""
+def _refused(login: RoleLogin) -> tuple[str, str, Severity] | None:
+    """A clause that says why the server refuses the next login, what to do, how bad it is; None: it does not refuse it.
+
+    A limit that is used up is bad only if it leaves too little to work with. Otherwise the pool may fit it exactly.
+    """
     limit, sessions = login.connection_limit, login.sessions
     if login.name is None:
-        return "may not log in, nor may a member of it", "Use `alter role` with LOGIN."
+        return "may not log in, nor may a member of it", "Use `alter role` with LOGIN.", "bad"
     if login.expired:
-        return "has a password that is valid no longer", "Use `alter role` with VALID UNTIL 'infinity'."
+        return "has a password that is valid no longer", "Use `alter role` with VALID UNTIL 'infinity'.", "bad"
     if not login.may_connect:
-        return "has no right to connect to this database", "Grant it CONNECT on the database."
+        return "has no right to connect to this database", "Grant it CONNECT on the database.", "bad"
     if limit is not None and sessions >= limit:
         clause = f"has {counted(sessions, 'session')}, and its connection limit is {limit}"
-        return clause, "Use `alter role` with CONNECTION LIMIT -1, or end sessions that no process needs."
+        remedy = "Use `alter role` with CONNECTION LIMIT -1, or end sessions that no process needs."
+        return clause, remedy, "bad" if limit < (SESSIONS_OF_A_WORKER if "worker" in login.parts else 1) else "warn"
     return None
 
 
