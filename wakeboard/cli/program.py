@@ -100,6 +100,8 @@ def _sentence(exc: Exception) -> str | None:
     """A sentence about a file or the database that cannot be used; None: the error is another one."""
     if isinstance(exc, OSError) and exc.filename is not None:
         return _file_error(exc)
+    if sys.modules.get("psycopg") is None:  # the kubectl plugin works without it
+        return None
     from wakeboard.store.database_errors import meaning_of
 
     error = meaning_of(exc)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.health.problems import REGISTERED, HealthCondition, Metric, Problem
 from wakeboard.restores.rules import change_sentence
-from wakeboard.store.migration_locks import named_sessions
 from wakeboard.text.humanize import counted, lasted
 from wakeboard.text.sanitize import one_line
 
@@ -267,6 +266,8 @@ def commits_that_hang(health: Health) -> Iterator[Problem | str]:
 def transactions_that_lock_tables(health: Health) -> Iterator[str]:
     """End them (`select pg_terminate_backend(PID)`), or wait for their end. All else goes on by itself then."""
     if health.lock_holders:
+        from wakeboard.store.migration_locks import named_sessions  # the kubectl plugin has no driver
+
         yield f"Statements wait for locks, which are kept by {one_line(named_sessions(health.lock_holders))}"
 
 
