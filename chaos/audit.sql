@@ -102,16 +102,18 @@ create trigger record_definition after insert on wakeboard.job_definitions
   for each row when (new.next_run_at is not null and new.source <> 'app') execute function chaos.record_definition();
 
 create function chaos.record_generation() returns trigger language plpgsql security definer as $$
+declare
+  present constant timestamptz := clock_timestamp();   -- a statement may have waited for a lock
 begin
   if tg_op = 'UPDATE' then
     update chaos.generations
-       set ended_at = statement_timestamp(), was_removed = new.removed_at is not null, done_until = old.last_tick_at,
+       set ended_at = present, was_removed = new.removed_at is not null, done_until = old.last_tick_at,
            reached = old.next_run_at, was_seen = old.cron_fields is not null
      where definition_id = old.id and generation = old.generation and ended_at is null;
   end if;
   if new.removed_at is null then
     insert into chaos.generations (definition_id, generation, every_s, written_at, last_tick_at, continues)
-    values (new.id, new.generation, extract(epoch from substr(new.schedule, 7)::interval), statement_timestamp(), new.last_tick_at,
+    values (new.id, new.generation, extract(epoch from substr(new.schedule, 7)::interval), present, new.last_tick_at,
             tg_op = 'UPDATE' and old.removed_at is null and old.schedule = new.schedule);
   end if;
   return null;
