@@ -103,17 +103,19 @@ create trigger record_definition after insert on wakeboard.job_definitions
 
 create function chaos.record_generation() returns trigger language plpgsql security definer as $$
 declare
-  present constant timestamptz := clock_timestamp();   -- a statement may have waited for a lock
+  -- The moment that the product takes: a statement may have waited for a lock before.
+  present constant timestamptz := case when tg_op = 'INSERT' then new.next_run_at
+                                       when new.removed_at is null then new.updated_at end;
 begin
   if tg_op = 'UPDATE' then
     update chaos.generations
-       set ended_at = present, was_removed = new.removed_at is not null, done_until = old.last_tick_at,
+       set ended_at = coalesce(present, clock_timestamp()), was_removed = new.removed_at is not null, done_until = old.last_tick_at,
            reached = old.next_run_at, was_seen = old.cron_fields is not null
      where definition_id = old.id and generation = old.generation and ended_at is null;
   end if;
   if new.removed_at is null then
     insert into chaos.generations (definition_id, generation, every_s, written_at, last_tick_at, continues)
-    values (new.id, new.generation, extract(epoch from substr(new.schedule, 7)::interval), present, new.last_tick_at,
+    values (new.id, new.generation, extract(epoch from substr(new.schedule, 7)::interval), coalesce(present, clock_timestamp()), new.last_tick_at,
             tg_op = 'UPDATE' and old.removed_at is null and old.schedule = new.schedule);
   end if;
   return null;

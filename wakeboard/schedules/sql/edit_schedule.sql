@@ -1,18 +1,18 @@
 -- internal (called by schedule_written)
 -- The row of an edited schedule of an application: the next generation of `former`, with the options of `def` and with the ticks after
--- `seen_to`. The tick of `former` that is due becomes a run as `former` says, if it is within the misfire grace and no pause holds it. The
--- other due ticks, which there are after an outage or a pause, are those of the former times, and the scheduler makes runs of the new
--- definition of them, as catch_up says (former_timings). An edit that suspends the schedule drops them. Of several edits of when in one
--- transaction, the last one counts, from the moment of the first one: no other transaction has seen those between. Without a schedule
--- between, former times without ticks remember that moment. So one that this transaction has removed is edited, too; the removal has
--- recorded the tick that was due then as skipped. Ticks are at whole seconds, so times that no whole second saw leave nothing behind.
+-- `seen_to`. The edit is made at `present`. The tick of `former` that is due becomes a run as `former` says, if it is within the misfire
+-- grace and no pause holds it. The other due ticks, which there are after an outage or a pause, are those of the former times, and the
+-- scheduler makes runs of the new definition of them, as catch_up says (former_timings). An edit that suspends the schedule drops them.
+-- Of several edits of when in one transaction, the last one counts, from the moment of the first one: no other transaction has seen those
+-- between. Without a schedule between, former times without ticks remember that moment. So one that this transaction has removed is
+-- edited, too; the removal has recorded the tick that was due then as skipped. Ticks are at whole seconds, so times that no whole second
+-- saw leave nothing behind.
 
 create or replace function wakeboard.edit_schedule(
-  former wakeboard.job_definitions, def wakeboard.job_definitions, seen_to timestamptz)
+  former wakeboard.job_definitions, def wakeboard.job_definitions, present timestamptz, seen_to timestamptz)
 returns wakeboard.job_definitions language plpgsql security definer
 as $$
 declare
-  present constant timestamptz := clock_timestamp();         -- of one long statement, each call has its moment
   is_there constant boolean := former.removed_at is null
     or former.removed_at >= transaction_timestamp() and is_of_this_transaction(former.id);
   had_ticks constant boolean := is_there and not former.suspended and former.schedule_error is null;

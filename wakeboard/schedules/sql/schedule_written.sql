@@ -121,12 +121,12 @@ begin
     end;
   end if;
   if old.namespace = new.namespace and old.name = new.name and (old.removed_at is null or new.removed_at is not null) then
-    return edit_schedule(old, new, seen_to);
+    return edit_schedule(old, new, present, seen_to);
   end if;
   -- 3. Its name, and how many there are.
   is_known := check_schedule_name(new.namespace, new.name, old.namespace is distinct from new.namespace or old.removed_at is not null);
   if tg_op = 'UPDATE' then
-    return edit_schedule(old, new, seen_to);
+    return edit_schedule(old, new, present, seen_to);
   elsif is_known then                      -- by a plain INSERT
     select * into former from job_definitions
      where source = 'app' and namespace = new.namespace and name = new.name and removed_at is not null for update;
@@ -134,7 +134,7 @@ begin
       new.id := former.id; new.created_at := former.created_at; new.generation := former.generation;
       new.last_tick_at := former.last_tick_at; new.has_dependents := former.has_dependents;
       new.cron_fields := former.cron_fields; new.next_run_at := former.next_run_at; new.former_timings := former.former_timings;
-      new := edit_schedule(former, new, seen_to);
+      new := edit_schedule(former, new, present, seen_to);
       update job_definitions set removed_at = '-infinity' where id = former.id;     -- schedule_guarded lets go of it
       delete from job_definitions where id = former.id;
       return new;
