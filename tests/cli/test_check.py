@@ -62,59 +62,49 @@ def test_problems_are_reported_with_hints(cli: Cli, sample: SampleStore):
     assert "-> End a pause with `wakeboard resume`." in text
 
 
-def test_a_role_that_cannot_check_is_named_with_those_that_can(
-    bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
-):
-    sample.sql("create role wakeboard_cli_client login")
-    monkeypatch.setenv("WAKEBOARD_CLIENT_ROLE", "wakeboard_cli_client")
-    try:
-        assert bare_cli("migrate", "--dsn", database).code == 0
-        client = database.replace("postgres@", "wakeboard_cli_client@")
-        enqueued = bare_cli("enqueue", "mail", "--dsn", client)
-        assert (enqueued.code, enqueued.err) == (0, ""), "it may not read what workers serve"
-        *others, refused = bare_cli("check", "--json", "--dsn", client).json
-        assert {each["check"]: each["level"] for each in others} == dict.fromkeys(check.OF_ANY_ROLE, "ok")
-        assert (refused["level"], refused["check"]) == ("fail", "rights")
-        assert "connection (login wakeboard_cli_client) may not do this: permission denied" in refused["message"]
-        assert refused["hint"] == "Check with a role that may: postgres."
-    finally:
-        sample.sql("drop owned by wakeboard_cli_client")
-        sample.sql("drop role wakeboard_cli_client")
-
-
-def test_the_viewer_role_can_check_and_list(
-    bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
-):
-    sample.sql("create role wakeboard_cli_viewer login")
-    monkeypatch.setenv("WAKEBOARD_VIEWER_ROLE", "wakeboard_cli_viewer")
-    viewer = database.replace("postgres@", "wakeboard_cli_viewer@")
-    try:
-        assert bare_cli("migrate", "--dsn", database).code == 0
-        run = sample.enqueue()
-        for words in (["check", "--json"], ["schedules"], ["runs"], ["run", str(run)], ["limit"], ["pause"]):
-            result = bare_cli(*words, "--dsn", viewer)
-            assert "may not" not in result.err + result.out
-        refused = bare_cli("cancel", str(run), "--dsn", viewer).err
-        assert "may not do this: permission denied for function" in refused
-        assert "connect with WAKEBOARD_OPERATOR_ROLE, to which `wakeboard migrate` grants it" in refused
-        assert "VIEWER" not in refused, "viewers may call none"
-    finally:
-        sample.sql("drop owned by wakeboard_cli_viewer")
-        sample.sql("drop role wakeboard_cli_viewer")
-
-
 @pytest.fixture
-def viewer(bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The viewer's DSN of an installation whose worker has the role wakeboard_cli_worker."""
-    names = {part: f"wakeboard_cli_{part}" for part in ("viewer", "worker")}
+def logins(
+    bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    """The DSN of each part of an installation whose roles have the names wakeboard_cli_PART."""
+    names = {part: f"wakeboard_cli_{part}" for part in ("client", "viewer", "worker")}
     for part, name in names.items():
         sample.sql(f"create role {name} login")
         monkeypatch.setenv(f"WAKEBOARD_{part.upper()}_ROLE", name)
-    assert bare_cli("migrate", "--dsn", database).code == 0
-    yield database.replace("postgres@", f"{names['viewer']}@")
-    for name in names.values():
-        sample.sql(f"drop owned by {name}")
-        sample.sql(f"drop role {name}")
+    try:
+        assert bare_cli("migrate", "--dsn", database).code == 0
+        yield {part: database.replace("postgres@", f"{name}@") for part, name in names.items()}
+    finally:
+        for name in names.values():
+            sample.sql(f"drop owned by {name}")
+            sample.sql(f"drop role {name}")
+
+
+@pytest.fixture
+def viewer(logins: dict[str, str]) -> str:
+    return logins["viewer"]
+
+
+def test_a_role_that_cannot_check_is_named_with_those_that_can(bare_cli: Cli, logins: dict[str, str]):
+    client = logins["client"]
+    enqueued = bare_cli("enqueue", "mail", "--dsn", client)
+    assert (enqueued.code, enqueued.err) == (0, ""), "it may not read what workers serve"
+    *others, refused = bare_cli("check", "--json", "--dsn", client).json
+    assert {each["check"]: each["level"] for each in others} == dict.fromkeys(check.OF_ANY_ROLE, "ok")
+    assert (refused["level"], refused["check"]) == ("fail", "rights")
+    assert "connection (login wakeboard_cli_client) may not do this: permission denied" in refused["message"]
+    assert refused["hint"] == "Check with a role that may: wakeboard_cli_viewer, postgres."
+
+
+def test_the_viewer_role_can_check_and_list(bare_cli: Cli, viewer: str, sample: SampleStore):
+    run = sample.enqueue()
+    for words in (["check", "--json"], ["schedules"], ["runs"], ["run", str(run)], ["limit"], ["pause"]):
+        result = bare_cli(*words, "--dsn", viewer)
+        assert "may not" not in result.err + result.out
+    refused = bare_cli("cancel", str(run), "--dsn", viewer).err
+    assert "may not do this: permission denied for function" in refused
+    assert "connect with WAKEBOARD_OPERATOR_ROLE, to which `wakeboard migrate` grants it" in refused
+    assert "VIEWER" not in refused, "viewers may call none"
 
 
 @pytest.mark.parametrize(
@@ -154,22 +144,12 @@ def test_a_member_logs_in_for_a_role(bare_cli: Cli, viewer: str, sample: SampleS
         sample.sql("drop role wakeboard_cli_member")
 
 
-def test_a_viewer_sees_sequences_behind_their_tables(
-    bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
-):
-    sample.sql("create role wakeboard_cli_viewer login")
-    monkeypatch.setenv("WAKEBOARD_VIEWER_ROLE", "wakeboard_cli_viewer")
-    viewer = database.replace("postgres@", "wakeboard_cli_viewer@")
-    try:
-        assert bare_cli("migrate", "--dsn", database).code == 0
-        sample.enqueue()
-        sample.enqueue()
-        assert levels(bare_cli("check", "--json", "--dsn", viewer))["sequences"] == "ok"
-        sample.sql("select setval('wakeboard.job_runs_id_seq', 1)")
-        assert "The next ids of job_runs belong to rows that exist." in bare_cli("check", "--dsn", viewer).out
-    finally:
-        sample.sql("drop owned by wakeboard_cli_viewer")
-        sample.sql("drop role wakeboard_cli_viewer")
+def test_a_viewer_sees_sequences_behind_their_tables(bare_cli: Cli, viewer: str, sample: SampleStore):
+    sample.enqueue()
+    sample.enqueue()
+    assert levels(bare_cli("check", "--json", "--dsn", viewer))["sequences"] == "ok"
+    sample.sql("select setval('wakeboard.job_runs_id_seq', 1)")
+    assert "The next ids of job_runs belong to rows that exist." in bare_cli("check", "--dsn", viewer).out
 
 
 @pytest.fixture

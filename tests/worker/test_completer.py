@@ -20,7 +20,7 @@ from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import psycopg
 
@@ -87,6 +87,21 @@ async def test_outcomes_that_are_lost_are_named(caplog: pytest.LogCaptureFixture
     assert f"lost: 12 outcomes of {named} could not be sent before the leases expired" in caplog.messages
 
 
+def answering(answer: Callable[[], list[int]]) -> tuple[Any, Any]:
+    """A connection that answers each report of failures, over which no run is leased, and a heartbeat of a lease."""
+
+    async def fail(_: Sequence[Any]) -> list[int]:
+        return answer()
+
+    async def none_is_leased(_: Sequence[Any]) -> set[int]:
+        return set()
+
+    async def store() -> Any:
+        return SimpleNamespace(fail=fail, still_leased=none_is_leased)
+
+    return SimpleNamespace(store=store), SimpleNamespace(leases_valid=lambda: True)
+
+
 @pytest.mark.parametrize(
     ("blocked", "sentence"),
     [
@@ -99,18 +114,7 @@ async def test_a_refused_outcome_says_if_a_lock_had_kept_it(
 ) -> None:
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
-
-    async def refuse(_: Sequence[Any]) -> list[int]:
-        return [1]
-
-    async def none_is_leased(_: Sequence[Any]) -> set[int]:
-        return set()
-
-    async def store() -> Any:
-        return SimpleNamespace(fail=refuse, still_leased=none_is_leased)
-
-    connection: Any = SimpleNamespace(store=store)
-    heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
+    connection, heartbeat = answering(lambda: [1])
     failure = Failure(1, 1, "failed", "ValueError", "", "")
     if blocked:
         in_flight.block(failure)
@@ -127,18 +131,7 @@ async def test_a_report_that_ends_during_its_repeat_is_not_called_refused(caplog
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     answers = [[1], []]  # the commit of the first report ends after the first answer
-
-    async def fail(_: Sequence[Any]) -> list[int]:
-        return answers.pop(0)
-
-    async def none_is_leased(_: Sequence[Any]) -> set[int]:
-        return set()
-
-    async def store() -> Any:
-        return SimpleNamespace(fail=fail, still_leased=none_is_leased)
-
-    connection: Any = SimpleNamespace(store=store)
-    heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
+    connection, heartbeat = answering(lambda: answers.pop(0))
     in_flight.failures.append(Failure(1, 1, "failed", "ValueError", "", ""))
     in_flight.flush.set()
     completing = asyncio.create_task(Completer(in_flight, connection, connection, heartbeat, ME.lease_s).run())
