@@ -16,7 +16,7 @@ from wakeboard.local.postgres import EmbeddedPostgres, find_binaries
 from wakeboard.local.postgres_user import make_private_folder, server_account
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 UNCONFIRMED: Final = "&options=-c%20synchronous_commit%3Doff"  # the commits of a session that waits for no standby
@@ -108,6 +108,8 @@ class Standby:
             row = conn.execute(query.encode()).fetchone()
             return bool(row and row[0])
 
-    def _processes(self) -> list[int]:
-        server = self._server.pid
-        return [] if server is None else [server, *descendants(server)]
+    def _processes(self) -> Iterator[int]:
+        """The postmaster first: its children are listed when it is frozen, and starts no other then."""
+        if (server := self._server.pid) is not None:
+            yield server
+            yield from descendants(server)
