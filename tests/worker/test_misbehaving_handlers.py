@@ -44,7 +44,7 @@ def test_runs_behind_a_handler_that_blocks_start_on_an_idle_worker(store: Store)
         assert not store.watcher.ask("select true from calls where name = 'ended'")
         store.watcher.wait("select true from calls where name = 'ended'")
         blocked.send(signal.SIGTERM)
-        assert blocked.exit_code() == 0
+        assert blocked.exit_code() == 0, blocked.log
     assert "3 runs released that had not started" in blocked.log
 
 
