@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wakeboard.engine.handlers import Handler
-from wakeboard.engine.worker_api import SNOOZED, Failure, Release, Worker, WorkerStore
+from wakeboard.engine.worker_api import DISCONNECTED, SNOOZED, Failure, Release, Worker, WorkerStore
 from wakeboard.store.array_texts import text_array
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
@@ -71,6 +71,29 @@ async def test_a_result_in_report_is_not_dropped_with_the_lease(database: str) -
             task.cancel()
         await connection.close()
         await blocked_connection.close()
+
+
+async def test_a_crash_that_was_none_is_subtracted_after_a_lock(database: str) -> None:
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+    connection = ReconnectingConnection(database, "outcomes", partial(WorkerStore, worker=ME))
+    async with await connect(database) as conn, await connect(database) as other_session:
+        await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
+        (row,) = await claimed(WorkerStore(conn, ME))
+        await conn.execute("update wakeboard.job_runs set locked_until = now() - interval '1 s'")
+        await conn.execute("select wakeboard.reap(always => true)")
+        await until(conn, "select from wakeboard.job_runs where crash_count = 1")
+        in_flight.defer([Release(row.id, row.lease_epoch, 0.0, DISCONNECTED)])
+        heartbeat: Any = SimpleNamespace(leases_valid=lambda: True)
+        task = asyncio.create_task(Completer(in_flight, connection, connection, heartbeat, ME.lease_s).run())
+        async with other_session.transaction():
+            await other_session.execute("select from wakeboard.job_runs for update")
+            in_flight.flush_deferred()
+            await in_flight.wakeup.wait()  # it is reported
+        in_flight.flush_deferred()  # as the next heartbeat does
+        await until(conn, "select from wakeboard.job_runs where crash_count = 0")
+        task.cancel()
+        await connection.close()
 
 
 async def test_outcomes_that_are_lost_are_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -129,8 +129,7 @@ class Completer:
             self._unblock(items)
             return []
         refused, still_leased = answer
-        known = {item.id for item in items if lease_of(item) in self._in_flight.dropped}
-        self._in_flight.dropped -= {lease_of(item) for item in items}
+        known = self._defer_again(items, refused - still_leased) if self._in_flight.dropped else set[int]()
         if self._in_flight.unanswered:
             self._note_answers(items, refused, still_leased)
         if refused:
@@ -179,6 +178,19 @@ class Completer:
         in_flight.counts.lost += len(unsent)
         in_flight.note_orphaned_leases()
         in_flight.defer(items)
+
+    def _defer_again(self, items: Sequence[Outcome], lost: set[int]) -> set[int]:
+        """The runs of which a line has said that they are lost. Those refused are reported with the next heartbeats.
+
+        A scan for expired leases may count a crash at the same moment, or another transaction lock the run.
+        """
+        in_flight = self._in_flight
+        dropped = {lease_of(item): in_flight.dropped.pop(lease_of(item), 0) for item in items}
+        for item in items:
+            if item.id in lost and (left := dropped[lease_of(item)] - 1) > 0:
+                in_flight.dropped[lease_of(item)] = left
+                in_flight.defer([item])
+        return {run for (run, _), reports in dropped.items() if reports}
 
     def _note_answers(self, items: Sequence[Outcome], refused: set[int], still_leased: set[int]) -> None:
         """Say whether outcomes are stored of which a line has said that they may be. Locked ones have no answer yet."""

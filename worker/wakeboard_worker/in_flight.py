@@ -30,7 +30,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from logging import ERROR, INFO, WARNING
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from wakeboard.engine.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
 from wakeboard.engine.worker_api import DISCONNECTED, NOT_STARTED, Failure, Release, Renewal, Times
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 Outcome: TypeAlias = "Attempt | Failure | Release"  # an Attempt: it succeeded
 Lease: TypeAlias = tuple[int, int]  # (id, epoch)
+
+
+REPORTS_OF_DROPPED: Final = 3  # one with each heartbeat, while the store refuses them
 
 
 def lease_of(each: Outcome | Attempt | Renewal) -> Lease:
@@ -120,7 +123,7 @@ class InFlightBuffer:
         self.blocked: dict[Lease, BlockedOutcome] = {}  # sent again until they are accepted
         self.blocked_too_long = False  # an outcome has been blocked for a whole lease: this worker exits
         self.deferred: list[Outcome] = []  # of dropped leases; sent when the database answers again
-        self.dropped: set[Lease] = set()  # of which a line has said that their outcomes are lost
+        self.dropped: dict[Lease, int] = {}  # of which a line has said that they are lost: how many reports are left
         self.unanswered: dict[Lease, bool] = {}  # outcomes that may be stored, and whether a line has said so
         self.counts = EndedCounts()
         self.checks = 0  # calls of `enforce_limits`: while this number grows, the event loop is not blocked
@@ -394,7 +397,7 @@ class InFlightBuffer:
         for outcome in outcomes:
             may_be_stored = lease_of(outcome) in self.unanswered
             if not may_be_stored:
-                self.dropped.add(lease_of(outcome))
+                self.dropped.setdefault(lease_of(outcome), REPORTS_OF_DROPPED)
             keep = may_be_stored or isinstance(outcome, Release)
             self.deferred.append(outcome if keep else Release(outcome.id, outcome.epoch, 0.0, DISCONNECTED))
 
