@@ -107,6 +107,15 @@ CASES: Final[list[tuple[str, Health, str, str]]] = [
         "bad",
         "The worker's role ada, a member of wb, has a password that is valid no longer.",
     ),
+    (
+        "roles that cannot log in",
+        replace(
+            changed("server", logins=[replace(LOGIN, name="ada")]),
+            due=[replace(DUE, oldest=NOW - timedelta(seconds=100))],
+        ),
+        "bad",
+        "The worker's role wb may not log in, and no member of it is connected: ada.",
+    ),
     *(
         (
             "roles that cannot log in",

@@ -24,6 +24,7 @@ OLDEST_POSTGRES: Final = 15
 CONNECTIONS_IN_USE: Final = 0.9  # of those that ordinary roles may have
 LITTLE_RUNS_BELOW_MS: Final = 50  # of a timeout, on a busy server
 READ_ONLY: Final = "default_transaction_read_only"
+WAKES_WITHIN: Final = timedelta(seconds=90)  # a worker, which a CronJob wakes each minute
 SESSIONS_OF_A_WORKER: Final = 3  # at least, while it works
 READS_ONLY: Final = {"viewer", "scaler"}  # parts of the installation
 BLOCKS_VACUUM: Final = "prevents vacuum from removing dead rows"
@@ -73,6 +74,21 @@ def roles_that_cannot_log_in(health: Health) -> Iterator[Problem]:
             member = f", a member of {one_line(role)}," if login.name not in {None, role} else ""
             name = f"{' and '.join(login.parts)}'s role {one_line(login.name or role)}"
             yield Problem(f"The {name}{member} {clause}.", remedy, severity=severity)
+        if not all(refused) and _no_member_works(health, logins):
+            members = _listed([each.name or "" for each in logins])
+            text = f"The worker's role {one_line(role)} may not log in, and no member of it is connected: {members}."
+            yield Problem(text, "Use `alter role` with LOGIN, for that role or for the member that the workers use.")
+
+
+def _no_member_works(health: Health, logins: Sequence[RoleLogin]) -> bool:
+    """Whether runs wait for longer than a worker takes to wake, and no member of the worker's role has a session.
+
+    Other members than that of the workers, such as a person, may log in.
+    """
+    waits = any(each.oldest < health.now - WAKES_WITHIN for each in health.due if not each.paused)
+    return waits and all(
+        "worker" in each.parts and each.name not in {None, each.role} and not each.sessions for each in logins
+    )
 
 
 def _by_role(health: Health) -> Iterator[tuple[str, list[RoleLogin]]]:
