@@ -27,7 +27,7 @@ from tests.schedules.schedules import (
 )
 from wakeboard.actions.admin_api import AdminStore
 from wakeboard.errors import WakeboardError
-from wakeboard.schedules import calls
+from wakeboard.schedules import calls, scheduler
 from wakeboard.schedules.scheduler import SCHEDULES_PER_BATCH, plan_ticks, schedule_due_ticks, schedule_slice
 
 if TYPE_CHECKING:
@@ -290,22 +290,46 @@ async def test_enqueueing_ticks_never_reads_all_runs(store: MaintenanceStore):
         assert await whole_reads() == before
 
 
+async def schedules_read(store: MaintenanceStore) -> int:
+    """How many entries of their indexes have been read until now."""
+    await rows(store, "select pg_stat_force_next_flush()")
+    query = "select sum(idx_tup_read) from pg_stat_user_indexes where relname = 'job_definitions'"
+    return (await rows(store, query))[0][0]
+
+
+async def test_what_handles_a_few_due_schedules_does_not_read_the_others(
+    store: MaintenanceStore, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever the statistics say: here there are none, as after the first hour of an installation."""
+    monkeypatch.setattr(scheduler, "SCHEDULES_PER_BATCH", 10)
+    await put(store, declared("first"))
+    await rows(store, "alter table job_definitions set (autovacuum_enabled = off)")
+    await fill(store, 2_000)
+    await make_due(store)
+    lines = ", ".join(f"('{name}', 'ping', 'every 1h')" for name in "abcdefg")
+    await rows(store, f"insert into job_definitions (name, job_type, schedule) values {lines}")
+    for name in "abcdefg":  # from the sixth call on, Postgres may prefer another plan
+        for handle in (
+            lambda: schedule_slice(store, misfire_grace=FIVE_MINUTES, batches=1, after=None),
+            lambda: calls.filter_due_definitions(store, [1, 2, 3]),
+            lambda name=name: rows(store, f"select unschedule('{name}')"),
+            lambda: rows(store, "select create_dependent_runs(10)"),
+        ):
+            before = await schedules_read(store)
+            await handle()
+            assert await schedules_read(store) - before < 500
+
+
 async def test_a_pass_does_not_read_the_due_schedules_of_a_paused_queue(store: MaintenanceStore):
     await put(store, declared("first"), declared("other", queue="mail"))
     await fill(store, 2_000)
     await rows(store, "vacuum analyze job_definitions")
     await rows(store, "select pause('queue:default')")
-
-    async def read() -> int:
-        await rows(store, "select pg_stat_force_next_flush()")
-        query = "select sum(idx_tup_read) from pg_stat_user_indexes where relname = 'job_definitions'"
-        return (await rows(store, query))[0][0]
-
     await make_due(store)
     assert (await make_ticks(store))[1] == 1
     for _ in range(7):  # from the sixth call on, Postgres may prefer another plan
-        before = await read()
+        before = await schedules_read(store)
         assert (await make_ticks(store))[1] == 0
-        assert await read() - before < 100
+        assert await schedules_read(store) - before < 100
     await rows(store, "select resume('queue:default')")
     assert (await make_ticks(store))[1] == 2_000

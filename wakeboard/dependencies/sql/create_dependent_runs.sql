@@ -29,11 +29,13 @@ begin
       select (select min(definition_id) from schedule_ticks where waits_for = 'run' and definition_id > waiting.id)
         from waiting where waiting.id is not null
     )
-    select def.id from job_definitions as def
-     where def.id = any (array(select id from waiting))
-       and def.removed_at is null and not def.suspended and def.schedule_error is null
+    select def.id
+      from waiting
+     cross join lateral (               -- by id, as in enqueue_due_ticks
+       select * from job_definitions as known where known.id = waiting.id for no key update skip locked offset 0) as def
+     where def.removed_at is null and not def.suspended and def.schedule_error is null
        and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id) offset 0)
-     order by def.id for no key update skip locked);
+     order by def.id);
   locked := stop_taken_schedules(mine);
   mine := array(select id from unnest(mine) as id where id <> all (locked));
   -- Of each schedule the oldest ticks first, so that none takes all places.

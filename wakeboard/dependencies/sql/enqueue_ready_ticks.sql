@@ -24,7 +24,8 @@ begin
            and not exists (select from backfill_ticks as item where item.definition_id = def.id and item.tick = candidate.tick) as is_simple
       from (select distinct definition_id, tick
         from unnest(definitions, enqueue_ready_ticks.ticks) as wanted (definition_id, tick)) as candidate
-      join job_definitions as def on def.id = candidate.definition_id and def.removed_at is null and (also_suspended or not def.suspended)
+     cross join lateral (              -- by id, as in enqueue_due_ticks
+       select * from job_definitions as known where known.id = candidate.definition_id offset 0) as def
      cross join lateral (              -- of all entries in one index scan
        select bool_or(edge.ticks = 'Same') as has_same, bool_or(edge.ticks = 'All') as has_joins,
               bool_and(edge.ticks = 'All' or exists (
@@ -32,7 +33,7 @@ begin
                  where past.definition_id = edge.parent_id and past.scheduled_for = candidate.tick
                    and (past.outcome = 'succeeded' or edge.outcome = 'Ended' and past.outcome is not null))) as all_ended
          from schedule_dependencies as edge where edge.definition_id = def.id) as entries
-     where entries.has_same and entries.all_ended
+     where def.removed_at is null and (also_suspended or not def.suspended) and entries.has_same and entries.all_ended
        and not exists (                -- an insert would wait for a transaction that is changing it
          select from schedule_ticks as known where known.definition_id = candidate.definition_id and known.scheduled_for = candidate.tick)
      order by candidate.definition_id, candidate.tick

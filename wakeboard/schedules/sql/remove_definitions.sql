@@ -30,7 +30,7 @@ begin
     select def.id,
            case when def.source <> 'app' and not def.suspended and def.schedule_error is null
                  and def.next_run_at <= statement_timestamp() then 'due' else 'removed' end as answer
-      from unnest(mine) as wanted (id) join job_definitions as def using (id)
+      from (select * from job_definitions where id = any (mine) offset 0) as def         -- see enqueue_due_ticks
      where def.source = remove_definitions.source and def.removed_at is null and def.last_synced_at < synced_before
   ), updated as (
     update job_definitions as def

@@ -16,15 +16,16 @@ declare
 begin
   loop
     mine := array(
-      select known.id from job_definitions as known where known.id = any (ids) and known.removed_at is null order by known.id for update);
+      select known.id from job_definitions as known where known.id = any (ids) and coalesce(known.removed_at, 'infinity') = 'infinity'
+       order by known.id for update);        -- is null, by id: see enqueue_due_ticks
     exit when cardinality(mine) >= (
-      select count(*) from job_definitions as known where known.id = any (ids) and known.removed_at is null);
+      select count(*) from job_definitions as known where known.id = any (ids) and coalesce(known.removed_at, 'infinity') = 'infinity');
   end loop;                                  -- a plain INSERT has just replaced the row of one
   for start in 1 .. cardinality(mine) by 1000 loop
     batch := mine[start : start + 999];
     for def in
-      select * from job_definitions as due
-       where due.id = any (batch) and not due.suspended and due.schedule_error is null and due.next_run_at <= clock_timestamp()
+      select * from (select * from job_definitions where id = any (batch) offset 0) as due      -- see enqueue_due_ticks
+       where not due.suspended and due.schedule_error is null and due.next_run_at <= clock_timestamp()
     loop
       tick := due_tick(def, clock_timestamp());
       if tick is not null then

@@ -13,8 +13,9 @@ begin
   if exists (select from job_definitions where source = 'app') then
     with stopped as (
       update job_definitions as def set schedule_error = found.why
-        from (select id, taken_by_application(namespace, name) as why from job_definitions
-               where id = any (ids) and source <> 'app' and removed_at is null and schedule_error is null) as found
+        from (select id, taken_by_application(namespace, name) as why
+                from (select * from job_definitions where id = any (ids) offset 0) as known         -- see enqueue_due_ticks
+               where source <> 'app' and removed_at is null and schedule_error is null) as found
        where def.id = found.id and found.why is not null
       returning def.id
     ), noted as (

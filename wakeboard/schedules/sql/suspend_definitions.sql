@@ -13,8 +13,8 @@ declare
 begin
   with known as materialized (
     select def.id
-      from job_definitions as def
-     where def.id = any (mine) and def.source = suspend_definitions.source and def.removed_at is null and not def.suspended
+      from (select * from job_definitions where id = any (mine) offset 0) as def         -- see enqueue_due_ticks
+     where def.source = suspend_definitions.source and def.removed_at is null and not def.suspended
   ), updated as (
     update job_definitions as def
        set suspended = true, next_run_at = null, spec_hash = '', updated_at = statement_timestamp()
