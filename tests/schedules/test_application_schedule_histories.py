@@ -36,7 +36,7 @@ update job_definitions
    set next_run_at = next_run_at - {h}, last_tick_at = greatest(last_tick_at - {h}, 'epoch'),
        former_timings = (select jsonb_agg(former || jsonb_build_object(
                            'until', (former ->> 'until')::timestamptz - {h},
-                           'next_run_at', (former ->> 'next_run_at')::timestamptz - {h}) order by place)
+                           'since', (former ->> 'since')::timestamptz - {h}) order by place)
                            from jsonb_array_elements(former_timings) with ordinality as each (former, place));
 update job_runs set scheduled_for = scheduled_for - {h} - interval '999 years';
 update job_runs set scheduled_for = scheduled_for + interval '999 years';

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import wakeboard
 from tests.schedules.schedules import hourly, rows, runs, until
 from tests.schedules.test_application_schedules import add, make_ticks
+from wakeboard.schedules import calls
+from wakeboard.schedules.scheduler import plan_ticks
 
 if TYPE_CHECKING:
     from wakeboard.engine.maintenance_api import MaintenanceStore
@@ -33,7 +35,7 @@ async def test_a_tick_due_at_an_edit_runs_as_it_was_defined(store: MaintenanceSt
     await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
     await add(store, payload={"version": 2}, cron="0 0 1 1 *")
     assert await runs(store, columns="payload, definition_generation") == [({"version": 1}, 1)]
-    assert await make_ticks(store) == (2, 0, 0, 0)  # first of the former times
+    assert await make_ticks(store) == (1, 0, 0, 0)
     assert await rows(store, "select generation, next_run_at > now() from job_definitions") == [(2, True)]
     await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '1 minute'")
     await add(store, suspended=True)
@@ -63,6 +65,17 @@ async def test_edits_of_when_in_an_outage_lose_no_tick(store: MaintenanceStore, 
     ]
 
 
+async def test_the_tick_of_an_unseen_edit_is_of_its_definition(store: MaintenanceStore):
+    for version in range(3):  # a moment each, which the next edit finds due
+        await add(store, cron=None, at=datetime.fromisoformat(at_in(0)[3:]), payload={"version": version})
+        await until(
+            store, "select true from job_definitions where substr(schedule, 4)::timestamptz < clock_timestamp()"
+        )
+    while any(await make_ticks(store)):
+        pass
+    assert await runs(store, columns="payload") == [{"version": version} for version in range(3)]
+
+
 async def test_edits_of_when_in_one_transaction_leave_at_most_one_former_timing(store: MaintenanceStore):
     await add(store, cron="*/5 * * * *")
     lines = ["*/7 * * * *", "*/5 * * * *"] * 50
@@ -81,14 +94,15 @@ async def test_one_pass_makes_the_ticks_of_all_former_times(store: MaintenanceSt
         store,
         "update job_definitions set next_run_at = now() - interval '40 min', former_timings = ("
         " select jsonb_agg(jsonb_build_object('schedule', '*/' || each || ' * * * *', 'time_zone', 'Etc/UTC',"
-        " 'dst_gap', dst_gap, 'dst_overlap', dst_overlap, 'until', now() - make_interval(mins => 40 - 10 * each),"
-        " 'next_run_at', now() - make_interval(mins => 40 - 10 * each)) order by each) from generate_series(1,3) each)",
+        " 'dst_gap', dst_gap, 'dst_overlap', dst_overlap, 'starts_at', null, 'ends_at', null,"
+        " 'until', now() - make_interval(mins => 40 - 10 * each))"
+        " order by each) from generate_series(1,3) each)",
     )
     await make_ticks(store)
     assert await rows(store, "select next_run_at > now(), former_timings from job_definitions") == [(True, None)]
 
 
-@pytest.mark.parametrize("first", ["update", "update in a savepoint", "delete", "unschedule"])
+@pytest.mark.parametrize("first", ["update", "update in a savepoint", "suspend", "delete", "unschedule"])
 async def test_a_transaction_that_changes_nothing_in_the_end_loses_no_tick(store: MaintenanceStore, first: str):
     await add(store, cron=None, every=timedelta(seconds=1), catch_up="All")
     await make_ticks(store)
@@ -100,6 +114,8 @@ async def test_a_transaction_that_changes_nothing_in_the_end_loses_no_tick(store
             case "update in a savepoint":
                 async with store.conn.transaction():
                     await rows(store, "update job_definitions set schedule = 'every 366d'")
+            case "suspend":
+                await rows(store, "update job_definitions set suspended = true")
             case "delete":
                 await rows(store, "delete from job_definitions")
             case _:
@@ -111,6 +127,37 @@ async def test_a_transaction_that_changes_nothing_in_the_end_loses_no_tick(store
         else:
             await add(store, cron=None, every=timedelta(seconds=1), catch_up="All")
     assert await has_one_tick_a_second(store)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("last", ["'every 1h'", "null"])
+async def test_times_that_only_their_transaction_saw_have_no_tick(store: MaintenanceStore, is_new: bool, last: str):
+    if not is_new:
+        await add(store, cron=None, every=timedelta(hours=1))
+        await make_ticks(store)
+    async with store.conn.transaction():
+        if is_new:
+            await add(store, cron=None, every=timedelta(hours=1))
+        await add(store, cron=None, at=datetime.now(UTC) - timedelta(hours=2))
+        await rows(store, f"update job_definitions set schedule = {last}")
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(store, "select true from all_runs") == []
+
+
+async def test_a_plan_of_former_times_has_no_effect_on_the_next_ones(store: MaintenanceStore):
+    moment = datetime.fromisoformat(at_in(0)[3:])
+    await add(store, cron=None, at=moment)
+    await make_ticks(store)
+    await until(store, "select true from job_definitions where next_run_at < clock_timestamp()")
+    await add(store, cron=None, at=moment + timedelta(seconds=1))
+    plans = [plan_ticks(due, timedelta(hours=1)) for due in await calls.due_definitions(store)]
+    assert (await calls.enqueue_due_ticks(store, plans)).definitions == 1
+    assert (await calls.enqueue_due_ticks(store, plans)).definitions == 0  # of another scheduler
+    await until(store, "select true from job_definitions where substr(schedule, 4)::timestamptz < clock_timestamp()")
+    while any(await make_ticks(store)):
+        pass
+    assert await runs(store, columns="status::text") == ["queued", "queued"]
 
 
 async def test_a_schedule_on_demand_in_an_outage_ticks_after_its_next_edit(store: MaintenanceStore):
@@ -248,3 +295,34 @@ async def test_a_moment_that_had_no_tick_runs_after_a_removal(store: Maintenance
         assert (await add(store, cron=None, at=past)).answer == "updated"
         await wakeboard.unschedule(store.conn, "team/a")
         past += timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(("catch_up", "run"), [("Latest", 1), ("All", 2), ("Skip", 0)])
+async def test_catch_up_decides_once_about_the_ticks_of_all_times(
+    store: MaintenanceStore, catch_up: CatchUpPolicy, run: int
+):
+    now = datetime.now(UTC)
+    past: dict[str, Any] = {"catch_up": catch_up, "catch_up_limit": 2 if catch_up == "All" else None}
+    await add(store, cron=hourly(), **past)
+    await make_ticks(store)
+    await rows(store, "insert into pauses (scope) values ('all')")
+    await rows(store, "update job_definitions set next_run_at = next_run_at - interval '6 h'")
+    for zone in ("Etc/GMT+1", "Etc/GMT+2"):
+        await add(store, cron="0 0 1 1 *", time_zone=zone, **past)
+    await add(store, cron=None, at=now - timedelta(hours=2), **past)
+    await rows(store, "delete from pauses")
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(store, "select sum(coalesce(skipped_count, 1)) from all_runs") == [(7,)]
+    assert len(await runs(store)) == run
+
+
+@pytest.mark.parametrize("times", ["0 0 1 1 *", hourly()])
+async def test_any_edit_lets_a_schedule_that_was_stopped_tick_again(store: MaintenanceStore, times: str):
+    await add(store, cron=hourly(), catch_up="All")
+    await make_ticks(store)
+    await rows(store, "update job_definitions set schedule_error = 'no', next_run_at = next_run_at - interval '3 h'")
+    assert (await add(store, cron=times, catch_up="All")).answer == "updated"
+    await make_ticks(store)
+    assert await rows(store, "select schedule_error, next_run_at > now() from job_definitions") == [(None, True)]
+    assert len(await runs(store)) == (3 if times == hourly() else 0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class DueDefinition(NamedTuple):
     """A schedule whose next tick is due. `now`: the database's clock. Times are in UTC.
 
-    `cron_fields` None: `schedule` must be compiled (`compile_ticks`), and its ticks are those after `next_run_at`.
+    `cron_fields` None: `schedule` must be compiled (`compiled_times`), and its ticks are those after `next_run_at`.
     `name`: namespace/name.
     """
 
@@ -153,7 +153,7 @@ async def enqueue_due_ticks(store: MaintenanceStore, plans: Sequence[TickPlan]) 
         number_array([definition_id for definition_id, _ in ticks]),
         moment_array(tick for _, tick in ticks),
         *_columns(skips, 5),
-        [plan.compiled for plan in plans] if any(plan.compiled for plan in plans) else [],
+        [plan.compiled for plan in plans] if any(plan.compiled is not None for plan in plans) else [],
     )
     return EnqueuedTicks(*rows[0])
 

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
     from wakeboard.engine.maintenance_api import MaintenanceStore
     from wakeboard.schedules.calls import DueDefinition
+    from wakeboard.schedules.edited_ticks import EditedTicks
     from wakeboard.ticks.ticks import Missed, Ticks
+
+    TickSource = Ticks | EditedTicks
 
 TOO_LATE: Final = "TooLate"
 SUSPENDED: Final = "Suspended"
@@ -80,39 +83,39 @@ def plan_ticks(due: DueDefinition, misfire_grace: timedelta) -> TickPlan:
 def plan_skip(due: DueDefinition, reason: str) -> TickPlan:
     """Plans to skip every due tick of one schedule, as one range."""
 
-    def plan(due: DueDefinition, tick_schedule: Ticks) -> TickPlan:
+    def plan(due: DueDefinition, tick_schedule: TickSource) -> TickPlan:
         return _plan_ranges(due, tick_schedule, _first_tick(due, tick_schedule), [(due.now, 0, reason)])
 
     return _planned(due, plan)
 
 
-def _planned(due: DueDefinition, plan: Callable[[DueDefinition, Ticks], TickPlan]) -> TickPlan:
+def _planned(due: DueDefinition, plan: Callable[[DueDefinition, TickSource], TickPlan]) -> TickPlan:
     from wakeboard.ticks.compiled_ticks import ticks_for  # imported late: most wakes have no due tick
 
     try:
-        cron_fields = due.cron_fields or _compiled(due)
-        tick_schedule = ticks_for(cron_fields, due.time_zone, due.dst_gap, due.dst_overlap)  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
-        return plan(due, tick_schedule) if due.cron_fields else _plan_compiled(due, cron_fields, tick_schedule, plan)
+        if due.cron_fields is None:
+            return _plan_compiled(due, plan)
+        return plan(due, ticks_for(due.cron_fields, due.time_zone, due.dst_gap, due.dst_overlap))  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
     except Exception as error:  # noqa: BLE001 - it must not stop the other schedules
-        return TickPlan(due.id, due.generation, due.next_run_at, due.next_run_at, None, error=error_text(error))
+        compiled = None if due.cron_fields else ""
+        return TickPlan(
+            due.id, due.generation, due.next_run_at, due.next_run_at, None, error=error_text(error), compiled=compiled
+        )
 
 
-def _compiled(due: DueDefinition) -> str:
-    """The compiled expression of a schedule that SQL stored: a parser is not imported before there is one."""
-    from wakeboard.ticks.compiled_ticks import compile_ticks
+def _plan_compiled(due: DueDefinition, plan: Callable[[DueDefinition, TickSource], TickPlan]) -> TickPlan:
+    """Plans the due ticks of a schedule that SQL stored or edited: its cursor is a moment before them, not a tick.
 
-    return compile_ticks(due.schedule or "", name=due.name, starts_at=due.starts_at, ends_at=due.ends_at)
+    A single moment may be before the cursor: it is due, unless it is not after the newest tick.
+    """
+    from wakeboard.schedules.edited_ticks import compiled_times  # imported late, as above: it may need a parser
 
-
-def _plan_compiled(
-    due: DueDefinition, cron_fields: str, tick_schedule: Ticks, plan: Callable[[DueDefinition, Ticks], TickPlan]
-) -> TickPlan:
-    """Plans the due ticks of a schedule that has just been compiled: its cursor is a moment before them, not a tick."""
-    first = tick_schedule.next_tick(max(due.next_run_at, due.last_tick_at))
+    compiled, tick_schedule = compiled_times(due)
+    first = tick_schedule.next_tick(due.last_tick_at)
     if first is None or first > due.now:
-        return TickPlan(due.id, due.generation, due.next_run_at, first, None, compiled=cron_fields)
+        return TickPlan(due.id, due.generation, due.next_run_at, first, None, compiled=compiled)
     planned = plan(due._replace(next_run_at=first), tick_schedule)
-    return replace(planned, cursor=due.next_run_at, compiled=cron_fields)
+    return replace(planned, cursor=due.next_run_at, compiled=compiled)
 
 
 def error_text(error: Exception) -> str:
@@ -121,7 +124,7 @@ def error_text(error: Exception) -> str:
     return text[:_MAX_ERROR_LENGTH]
 
 
-def _plan(due: DueDefinition, tick_schedule: Ticks, misfire_grace: timedelta) -> TickPlan:
+def _plan(due: DueDefinition, tick_schedule: TickSource, misfire_grace: timedelta) -> TickPlan:
     now, cursor = due.now, due.next_run_at
     late = now - cursor
     in_time = late <= misfire_grace and (
@@ -136,13 +139,13 @@ def _plan(due: DueDefinition, tick_schedule: Ticks, misfire_grace: timedelta) ->
 
 
 @lru_cache(maxsize=4096)
-def _following(tick_schedule: Ticks, cursor: datetime) -> datetime | None:
+def _following(tick_schedule: TickSource, cursor: datetime) -> datetime | None:
     """Returns the tick after `cursor`. Cached, because many schedules share an expression, a zone and a cursor."""
     return tick_schedule.next_tick(cursor)
 
 
 def _ranges(
-    due: DueDefinition, tick_schedule: Ticks, first: datetime | None, misfire_grace: timedelta
+    due: DueDefinition, tick_schedule: TickSource, first: datetime | None, misfire_grace: timedelta
 ) -> Iterator[tuple[datetime, int, str]]:
     """The ranges up to now, oldest first: the last moment, how many of the newest ticks run, why the others do not."""
     if due.starting_deadline_s is not None:
@@ -155,7 +158,7 @@ def _ranges(
         yield due.now, newest, skip_reason(due.catch_up)
 
 
-def _newest_is_on_time(now: datetime, tick_schedule: Ticks, misfire_grace: timedelta) -> bool:
+def _newest_is_on_time(now: datetime, tick_schedule: TickSource, misfire_grace: timedelta) -> bool:
     """Whether the newest tick is within the grace, and is not one of many: the next one comes later than the grace."""
     tick = tick_schedule.next_tick(now - misfire_grace - _JUST_BEFORE)
     if tick is None or tick > now:
@@ -166,7 +169,7 @@ def _newest_is_on_time(now: datetime, tick_schedule: Ticks, misfire_grace: timed
 
 def _plan_ranges(
     due: DueDefinition,
-    tick_schedule: Ticks,
+    tick_schedule: TickSource,
     position: datetime | None,
     ranges: Sequence[tuple[datetime, int, str]],
 ) -> TickPlan:
@@ -185,14 +188,14 @@ def _plan_ranges(
     return TickPlan(due.id, due.generation, due.next_run_at, position, up_to, ticks, skipped)
 
 
-def _first_tick(due: DueDefinition, tick_schedule: Ticks) -> datetime | None:
+def _first_tick(due: DueDefinition, tick_schedule: TickSource) -> datetime | None:
     """The cursor, or the tick after the last one if an administrator has moved the cursor back."""
     if due.next_run_at > due.last_tick_at:
         return due.next_run_at
     return tick_schedule.next_tick(due.last_tick_at)
 
 
-def _ticks_from(tick_schedule: Ticks, first: datetime, until: datetime, newest: int) -> Missed:
+def _ticks_from(tick_schedule: TickSource, first: datetime, until: datetime, newest: int) -> Missed:
     """The ticks from `first` up to `until`. `first` counts even if newer zone data disagree: users have seen it."""
     later = tick_schedule.missed(first, until, newest)
     if later.skipped or len(later.ticks) >= newest:
@@ -218,17 +221,14 @@ async def schedule_slice(
 ) -> tuple[EnqueuedTicks, ScanPosition | None]:
     """As `schedule_due_ticks`, from `after` on and for `batches` statements.
 
-    Returns the position from which the next slice continues: None if this one has reached the end. Schedules that were
-    edited several times in an outage have ticks of several times: they are read again until none is due.
+    Returns the position from which the next slice continues: None if this one has reached the end.
     """
     total = NO_TICKS
-    edited: list[ScanPosition] = []
     waiting = deque(await calls.due_definitions(store, SCHEDULES_PER_BATCH, after))
     plan = partial(plan_ticks, misfire_grace=misfire_grace)
     plans = plan_batch(waiting, plan)
     while plans:
         after = plans[-1].cursor, plans[-1].id
-        edited += [(plan.cursor, plan.id) for plan in plans if plan.compiled]
         batches -= 1
         is_over = batches <= 0
         if not waiting:
@@ -236,9 +236,6 @@ async def schedule_slice(
         planned: deque[DueDefinition] = deque() if is_over else waiting
         enqueued, plans = await asyncio.gather(enqueue_ticks(store, plans), _plan_in_thread(planned, plan))
         total = EnqueuedTicks(*map(sum, zip(total, enqueued, strict=True)))
-        if edited and not plans and not is_over and enqueued.definitions:
-            waiting.extend(await calls.due_definitions(store, SCHEDULES_PER_BATCH, min(edited)))
-            edited, plans = [], await _plan_in_thread(waiting, plan)
     return total, after if waiting else None
 
 

@@ -2,8 +2,9 @@
 -- Returns schedules whose next tick is due, with all that is needed to compute their ticks: up to `count` after the scan position
 -- (after_run_at, after_id), most overdue first. Takes no lock. Paused schedules are left out. `now` is the database's clock: compute ticks
 -- against it and no other clock. One whose `cron_fields` are null must be compiled
--- from `schedule`, `starts_at`, `ends_at` and `name` (namespace/name); its ticks are those after `next_run_at`. Of a schedule with ticks of
--- former times (former_timings), it returns these times, with `now` as the moment of the edit.
+-- from `schedule`, `starts_at`, `ends_at` and `name` (namespace/name); its ticks are those after `next_run_at`, and a single moment may be
+-- before it. Of a schedule that was edited since its last ticks were handled, `schedule` is a JSON array of its times (former_timings, and
+-- then the present ones).
 -- Example:
 --   select id, next_run_at from wakeboard.due_definitions();
 
@@ -17,14 +18,11 @@ language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set lock_timeout = '2s'
 as $$
-  select id, generation, next_run_at, last_tick_at, case when former_timings is null then cron_fields end,
-         coalesce(former_timings #>> '{0,time_zone}', time_zone),
-         coalesce(former_timings #>> '{0,dst_gap}', dst_gap), coalesce(former_timings #>> '{0,dst_overlap}', dst_overlap), catch_up,
-         catch_up_limit, starting_deadline_s, false, coalesce(former_timings #>> '{0,schedule}', schedule),
-         case when former_timings is null then starts_at else (former_timings #>> '{0,starts_at}')::timestamptz end,
-         case when former_timings is null then ends_at else (former_timings #>> '{0,ends_at}')::timestamptz end,
-         namespace || '/' || name, coalesce((former_timings #>> '{0,until}')::timestamptz, statement_timestamp())
+  select id, generation, next_run_at, last_tick_at, case when former_timings is null then cron_fields end, time_zone, dst_gap, dst_overlap,
+         catch_up, catch_up_limit, starting_deadline_s,
+         false,
+         due_times(def), starts_at, ends_at, namespace || '/' || name, statement_timestamp()
     from due_schedules(statement_timestamp(), count, after_run_at, after_id) as due
-    join job_definitions using (id, next_run_at)
+    join job_definitions as def using (id, next_run_at)
    order by next_run_at, id
 $$;

@@ -1,16 +1,15 @@
 -- for: worker, operator
 -- Turns due ticks into runs and advances the schedules' cursors. For each schedule ids[i], the caller has read generations[i] and
 -- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled; null: none) and
--- errors[i] (null, or why ticks cannot be computed: then only that schedule stops; its cursor stays, and next_cursors[i] is ignored). Ticks
--- to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip: skip_definitions[k],
--- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. compiled[i]: the compiled expression of a schedule that had none (null: it
--- has one; {}: all have). The ticks of a schedule with former_timings are of the first of these, which is done then: its next_cursors[i],
--- errors[i] and compiled[i] are ignored. One of an application that has no further tick is removed. A schedule that is not due, whose
--- cursor or generation has changed, or whose row is locked, is left as it is. A declared one whose name an application has stops. A Replace
--- tick waits for the next call while another transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are
--- locked first; unfinished runs are read in a snapshot from after the lock. While the circuit of a schedule is open (suspend_after_dead),
--- its ticks are skipped (CircuitOpen), except probes. Returns the numbers of schedules advanced, runs created, ticks skipped and runs
--- replaced. A repeat changes nothing.
+-- errors[i] (null, or why ticks cannot be computed: then only that schedule stops; its cursor stays, and next_cursors[i] is ignored).
+-- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip:
+-- skip_definitions[k], skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k]. compiled[i]: the compiled expression of a schedule
+-- that had none or has former_timings (null: it has one; {}: all have). One of an application that has no further tick is removed. A
+-- schedule that is not due, whose cursor or generation has changed, or whose row is locked, is left as it is. A declared one whose name an
+-- application has stops. A Replace tick waits for the next call while another transaction has locked a run that it replaces; other ticks
+-- do not wait for it. Schedules are locked first; unfinished runs are read in a snapshot from after the lock. While the circuit of a
+-- schedule is open (suspend_after_dead), its ticks are skipped (CircuitOpen), except probes. Returns the numbers of schedules advanced,
+-- runs created, ticks skipped and runs replaced. A repeat changes nothing.
 
 create or replace function wakeboard.enqueue_due_ticks(
   ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],
@@ -43,11 +42,12 @@ begin
          array_agg(id) filter (where suspend_after_dead is not null), array_agg(id) filter (where source <> 'app')
     into mine, replacing, guarded, noted
     from (select def.id, def.source, def.concurrency_policy, def.suspend_after_dead
-            from unnest(ids, generations, cursors) as plan (id, generation, cursor)
+            from unnest(ids, generations, cursors, compiled) as plan (id, generation, cursor, compiled)
            cross join lateral (               -- by id: without statistics, Postgres takes the index of the due ones to be empty
              select * from job_definitions as known where known.id = plan.id for update skip locked offset 0) as def
            where def.generation = plan.generation and def.next_run_at = plan.cursor and def.next_run_at <= statement_timestamp()
              and def.removed_at is null and not def.suspended and def.schedule_error is null    -- another caller may have stopped it
+             and (def.former_timings is null or plan.compiled is not null)                      -- an older scheduler knows no such times
            order by def.id) as locked;
   if mine is null then
     return query select 0, 0, 0::bigint, 0;
@@ -140,13 +140,13 @@ begin
     insert into definition_changes (definition_id) select unnest(noted)
   ), advanced_rows as (
     update job_definitions as def
-       set next_run_at = case when def.former_timings is not null then (def.former_timings #>> '{0,next_run_at}')::timestamptz
-                              when plan.error is null then plan.next_cursor else def.next_run_at end,
+       set next_run_at = case when plan.error is null then plan.next_cursor else def.next_run_at end,
            last_tick_at = greatest(def.last_tick_at, plan.up_to),
-           schedule_error = case when def.former_timings is null then left(plan.error, 500) end,
-           cron_fields = coalesce(case when def.former_timings is null then plan.compiled end, def.cron_fields),
-           former_timings = nullif(def.former_timings - 0, '[]'),
-           removed_at = case when plan.next_cursor is null and plan.error is null and def.source = 'app' and def.former_timings is null
+           schedule_error = left(plan.error, 500),
+           cron_fields = case when plan.error is null and def.schedule is not null then coalesce(plan.compiled, def.cron_fields)
+                              else def.cron_fields end,
+           former_timings = case when plan.error is not null then def.former_timings end,
+           removed_at = case when plan.next_cursor is null and plan.error is null and def.source = 'app' and def.schedule is not null
                              then statement_timestamp() end
       from unnest(ids, next_cursors, up_to, errors, compiled) as plan (id, next_cursor, up_to, error, compiled)
      where def.id = plan.id and (all_mine or def.id = any (mine))

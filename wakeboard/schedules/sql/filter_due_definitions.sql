@@ -12,15 +12,10 @@ returns table (
 language sql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set jit = off set lock_timeout = '2s'
 as $$
-  select id, generation, next_run_at, last_tick_at, case when former_timings is null then cron_fields end,
-         coalesce(former_timings #>> '{0,time_zone}', time_zone),
-         coalesce(former_timings #>> '{0,dst_gap}', dst_gap), coalesce(former_timings #>> '{0,dst_overlap}', dst_overlap), catch_up,
-         catch_up_limit, starting_deadline_s,
+  select id, generation, next_run_at, last_tick_at, case when former_timings is null then cron_fields end, time_zone, dst_gap, dst_overlap,
+         catch_up, catch_up_limit, starting_deadline_s,
          exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)),
-         coalesce(former_timings #>> '{0,schedule}', schedule),
-         case when former_timings is null then starts_at else (former_timings #>> '{0,starts_at}')::timestamptz end,
-         case when former_timings is null then ends_at else (former_timings #>> '{0,ends_at}')::timestamptz end,
-         namespace || '/' || name, coalesce((former_timings #>> '{0,until}')::timestamptz, statement_timestamp())
+         due_times(def), starts_at, ends_at, namespace || '/' || name, statement_timestamp()
     from (select * from job_definitions where id = any (ids) offset 0) as def     -- see enqueue_due_ticks
    where removed_at is null and not suspended and schedule_error is null and next_run_at <= statement_timestamp()
    order by next_run_at, id

@@ -1,12 +1,14 @@
--- internal (called by edit_schedule and keep_due_ticks)
--- When a schedule ticked before an edit at `until`: an element of former_timings. `next_run_at`: the cursor of the times that follow.
+-- internal (called by add_former_timing, due_times and edit_schedule)
+-- When a schedule ticks, before an edit at `until` by this transaction: an element of former_timings. Null: until now. One that is
+-- suspended, or whose ticks cannot be computed, has none.
 
-create or replace function wakeboard.former_timing(former wakeboard.job_definitions, until timestamptz, next_run_at timestamptz)
-returns jsonb language plpgsql stable security definer
+create or replace function wakeboard.former_timing(def wakeboard.job_definitions, until timestamptz)
+returns jsonb language plpgsql security definer
 as $$
 begin
   return jsonb_build_object(
-    'schedule', former.schedule, 'time_zone', former.time_zone, 'dst_gap', former.dst_gap, 'dst_overlap', former.dst_overlap,
-    'starts_at', former.starts_at, 'ends_at', former.ends_at, 'until', until, 'next_run_at', next_run_at);
+    'schedule', case when not def.suspended and def.schedule_error is null then def.schedule end, 'time_zone', def.time_zone,
+    'dst_gap', def.dst_gap, 'dst_overlap', def.dst_overlap, 'starts_at', def.starts_at, 'ends_at', def.ends_at, 'source', def.source,
+    'until', until, 'transaction', case when until is not null then pg_current_xact_id()::text end);
 end
 $$;

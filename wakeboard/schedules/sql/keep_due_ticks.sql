@@ -7,24 +7,16 @@ returns wakeboard.job_definitions language plpgsql security definer
 as $$
 declare
   present constant timestamptz := statement_timestamp();
-  following constant timestamptz := former.former_timings #>> '{-1,next_run_at}';
 begin
-  if def.suspended then
+  if def.suspended or former.suspended or former.removed_at is not null or former.schedule_error is not null then
     def.former_timings := null;
-  elsif def.last_synced_at > former.last_synced_at and former.removed_at is null and not former.suspended and former.schedule_error is null
-        and former.next_run_at <= present and def.next_run_at is distinct from former.next_run_at then
+  elsif def.last_synced_at > former.last_synced_at and former.next_run_at <= present
+        and def.next_run_at is distinct from former.next_run_at then
+    def.next_run_at := former.next_run_at;
     if (former.schedule, former.time_zone, former.dst_gap, former.dst_overlap, former.starts_at, former.ends_at)
        is distinct from (def.schedule, def.time_zone, def.dst_gap, def.dst_overlap, def.starts_at, def.ends_at) then
-      def.former_timings := case
-        when former.former_timings is null then jsonb_build_array(former_timing(former, present, def.next_run_at))
-        when coalesce(following > present, true)                               -- the times between had no tick
-          then jsonb_set(former.former_timings, '{-1,next_run_at}', coalesce(to_jsonb(def.next_run_at), 'null'))
-        else jsonb_set(former.former_timings, '{-1,next_run_at}', to_jsonb(following - interval '1 microsecond'))
-             || former_timing(former, present, def.next_run_at) end;
-      def.next_run_at := case when former.former_timings is not null then former.next_run_at
-                              else greatest(former.last_tick_at, former.next_run_at - interval '1 microsecond') end;
-    else
-      def.next_run_at := former.next_run_at;
+      def.former_timings := add_former_timing(former, present);
+      def.next_run_at := def.former_timings #>> '{0,since}';
     end if;
   end if;
   return def;

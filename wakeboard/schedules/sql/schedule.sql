@@ -83,7 +83,7 @@ begin
       -- end
     ) values (
       in_namespace, short, schedule.job_type, schedule.payload, line,
-      case when is_free and not schedule.suspended and line not like 'at %' then clock_timestamp() end,
+      case when is_free and not schedule.suspended then clock_timestamp() end,
       -- columns: schedule.{name}{cast}
       schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy, schedule.catch_up,
       schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended,
@@ -101,6 +101,7 @@ begin
   end loop;
   id := def.id;
   if (def.removed_at is null or def.removed_at > def.updated_at)       -- it is there, or has removed itself after its last tick
+     and def.schedule_error is null
      and (
        def.job_type, def.payload, def.schedule,
        -- columns: def.{column}

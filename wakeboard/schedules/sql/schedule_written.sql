@@ -3,7 +3,8 @@
 -- `schedule`. Checks cost less here than as constraints, whose expressions Postgres reads and plans for each statement. One that expects
 -- successes of its ticks is looked at next by update_expectations when this says; ticks until now do not count if the expectation is new.
 -- The rest is for schedules of applications, written by `schedule` or by a plain statement. It is left to the scheduler to compile their
--- expressions. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that none is lost or late.
+-- expressions. Until then its next_run_at is a moment, not a tick: its ticks are those after that moment, so that none is lost or late. A
+-- single moment (`at`) may be before that: it is due unless it is not after its newest tick.
 -- `schedule` says that moment itself after it has found that the name is free and that no administrator has set a bound. An UPDATE that
 -- changes nothing is no edit (edit_schedule). An INSERT of a removed schedule edits it, as `schedule` does: the new row takes the id, and
 -- with it the pause, and the ticks that were handled. The trigger acts with the rights of the owner.
@@ -18,7 +19,6 @@ declare
   former job_definitions;              -- a removed schedule of this name
   is_known boolean;                    -- another schedule has or had this name
   is_edit boolean := true;
-  seen_to timestamptz := present;      -- its ticks are those after this moment
 begin
   if new.next_run_at is not null and tg_op = 'INSERT' then
     null;                              -- `schedule` has filled them in
@@ -45,6 +45,9 @@ begin
   end if;
   if tg_op = 'UPDATE' then             -- nested, because Postgres prepares the whole of a condition
     is_edit := old.removed_at is distinct from new.removed_at and old.removed_at is not null
+      or old.source = 'app' and old.schedule_error is not null             -- see edit_schedule
+         and (old.circuit_opened_at, old.circuit_probe_at, old.circuit_probe_id, old.circuit_probes)
+             is not distinct from (new.circuit_opened_at, new.circuit_probe_at, new.circuit_probe_id, new.circuit_probes)
       or (
         old.namespace, old.name, old.job_type, old.payload, old.schedule,
         -- columns: old.{column}
@@ -110,23 +113,23 @@ begin
     end if;
     return new;
   end if;
-  if tg_op = 'INSERT' and new.next_run_at is not null then
-    return new;                        -- `schedule` has looked at its name
-  end if;
-  if new.schedule like 'at %' then     -- a single moment that has passed is due at once
+  if new.schedule like 'at %' then
     begin
-      seen_to := least(present, substr(new.schedule, 4)::timestamptz - interval '1 second');
+      perform substr(new.schedule, 4)::timestamptz;
     exception when datetime_field_overflow or invalid_datetime_format then
       perform refuse_argument('schedule', new.schedule, 'a time that exists, such as at 2026-12-01T08:00:00Z');
     end;
   end if;
+  if tg_op = 'INSERT' and new.next_run_at is not null then
+    return new;                        -- `schedule` has looked at its name
+  end if;
   if old.namespace = new.namespace and old.name = new.name and (old.removed_at is null or new.removed_at is not null) then
-    return edit_schedule(old, new, present, seen_to);
+    return edit_schedule(old, new, present);
   end if;
   -- 3. Its name, and how many there are.
   is_known := check_schedule_name(new.namespace, new.name, old.namespace is distinct from new.namespace or old.removed_at is not null);
   if tg_op = 'UPDATE' then
-    return edit_schedule(old, new, present, seen_to);
+    return edit_schedule(old, new, present);
   elsif is_known then                      -- by a plain INSERT
     select * into former from job_definitions
      where source = 'app' and namespace = new.namespace and name = new.name and removed_at is not null for update;
@@ -134,13 +137,13 @@ begin
       new.id := former.id; new.created_at := former.created_at; new.generation := former.generation;
       new.last_tick_at := former.last_tick_at; new.has_dependents := former.has_dependents;
       new.cron_fields := former.cron_fields; new.next_run_at := former.next_run_at; new.former_timings := former.former_timings;
-      new := edit_schedule(former, new, present, seen_to);
+      new := edit_schedule(former, new, present);
       update job_definitions set removed_at = '-infinity' where id = former.id;     -- schedule_guarded lets go of it
       delete from job_definitions where id = former.id;
       return new;
     end if;
   end if;
-  new.next_run_at := case when not new.suspended and new.schedule is not null then seen_to end;
+  new.next_run_at := case when not new.suspended and new.schedule is not null then present end;
   return new;
 end
 $$;

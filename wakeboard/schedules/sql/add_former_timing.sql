@@ -1,0 +1,17 @@
+-- internal (called by edit_schedule and keep_due_ticks)
+-- former_timings after an edit at `present`. The first element says after which moment (`since`) ticks wait for the scheduler.
+
+create or replace function wakeboard.add_former_timing(former wakeboard.job_definitions, present timestamptz)
+returns jsonb language plpgsql security definer
+as $$
+declare
+  timing constant jsonb := former_timing(former, present);
+begin
+  return case
+    when former.former_timings is not null then former.former_timings || timing
+    else jsonb_build_array(timing || jsonb_build_object('since', case
+      when former.next_run_at > present is not false then present
+      when former.cron_fields is null then former.next_run_at
+      else greatest(former.last_tick_at, former.next_run_at - interval '1 microsecond') end)) end;
+end
+$$;
