@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+import wakeboard
 from tests.schedules.schedules import connected, rows, until
 
 if TYPE_CHECKING:
@@ -81,3 +82,23 @@ async def test_a_removal_removes_also_a_run_that_fails_meanwhile(store: Maintena
             await until(other, "select 1 from pg_locks where not granted")
         assert await removing == [(1,)]
     assert await rows(store, "select count(*) from job_runs") == [(0,)]
+
+
+async def test_calls_that_name_schedules_in_other_orders_wait_for_each_other(store: MaintenanceStore, database: str):
+    names = [f"team/{n}" for n in range(30)]
+
+    async def call(caller: MaintenanceStore, names: list[str]) -> None:
+        for n in range(20):
+            made = await wakeboard.schedule_many(
+                caller.conn, [wakeboard.Schedule(name, "ping", {"n": n}, cron="@daily") for name in names]
+            )
+            known = await rows(
+                caller,
+                "select array_agg(id order by place) from unnest(%s::text[]) with ordinality as"
+                " wanted (name, place) join job_definitions as def on namespace || '/' || def.name = wanted.name",
+                names,
+            )
+            assert [each.id for each in made] == known[0][0]
+
+    async with connected(database) as other:
+        await asyncio.gather(call(store, names), call(other, names[::-1]))
