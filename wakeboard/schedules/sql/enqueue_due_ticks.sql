@@ -43,12 +43,13 @@ begin
     into mine, replacing, guarded, noted
     from (select def.id, def.source, def.concurrency_policy, def.suspend_after_dead
             from unnest(ids, generations, cursors, compiled) as plan (id, generation, cursor, compiled)
-           cross join lateral (               -- by id: without statistics, Postgres takes the index of the due ones to be empty
-             select * from job_definitions as known where known.id = plan.id for update skip locked offset 0) as def
+            join job_definitions as def on def.id = plan.id
            where def.generation = plan.generation and def.next_run_at = plan.cursor and def.next_run_at <= statement_timestamp()
-             and def.removed_at is null and not def.suspended and def.schedule_error is null    -- another caller may have stopped it
-             and (def.former_timings is null or plan.compiled is not null)                      -- an older scheduler knows no such times
-           order by def.id) as locked;
+             and not def.suspended and def.schedule_error is null                  -- another caller may have stopped it
+             and coalesce(def.removed_at, 'infinity') = 'infinity'                 -- is null, but by id: without statistics, Postgres takes
+             and (def.former_timings is null or plan.compiled is not null)         -- the index of the due ones to be almost empty
+           order by def.id
+             for update of def skip locked) as locked;
   if mine is null then
     return query select 0, 0, 0::bigint, 0;
     return;
