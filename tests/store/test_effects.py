@@ -91,6 +91,23 @@ def test_an_effect_once_for_ever_belongs_to_one_running_attempt(admin: SqlClient
     assert worker.effect_forever(again, "invoice:812") == "new"
 
 
+def test_only_the_attempt_that_began_an_effect_reports_it_as_done(admin: SqlClient, worker: SqlClient) -> None:
+    for _ in range(2):
+        admin.enqueue()
+    first, second = worker.claim()
+    assert worker.effect_forever(first, "invoice:812") == "new"
+    with pytest.raises(psycopg.Error, match="another attempt has begun the effect invoice:812 since"):
+        worker.effect_forever(second, "invoice:812", done=True)
+    assert [worker.effect_forever(first, "invoice:812", done=True) for _ in range(2)] == ["done", "done"]
+    assert admin.value("select release_effect('invoice:812')") == "released"
+    assert worker.effect_forever(second, "invoice:812") == "new"
+    with pytest.raises(psycopg.Error) as refusal:  # the reply to the first one was lost
+        worker.effect_forever(first, "invoice:812", done=True)
+    assert refusal.value.sqlstate == "WB006"
+    assert worker.effect_forever(second, "invoice:812") == "begun"
+    assert worker.effect_forever(second, "invoice:812", done=True) == "done"
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_the_same_run_has_a_released_effect_under_another_provider_key(
     admin: SqlClient, worker: SqlClient, ended: bool

@@ -343,6 +343,8 @@ class StoreModel:
             return None
         known = key in self.forever_effects
         run, epoch, was_done = self.forever_effects.get(key, (lease.id, lease.epoch, False))
+        if done and not was_done and (run, epoch) != lease:
+            return "in doubt"  # it belongs to another lease
         if done or was_done:
             self.forever_effects[key] = run, epoch, True
             return "done"

@@ -2,7 +2,8 @@
 -- As `effect`, for an effect that happens once for ever: its key names what it stands for, whatever run has it. `state` is 'new', 'begun',
 -- 'done', 'in doubt' (an earlier attempt, of this or of another run, began it, ended and did not report it as done: it is this attempt's
 -- now), or 'held': an attempt of the run `held_by` has it and is running. Do nothing then, and snooze. The key for the provider is the
--- version 5 UUID of the key in the namespace `first_run_uuid`: the run that began it first or, after a release, a random UUID.
+-- version 5 UUID of the key in the namespace `first_run_uuid`: the run that began it first or, after a release, a random UUID. With `done`,
+-- raises WB006 if another attempt has begun it since, which is possible after a release: that one reports its end itself.
 
 create or replace function wakeboard.effect_forever(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, key wakeboard.effect_key,
@@ -26,7 +27,12 @@ begin
     values (effect_forever.key, uuid_of_run, effect_forever.run_id, effect_forever.epoch, statement_timestamp())
     on conflict on constraint an_effect_happens_once_for_ever do update
        set finished_at = coalesce(past.finished_at, excluded.finished_at)
+     where past.finished_at is not null or (past.run_id, past.lease_epoch) = (excluded.run_id, excluded.lease_epoch)
     returning past.first_run_uuid into known;
+    if not found then
+      raise exception using errcode = 'WB006', message = format(
+        'another attempt has begun the effect %s since, so this one cannot report it as done', effect_forever.key);
+    end if;
     return query select 'done', known.first_run_uuid, null::bigint;
     return;
   end if;

@@ -21,7 +21,8 @@ as $$
   select id, generation, next_run_at, last_tick_at, case when former_timings is null then cron_fields end, time_zone, dst_gap, dst_overlap,
          catch_up, catch_up_limit, starting_deadline_s,
          false,
-         case when former_timings is null then schedule else due_times(def) end, starts_at, ends_at, namespace || '/' || name, statement_timestamp()
+         case when former_timings is null then schedule else due_times(def) end, starts_at, ends_at, namespace || '/' || name,
+         statement_timestamp()
     from due_schedules(statement_timestamp(), count, after_run_at, after_id) as due
     join job_definitions as def using (id, next_run_at)
    order by next_run_at, id

@@ -144,8 +144,7 @@ begin
        set next_run_at = case when plan.error is null then plan.next_cursor else def.next_run_at end,
            last_tick_at = greatest(def.last_tick_at, plan.up_to),
            schedule_error = left(plan.error, 500),
-           cron_fields = case when plan.error is null and def.schedule is not null then coalesce(plan.compiled, def.cron_fields)
-                              else def.cron_fields end,
+           cron_fields = coalesce(case when plan.error is null and def.schedule is not null then plan.compiled end, def.cron_fields),
            former_timings = case when plan.error is not null then def.former_timings end,
            removed_at = case when plan.next_cursor is null and plan.error is null and def.source = 'app' and def.schedule is not null
                              then statement_timestamp() end

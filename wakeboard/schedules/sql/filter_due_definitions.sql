@@ -15,7 +15,8 @@ as $$
   select id, generation, next_run_at, last_tick_at, case when former_timings is null then cron_fields end, time_zone, dst_gap, dst_overlap,
          catch_up, catch_up_limit, starting_deadline_s,
          exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)),
-         case when former_timings is null then schedule else due_times(def) end, starts_at, ends_at, namespace || '/' || name, statement_timestamp()
+         case when former_timings is null then schedule else due_times(def) end, starts_at, ends_at, namespace || '/' || name,
+         statement_timestamp()
     from (select * from job_definitions where id = any (ids) offset 0) as def     -- see enqueue_due_ticks
    where removed_at is null and not suspended and schedule_error is null and next_run_at <= statement_timestamp()
    order by next_run_at, id
