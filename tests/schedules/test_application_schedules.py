@@ -89,7 +89,7 @@ async def test_a_removed_schedule_has_no_more_ticks_until_it_is_created_again(st
     assert not await wakeboard.unschedule(store.conn, "team/a")
     assert await rows(store, "select reason from job_run_history") == [("ScheduleRemoved",)]
     assert await make_ticks(store) == (0, 0, 0, 0)
-    assert await add(store) == (made.id, "updated")
+    assert await add(store) == (made.id, "created")
     assert await make_ticks(store) == (1, 0, 0, 0)
 
 
@@ -102,6 +102,14 @@ async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: 
             with pytest.raises(Locked, match="another transaction keeps a lock that this needs; try again"):
                 await add(store)
         assert (await add(store)).answer == "unchanged"
+
+
+async def test_a_declared_schedule_is_not_unscheduled_whatever_had_its_name(store: MaintenanceStore):
+    await add(store)
+    await wakeboard.unschedule(store.conn, "team/a")
+    await put(store, declared("a"))
+    with pytest.raises(InvalidValue, match="the schedule team/a belongs to file:test; remove it there"):
+        await wakeboard.unschedule(store.conn, "team/a")
 
 
 async def test_applications_and_declared_schedules_never_change_each_other(store: MaintenanceStore):
@@ -411,7 +419,7 @@ async def test_a_schedule_whose_end_has_passed_says_so_and_changes_once(store: M
     assert await rows(store, "select xmin::text from job_definitions") == stored
     assert await answer(ends_at=later) == "updated"
     await wakeboard.unschedule(store.conn, "team/over")
-    assert await answer(ends_at=later) == "updated"
+    assert await answer(ends_at=later) == "created"
     assert await answer(ends_at=later) == "unchanged"
 
 

@@ -292,7 +292,7 @@ async def test_a_moment_that_had_no_tick_runs_after_a_removal(store: Maintenance
     for cron, at in ((None, past + timedelta(hours=3)), ("0 0 1 1 *", None)):
         await add(store, cron=cron, at=at)
         await wakeboard.unschedule(store.conn, "team/a")
-        assert (await add(store, cron=None, at=past)).answer == "updated"
+        assert (await add(store, cron=None, at=past)).answer == "created"
         await wakeboard.unschedule(store.conn, "team/a")
         past += timedelta(minutes=1)
 

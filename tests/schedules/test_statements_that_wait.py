@@ -102,3 +102,20 @@ async def test_calls_that_name_schedules_in_other_orders_wait_for_each_other(sto
 
     async with connected(database) as other:
         await asyncio.gather(call(store, names), call(other, names[::-1]))
+
+
+@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize("many", [True, False])
+async def test_a_repeat_waits_for_a_transaction_that_removes_the_schedule(
+    store: MaintenanceStore, database: str, commits: bool, many: bool
+):
+    schedule = wakeboard.Schedule("team/a", "ping", cron="@daily")
+    await wakeboard.schedule_many(store.conn, [schedule])
+    (pid,) = (await rows(store, "select pg_backend_pid()"))[0]
+    async with connected(database) as other:
+        async with other.conn.transaction(force_rollback=not commits):
+            await wakeboard.unschedule(other.conn, "team/a")
+            repeat = asyncio.ensure_future(wakeboard.schedule_many(store.conn, [schedule] * (2 if many else 1)))
+            await until(other, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+        assert (await repeat)[0].answer == ("created" if commits else "unchanged")
+    assert await rows(store, "select removed_at from job_definitions") == [(None,)]

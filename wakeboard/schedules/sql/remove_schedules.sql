@@ -1,6 +1,7 @@
 -- internal (called by unschedule and unschedule_all)
--- Removes these schedules of applications, and returns how many were there: all of them or, after an error, none. Ticks that are due are
--- recorded as skipped. Raises 55P03 if another transaction keeps one of them, or one of their waiting runs, locked for 2 seconds.
+-- Removes these schedules of applications, and returns how many were there: all of them or, after an error, none. The oldest due tick of
+-- each is recorded as skipped, if SQL can compute it (due_tick). Raises 55P03 if another transaction keeps one of them, or one of their
+-- waiting runs, locked for 2 seconds.
 
 create or replace function wakeboard.remove_schedules(ids bigint[])
 returns integer language plpgsql security definer

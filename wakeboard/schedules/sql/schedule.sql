@@ -1,14 +1,14 @@
 -- for: scheduler
--- Creates a schedule in the caller's transaction, or edits the one of this name, and returns its id and 'created', 'updated', 'unchanged'
--- or 'ended': then it has no ticks, because `ends_at` has passed, its one moment is not after its newest tick, or its last tick was
--- handled before. It exists if, and only if, the transaction commits. `name`: namespace/name, or a name in the namespace `default`.
--- `cron`: the expression. Instead of it, `every` is an interval of real time, counted from `starts_at` or from 1970, and `at` is one
--- moment; without them it runs only on
--- demand. It has no ticks before `starts_at` and none after `ends_at`. After its last tick it removes itself. The other arguments are the
--- fields of a JobSchedule, with its defaults and bounds. A null in place of another argument than the name and the job type means its
--- default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and for a name that a cluster or a folder declares. Of
--- two callers with one name, the second waits for the first, at most 2 seconds; then it raises 55P03. Another definition is the next
--- generation. A repeat changes nothing and locks nothing.
+-- Creates a schedule in the caller's transaction, or edits the one of this name, and returns its id and 'created' (also again, after a
+-- removal), 'updated', 'unchanged' or 'ended': then it has no ticks, because `ends_at` has passed, its one moment is not after its newest
+-- tick, or its last tick was handled before. It exists if, and only if, the transaction commits. `name`: namespace/name, or a name in the
+-- namespace `default`. `cron`: the expression. Instead of it, `every` is an interval of real time, counted from `starts_at` or from 1970,
+-- and `at` is one moment; without them it runs only on demand. It has no ticks before `starts_at` and none after `ends_at`. After its last
+-- tick it removes itself. The other arguments are the fields of a JobSchedule, with its defaults and bounds. A null in place of another
+-- argument than the name and the job type means its default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and
+-- for a name that a cluster or a folder declares. Of two callers with one name, the second waits for the first, at most 2 seconds; then it
+-- raises 55P03. Another definition is the next generation. A repeat changes nothing, and locks nothing unless another transaction has
+-- locked the schedule: then it waits for that, too.
 -- Example:
 --   select * from wakeboard.schedule('customers/42-trial', 'trial_ends', '{"customer": 42}', at => '2027-01-04 08:00+00');
 --   select * from wakeboard.schedule('customers/42-report', 'send_report', '{"customer": 42}', '0 8 * * MON', 'America/New_York');
@@ -35,6 +35,7 @@ declare
   line constant text := case when num_nonnulls(every, at) = 0 then cron else schedule_line(cron, every, at) end;
   is_free boolean;                           -- the name is, and there is no bound (set_max_schedules): the trigger need not look
   def job_definitions;
+  is_another boolean := false;               -- another transaction has changed the schedule since it was read
 begin
   if name is null or short = '' or job_type is null or priority not between 1 and 5 or max_attempts not between 1 and 1000
      or backoff not in ('exponential', 'fixed') or greatest(timeout_s, backoff_base_s, backoff_cap_s) > 2678400
@@ -119,28 +120,37 @@ begin
        schedule.backoff_cap_s, schedule.starts_at, schedule.ends_at, schedule.expect_success_within_s, schedule.alert_after_missed
        -- end
      ) then
-    answer := case when ends_at <= statement_timestamp() or def.removed_at is not null then 'ended'
-                   when line like 'at %' then case when substr(line, 4)::timestamptz <= def.last_tick_at then 'ended' else 'unchanged' end
-                   else 'unchanged' end;
-    perform wait_for_standby();
-    return next;
-    return;
+    if exists (select from job_definitions as known where known.id = def.id and known.xmax::text <> '0') then
+      perform from job_definitions as known where known.id = def.id for update;        -- another transaction may be changing it
+      is_another := (def.generation, def.removed_at) is distinct from (
+        select (known.generation, known.removed_at) from job_definitions as known where known.id = def.id);
+    end if;
+    if not is_another then
+      answer := case when def.removed_at is not null or ends_at <= statement_timestamp()
+                       or case when line like 'at %' then substr(line, 4)::timestamptz end <= def.last_tick_at then 'ended'
+                     else 'unchanged' end;
+      perform wait_for_standby();
+      return next;
+      return;
+    end if;
+  else
+    update job_definitions as known
+       set job_type = schedule.job_type, payload = schedule.payload, schedule = line, removed_at = null,
+           -- columns: {column} = schedule.{name}{cast}
+           time_zone = schedule.time_zone, queue = schedule.queue, priority = schedule.priority, limit_key = schedule.limit_key,
+           concurrency_policy = schedule.concurrency_policy, catch_up = schedule.catch_up, catch_up_limit = schedule.catch_up_limit,
+           starting_deadline_s = schedule.starting_deadline_s, jitter_s = schedule.jitter_s, dst_gap = schedule.dst_gap,
+           dst_overlap = schedule.dst_overlap, suspended = schedule.suspended, suspend_after_dead = schedule.suspend_after_dead,
+           max_attempts = schedule.max_attempts, timeout_s = schedule.timeout_s, backoff_strategy = schedule.backoff::backoff_strategy,
+           backoff_base_s = schedule.backoff_base_s, backoff_cap_s = schedule.backoff_cap_s, starts_at = schedule.starts_at,
+           ends_at = schedule.ends_at, expect_success_within_s = schedule.expect_success_within_s,
+           alert_after_missed = schedule.alert_after_missed
+           -- end
+     where known.id = def.id
+    returning last_tick_at into def.last_tick_at;
+    is_another := not found;                 -- a plain INSERT has just replaced the row of a removed schedule
   end if;
-  update job_definitions as known
-     set job_type = schedule.job_type, payload = schedule.payload, schedule = line, removed_at = null,
-         -- columns: {column} = schedule.{name}{cast}
-         time_zone = schedule.time_zone, queue = schedule.queue, priority = schedule.priority, limit_key = schedule.limit_key,
-         concurrency_policy = schedule.concurrency_policy, catch_up = schedule.catch_up, catch_up_limit = schedule.catch_up_limit,
-         starting_deadline_s = schedule.starting_deadline_s, jitter_s = schedule.jitter_s, dst_gap = schedule.dst_gap,
-         dst_overlap = schedule.dst_overlap, suspended = schedule.suspended, suspend_after_dead = schedule.suspend_after_dead,
-         max_attempts = schedule.max_attempts, timeout_s = schedule.timeout_s, backoff_strategy = schedule.backoff::backoff_strategy,
-         backoff_base_s = schedule.backoff_base_s, backoff_cap_s = schedule.backoff_cap_s, starts_at = schedule.starts_at,
-         ends_at = schedule.ends_at, expect_success_within_s = schedule.expect_success_within_s,
-         alert_after_missed = schedule.alert_after_missed
-         -- end
-   where known.id = def.id
-  returning last_tick_at into def.last_tick_at;
-  if not found then                          -- a plain INSERT has just replaced the row of a removed schedule
+  if is_another then
     return query select * from schedule(schedule.name, schedule.job_type, schedule.payload,
       -- arguments: schedule.{name}
       schedule.cron, schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy,
@@ -152,9 +162,9 @@ begin
     );
     return;
   end if;
-  answer := case when ends_at <= statement_timestamp() then 'ended'
-                 when line like 'at %' then case when substr(line, 4)::timestamptz <= def.last_tick_at then 'ended' else 'updated' end
-                 else 'updated' end;
+  answer := case when ends_at <= statement_timestamp()
+                   or case when line like 'at %' then substr(line, 4)::timestamptz end <= def.last_tick_at then 'ended'
+                 when def.removed_at <= def.updated_at then 'created' else 'updated' end;
   return next;
 end
 $$;

@@ -1,9 +1,9 @@
 -- for: scheduler
--- Removes a schedule that `schedule` created, in the caller's transaction. Queued and failed runs of it are cancelled, running ones finish,
--- dead ones and the history remain. A tick that is due is recorded as skipped. False: there is none of this name. Raises 22023 for one that
--- a cluster or a folder declares and for a pattern, and 55P03 if another transaction keeps it or one of its waiting runs locked for
--- 2 seconds. In REPEATABLE READ and SERIALIZABLE, a schedule that another transaction has changed since the snapshot fails the statement
--- with 40001, and a run that has come or failed since then counts as running.
+-- Removes a schedule that `schedule` created, in the caller's transaction. Queued and failed runs of it are cancelled, running ones
+-- finish, dead ones and the history remain. The oldest due tick is recorded as skipped, if SQL can compute it (due_tick). False: there is
+-- none of this name. Raises 22023 for one that a cluster or a folder declares and for a pattern, and 55P03 if another transaction keeps it
+-- or one of its waiting runs locked for 2 seconds. In REPEATABLE READ and SERIALIZABLE, a schedule that another transaction has changed
+-- since the snapshot fails the statement with 40001, and a run that has come or failed since then counts as running.
 -- Example:
 --   select wakeboard.unschedule('customers/42-report');
 
@@ -14,6 +14,7 @@ as $$
 #variable_conflict use_column
 declare
   def job_definitions;
+  owner text;
   waiting bigint[];
   in_namespace constant text := case when strpos(name, '/') = 0 then 'default' else split_part(name, '/', 1) end;
   short constant text := substr(name, strpos(name, '/') + 1);
@@ -29,12 +30,14 @@ begin
     if name is null or short !~ '^[a-z0-9.-]{1,63}$' or in_namespace !~ '^[a-z0-9-]{1,63}$' then
       perform refuse_argument('name', name, 'the name of one schedule, such as customers/42-report; unschedule_all takes a pattern');
     end if;
-    select * into def from job_definitions as known
+  end if;
+  if def.id is null or def.removed_at is not null then
+    select known.source into owner from job_definitions as known
      where known.namespace collate "C" = in_namespace and known.name collate "C" = short
        and known.source <> 'app' and known.removed_at is null limit 1;
     if found then
       raise exception using errcode = '22023', message = format(
-        'the schedule %s/%s belongs to %s; remove it there', in_namespace, short, def.source);
+        'the schedule %s/%s belongs to %s; remove it there', in_namespace, short, owner);
     end if;
   end if;
   if def.removed_at is not null then         -- by itself, after its last tick, whose run may wait
