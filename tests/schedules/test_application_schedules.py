@@ -104,6 +104,19 @@ async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: 
         assert (await add(store)).answer == "unchanged"
 
 
+async def test_the_retention_deletes_a_removed_schedule_with_its_pause(store: MaintenanceStore):
+    for name in ("team/a", "team/b"):
+        await add(store, name)
+        await wakeboard.pause_schedules(store.conn, name)
+    await wakeboard.unschedule(store.conn, "team/a")
+    await rows(
+        store, "update job_definitions set removed_at = removed_at - interval '1 year' where removed_at is not null"
+    )
+    await rows(store, "select delete_expired(always => true)")
+    left = "select name, scope = 'schedule:' || id from job_definitions full join pauses on true"
+    assert await rows(store, left) == [("b", True)]
+
+
 async def test_a_declared_schedule_is_not_unscheduled_whatever_had_its_name(store: MaintenanceStore):
     await add(store)
     await wakeboard.unschedule(store.conn, "team/a")

@@ -119,3 +119,14 @@ async def test_a_repeat_waits_for_a_transaction_that_removes_the_schedule(
             await until(other, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
         assert (await repeat)[0].answer == ("created" if commits else "unchanged")
     assert await rows(store, "select removed_at from job_definitions") == [(None,)]
+
+
+async def test_a_pause_passes_over_a_schedule_that_is_removed_meanwhile(store: MaintenanceStore, database: str):
+    await wakeboard.schedule_many(store.conn, [wakeboard.Schedule(f"team/{name}", "ping") for name in "ab"])
+    (pid,) = (await rows(store, "select pg_backend_pid()"))[0]
+    async with connected(database) as other, other.conn.transaction():
+        await wakeboard.pause_schedules(other.conn, "team/a")
+        pause = asyncio.ensure_future(wakeboard.pause_schedules(store.conn, "team/*"))
+        await until(other, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+        await wakeboard.unschedule(other.conn, "team/b")
+    assert await pause == 0

@@ -2,15 +2,15 @@
 -- Deletes, at most `count` rows of each kind: attempts, steps, effects, dependencies, and ticks of schedules with dependencies, older than
 -- `history_retention` whose run is neither live nor in history, and the names of workers that ended 31 days before that; idempotency keys
 -- whose run ended more than `key_retention` ago; keys of effects once for ever that happened longer ago than the installation's retention
--- for them; unique windows that have ended; unused limits that no administrator set; action tokens
--- older than 90 days; audit rows, bulk actions and finished backfills older than the installation's retention for them; the lists of runs
--- of finished bulk actions older than `history_retention`; job types that no worker has known for 40 days; entries of definition_changes
--- older than an hour; schedules of applications that were removed longer than `history_retention` ago. Ends bulk actions older than
--- `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is
--- null, or shorter than the installation's (set_retention), counts as the installation's. Trace contexts are deleted like attempts. Ticks
--- that others still wait for, or that wait, are kept as long as audit rows: those that the next tick of a schedule with `ticks: All` needs,
--- those that wait for a retry of another run, and those of paused schedules. Returns how many rows it deleted: call it again until it
--- returns 0. For an hour after that it deletes nothing and returns null, unless `always`.
+-- for them; unique windows that have ended; unused limits that no administrator set; action tokens older than 90 days; audit rows, bulk
+-- actions and finished backfills older than the installation's retention for them; the lists of runs of finished bulk actions older than
+-- `history_retention`; job types that no worker has known for 40 days; entries of definition_changes older than an hour; schedules of
+-- applications that were removed longer than `history_retention` ago, and their pauses. Ends bulk actions older than `history_retention`.
+-- Discards dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is null, or shorter than
+-- the installation's (set_retention), counts as the installation's. Trace contexts are deleted like attempts. Ticks that others still wait
+-- for, or that wait, are kept as long as audit rows: those that the next tick of a schedule with `ticks: All` needs, those that wait for a
+-- retry of another run, and those of paused schedules. Returns how many rows it deleted: call it again until it returns 0. For an hour
+-- after that it deletes nothing and returns null, unless `always`.
 -- Example:
 --   select wakeboard.delete_expired();
 
@@ -100,6 +100,10 @@ begin
        where job.finished_at < $2 and not exists (select from job_runs where id = side.run_id)'),
     ('backfills', 'from backfills as side
        where finished_at < $2 and not exists (select from backfill_ticks where backfill_id = side.id) order by id'),
+    ('pauses', $of$from job_definitions as def join pauses as side on side.scope = 'schedule:' || def.id
+       where def.removed_at < $1 and def.source = 'app' and not exists (select from job_runs where definition_id = def.id)
+         and not exists (select from backfills where definition_id = def.id)
+       order by def.removed_at$of$),     -- and then, in the same order, these schedules
     ('job_definitions', $of$from job_definitions as side     -- of applications; a declared one keeps its row
        where removed_at < $1 and source = 'app' and not exists (select from job_runs where definition_id = side.id)
          and not exists (select from backfills where definition_id = side.id)

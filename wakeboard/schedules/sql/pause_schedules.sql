@@ -9,8 +9,16 @@ create or replace function wakeboard.pause_schedules(pattern text, reason text d
 returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
+declare
+  schedule_id bigint;
+  paused integer := 0;
 begin
-  return coalesce((select count(*) from application_schedules(pattern, '', null) as found
-                    where pause('schedule:' || found.id, pause_schedules.reason)), 0);
+  for schedule_id in select found.id from application_schedules(pattern, '', null) as found loop
+    if exists (select from job_definitions where id = schedule_id and removed_at is null)         -- it may have been removed since
+       and pause('schedule:' || schedule_id, reason) then
+      paused := paused + 1;
+    end if;
+  end loop;
+  return paused;
 end
 $$;
