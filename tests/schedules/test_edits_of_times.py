@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wakeboard
-from tests.schedules.schedules import hourly, rows, runs, until
+from tests.schedules.schedules import connected, hourly, rows, runs, until
 from tests.schedules.test_application_schedules import add, make_ticks
 from wakeboard.schedules import calls
 from wakeboard.schedules.scheduler import plan_ticks
@@ -143,6 +143,18 @@ async def test_times_that_only_their_transaction_saw_have_no_tick(store: Mainten
     while any(await make_ticks(store)):
         pass
     assert await rows(store, "select true from all_runs") == []
+
+
+async def test_edits_of_a_transaction_begin_within_a_second_of_another_one(store: MaintenanceStore, database: str):
+    await add(store, cron="0 0 1 1 *", catch_up="All")
+    async with connected(database) as other:
+        await until(store, "select true where extract(milliseconds from clock_timestamp())::integer % 1000 < 300")
+        await add(other, cron=None, every=timedelta(seconds=2), catch_up="All")
+    async with store.conn.transaction():
+        await rows(store, "update job_definitions set schedule = 'every 366d'")
+        await until(store, "select true where clock_timestamp() > now() + interval '3 s'")
+        await rows(store, "update job_definitions set schedule = 'every 1s'")
+    assert await has_one_tick_a_second(store)
 
 
 async def test_a_plan_of_former_times_has_no_effect_on_the_next_ones(store: MaintenanceStore):

@@ -65,9 +65,14 @@ begin
         former.next_run_at := null;
         former.suspended := true;            -- what was due then is dropped
       end if;
+      -- Ticks are at whole seconds, so times of less than a second may have had none.
       if (former.former_timings #>> '{-1,until}')::timestamptz >= date_trunc('second', present) and former.schedule not like 'at %' then
-        def.former_timings := jsonb_set(former.former_timings, '{-1,transaction}', to_jsonb(pg_current_xact_id()::text));
-      else                                   -- ticks are at whole seconds
+        def.former_timings := jsonb_set(former.former_timings, '{-1}', former.former_timings -> -1 || jsonb_build_object(
+          'transaction', pg_current_xact_id()::text, 'until', present));
+        if former.former_timings #> '{0,since}' = former.former_timings #> '{-1,until}' then
+          def.former_timings := jsonb_set(def.former_timings, '{0,since}', to_jsonb(present));
+        end if;
+      else
         def.former_timings := add_former_timing(former, present);
       end if;
     end if;
