@@ -104,6 +104,29 @@ async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: 
         assert (await add(store)).answer == "unchanged"
 
 
+@pytest.mark.parametrize(
+    "change", ["select unschedule('team/a')", "update job_definitions set suspended = true", "many"]
+)
+async def test_an_application_needs_no_maintenance_to_record_a_tick(store: MaintenanceStore, change: str):
+    await add(store)
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
+    if change.startswith("select"):
+        await make_ticks(store)  # a run that is cancelled
+    for (part,) in await rows(
+        store, "select inhrelid::regclass::text from pg_inherits where inhparent = 'job_run_history'::regclass"
+    ):
+        await rows(store, f"drop table {part}")
+    if change == "many":
+        stopped = [wakeboard.Schedule(f"team/{name}", "ping", suspended=True) for name in "ab"]
+        await wakeboard.schedule_many(store.conn, stopped)
+    else:
+        await rows(store, change)
+    assert (
+        await rows(store, "select distinct status::text from all_runs where status in ('skipped', 'cancelled')") != []
+    )
+
+
 async def test_the_retention_deletes_a_removed_schedule_with_its_pause(store: MaintenanceStore):
     for name in ("team/a", "team/b"):
         await add(store, name)

@@ -99,6 +99,7 @@ def test_paused_means_the_same_in_every_query() -> None:
         "pause.sql",
         "resume.sql",
         "end_pauses.sql",
+        "delete_expired.sql",
         "0002_installation.sql",
         "due_schedules.sql",
         "maintenance_due.sql",

@@ -100,7 +100,7 @@ begin
        where job.finished_at < $2 and not exists (select from job_runs where id = side.run_id)'),
     ('backfills', 'from backfills as side
        where finished_at < $2 and not exists (select from backfill_ticks where backfill_id = side.id) order by id'),
-    ('pauses', $of$from job_definitions as def join pauses as side on side.scope = 'schedule:' || def.id
+    ('pauses', $of$from pauses as side join job_definitions as def on side.scope = 'schedule:' || def.id
        where def.removed_at < $1 and def.source = 'app' and not exists (select from job_runs where definition_id = def.id)
          and not exists (select from backfills where definition_id = def.id)
        order by def.removed_at$of$),     -- and then, in the same order, these schedules

@@ -35,6 +35,7 @@ begin
             tick + make_interval(secs => def.starting_deadline_s), def.has_dependents);
     return;
   end if;
+  perform require_partition();
   insert into job_run_history (
     id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger, backoff_strategy,
     backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue, job_type, payload,

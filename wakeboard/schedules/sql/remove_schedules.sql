@@ -15,6 +15,7 @@ declare
   def job_definitions;
   tick timestamptz;
 begin
+  perform require_partition();
   loop
     mine := array(
       select known.id from job_definitions as known where known.id = any (ids) and coalesce(known.removed_at, 'infinity') = 'infinity'
