@@ -130,3 +130,13 @@ async def test_a_pause_passes_over_a_schedule_that_is_removed_meanwhile(store: M
         await until(other, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
         await wakeboard.unschedule(other.conn, "team/b")
     assert await pause == 0
+
+
+async def test_repeats_do_not_wait_for_each_other_after_a_rollback(store: MaintenanceStore, database: str):
+    repeat = "select answer from schedule('a', 'ping', '{}', '0 8 * * *')"
+    await rows(store, repeat)
+    async with store.conn.transaction(force_rollback=True):
+        await rows(store, DELETE)
+    async with connected(database) as other, other.conn.transaction():
+        for caller in (other, store):
+            assert await rows(caller, repeat) == [("unchanged",)]

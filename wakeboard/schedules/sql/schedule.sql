@@ -121,7 +121,7 @@ begin
        -- end
      ) then
     if exists (select from job_definitions as known where known.id = def.id and known.xmax::text <> '0') then
-      perform from job_definitions as known where known.id = def.id for update;        -- another transaction may be changing it
+      perform from job_definitions as known where known.id = def.id for share;         -- another transaction may be changing it
       is_another := (def.generation, def.removed_at) is distinct from (
         select (known.generation, known.removed_at) from job_definitions as known where known.id = def.id);
     end if;
