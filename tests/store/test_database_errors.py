@@ -76,6 +76,11 @@ def test_an_error_of_a_server_that_cannot_work_says_what_to_do(sqlstate: str, hi
     assert hint in error_with(sqlstate).hint
 
 
+@pytest.mark.parametrize("sqlstate", ["40001", "40P01"])
+def test_a_serialization_failure_says_to_try_the_transaction_again(sqlstate: str) -> None:
+    assert "try the whole transaction again" in str(error_with(sqlstate))
+
+
 def test_an_error_in_a_trigger_of_an_application_is_not_ours(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute(

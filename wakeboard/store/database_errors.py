@@ -28,9 +28,10 @@ from wakeboard.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# SQLSTATEs and their prefixes. Temporary errors of the server: read only (a failover); serialization failures and
-# deadlocks; no memory, disk or connections; a lock; statement_timeout; unreadable files.
-TEMPORARY: Final = ("25006", "40", "53", "55P03", "57014", "58")
+# SQLSTATEs and their prefixes. Temporary errors of the server: serialization failures and deadlocks; read only (a
+# failover); no memory, disk or connections; a lock; statement_timeout; unreadable files.
+ROLLED_BACK: Final = "40"
+TEMPORARY: Final = ("25006", "53", "55P03", "57014", "58")
 # PgBouncer sends 08P01 for any failure of its server; 25P03, 25P04: the server ended an idle transaction.
 CONNECTION_LOST: Final = ("08", "25P03", "25P04", "57P")
 NO_SUCH_STATEMENT: Final = ("26000", "42P05")  # another client's prepared statements: a pooler in transaction mode
@@ -55,6 +56,7 @@ _UPGRADED: Final = (
 )
 _OLD_SCHEMA: Final = "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
 _LOCKED: Final = "another transaction keeps a lock that this needs; try again"
+_TRY_AGAIN: Final = "another transaction was in the way: roll back and try the whole transaction again"
 _NAMED_BY_CHECK: Final = "If it lasts, `wakeboard check` names the session."
 _FAILED_BEFORE: Final = (
     "an earlier statement of this transaction failed: roll back, or use `with conn.transaction():` around what may fail"
@@ -243,6 +245,8 @@ def _meaning(report: ErrorReport, role: str) -> WakeboardError:  # noqa: PLR0911
         return _MEANINGS[code](message)
     if code.startswith(CONNECTION_LOST):
         return DatabaseUnavailable(f"the connection to the database was lost: {message}")
+    if code.startswith(ROLLED_BACK):
+        return DatabaseUnavailable(f"{_TRY_AGAIN}: {message}")
     if code.startswith(TEMPORARY) or report.is_stale_plan or _CHANGED_MEANWHILE.match(message):
         return DatabaseUnavailable(f"the database cannot do this now: {message}")
     return _final(code, report)

@@ -22,6 +22,7 @@ declare
   keys text[];
   wrong text;                                -- key
   one record;
+  current text;                              -- its name
   ids bigint[];
   answers text[];
 begin
@@ -87,6 +88,7 @@ begin
       from wanted left join made on made.namespace = in_namespace and made.name = short
      order by in_namespace, short, wanted.place
   loop
+    current := one.name;
     id := one.made_id;
     answer := case when one.ends_at <= statement_timestamp() then 'ended' else 'created' end;
     if id is null or not one.is_first then
@@ -106,7 +108,8 @@ begin
   return query select * from unnest(ids, answers);
 exception
   when lock_not_available then
-    perform refuse_locked();
+    raise exception using errcode = '55P03',
+      message = concat(current || ': ', 'another transaction keeps a lock that this needs; try again');
   when data_exception or check_violation or not_null_violation then
     if (case jsonb_typeof(schedules) when 'array' then jsonb_array_length(schedules) > 1 end) then     -- find the wrong one
       for place in 0 .. jsonb_array_length(schedules) - 1 loop
