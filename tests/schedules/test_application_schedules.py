@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import wakeboard
 from tests.schedules.cel_rules import admitted
-from tests.schedules.schedules import connected, declared, make_due, put, rows, runs, until
+from tests.schedules.schedules import connected, declared, make_due, put, rows, runs, until, yearly
 from tests.ticks.cron_expressions import cron_lines, loose_lines
 from wakeboard.errors import InvalidValue, Locked, Refused, WakeboardError
 from wakeboard.schedules.rules.builtin_payloads import payload_problem
@@ -93,6 +93,25 @@ async def test_a_removed_schedule_has_no_more_ticks_until_it_is_created_again(st
     assert await make_ticks(store) == (1, 0, 0, 0)
 
 
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_removal_records_all_due_ticks_of_an_interval(store: MaintenanceStore, seen: bool):
+    began = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    one = wakeboard.Schedule("team/a", "ping", every=timedelta(minutes=7), starts_at=began)
+    await wakeboard.schedule_many(store.conn, [one])
+    if seen:
+        await make_ticks(store)
+    await rows(store, "delete from job_runs")
+    await rows(store, "delete from job_run_history")
+    await rows(store, "update job_definitions set next_run_at = %s, last_tick_at = 'epoch'", began)
+    async with store.conn.transaction():
+        assert await wakeboard.unschedule(store.conn, "team/a")
+        await wakeboard.schedule_many(store.conn, [one])
+    first, count = (began, 9) if seen else (began + timedelta(minutes=7), 8)  # next_run_at is a tick, or before it
+    skipped = "select scheduled_for, skipped_until, skipped_count, reason from job_run_history"
+    assert await rows(store, skipped) == [(first, began + timedelta(minutes=56), count, "ScheduleRemoved")]
+    assert (await make_ticks(store))[1:] == (0, 0, 0)
+
+
 async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: MaintenanceStore, database: str):
     async with connected(database) as other, connected(database) as third:
         async with other.conn.transaction():
@@ -102,6 +121,10 @@ async def test_the_second_of_two_callers_of_one_name_waits_for_the_first(store: 
             with pytest.raises(Locked, match="another transaction keeps a lock that this needs; try again"):
                 await add(store)
         assert (await add(store)).answer == "unchanged"
+        async with other.conn.transaction():
+            await add(other, payload={"edited": True})
+            with pytest.raises(Locked, match=r"^team/a: another transaction keeps a lock that this needs; try again"):
+                await wakeboard.schedule_many(store.conn, [wakeboard.Schedule("team/a", "ping", cron=yearly())])
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ begin
     def.former_timings := jsonb_build_array(former_timing(former, created) || jsonb_build_object('schedule', null, 'since', created));
   end if;
   if is_due then
-    perform enqueue_former_tick(former, due_tick, case when def.suspended then 'Suspended' end);
+    perform enqueue_former_tick(former, due_tick, case when def.suspended then 'Suspended' end, due_tick, 1);
     def.last_tick_at := greatest(former.last_tick_at, due_tick);
     former.last_tick_at := def.last_tick_at;
     former.cron_fields := null;

@@ -1,8 +1,10 @@
 -- internal (called by edit_schedule and remove_schedules)
 -- Turns the oldest due tick of a schedule (due_tick) into a run, before an edit or a removal of the schedule. If there is a reason why it
--- does not run (`skip_reason`, or one of the schedule's policies), it is recorded as skipped. The caller advances the cursor.
+-- does not run (`skip_reason`, or one of the schedule's policies), it is recorded as skipped, with the ticks after it
+-- until `skipped_until`, `skipped_count` together. The caller advances the cursor.
 
-create or replace function wakeboard.enqueue_former_tick(def wakeboard.job_definitions, tick timestamptz, skip_reason text)
+create or replace function wakeboard.enqueue_former_tick(
+  def wakeboard.job_definitions, tick timestamptz, skip_reason text, skipped_until timestamptz, skipped_count bigint)
 returns void language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
@@ -43,6 +45,6 @@ begin
   values (nextval('job_runs_id_seq'), gen_random_uuid(), tick, tick, statement_timestamp(), 'epoch',
           statement_timestamp(), 0, 0, 'skipped', 'tick', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, 0,
           def.max_attempts, 0, 0, def.priority, def.queue, def.job_type, def.payload, def.id, def.generation,
-          def.namespace || '/' || def.name, reason, tick, 1);
+          def.namespace || '/' || def.name, reason, enqueue_former_tick.skipped_until, enqueue_former_tick.skipped_count);
 end
 $$;

@@ -1,7 +1,7 @@
 -- internal (called by unschedule and unschedule_all)
--- Removes these schedules of applications, and returns how many were there: all of them or, after an error, none. The oldest due tick of
--- each is recorded as skipped, if SQL can compute it (due_tick). Raises 55P03 if another transaction keeps one of them, or one of their
--- waiting runs, locked for 2 seconds.
+-- Removes these schedules of applications, and returns how many were there: all of them or, after an error, none. Of each, the oldest due
+-- tick, if SQL can compute it (due_tick), is recorded as skipped, with all due ticks after it if it is one of an interval. Raises 55P03 if
+-- another transaction keeps one of them, or one of their waiting runs, locked for 2 seconds.
 
 create or replace function wakeboard.remove_schedules(ids bigint[])
 returns integer language plpgsql security definer
@@ -13,7 +13,10 @@ declare
   batch bigint[];
   began constant timestamptz := clock_timestamp();
   def job_definitions;
-  tick timestamptz;
+  tick timestamptz;                          -- the oldest that is due
+  every bigint;                              -- s
+  further bigint;                            -- ticks that are due after it
+  newest timestamptz;
 begin
   perform require_partition();
   loop
@@ -31,8 +34,11 @@ begin
     loop
       tick := due_tick(def, clock_timestamp());
       if tick is not null then
-        perform enqueue_former_tick(def, tick, 'ScheduleRemoved');
-        update job_definitions set last_tick_at = greatest(last_tick_at, tick) where id = def.id;
+        every := case when def.schedule like 'every %' then extract(epoch from substr(def.schedule, 7)::interval) end;
+        further := coalesce(floor(extract(epoch from least(clock_timestamp(), def.ends_at) - tick) / every), 0);
+        newest := tick + further * make_interval(secs => coalesce(every, 0));
+        perform enqueue_former_tick(def, tick, 'ScheduleRemoved', newest, further + 1);
+        update job_definitions set last_tick_at = greatest(last_tick_at, newest) where id = def.id;
       end if;
     end loop;
     loop                                      -- a run of one may have begun to wait for a retry since remove_definitions looked

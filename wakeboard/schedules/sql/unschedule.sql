@@ -1,9 +1,10 @@
 -- for: scheduler
 -- Removes a schedule that `schedule` created, in the caller's transaction. Queued and failed runs of it are cancelled, running ones
--- finish, dead ones and the history remain. The oldest due tick is recorded as skipped, if SQL can compute it (due_tick). False: there is
--- none of this name. Raises 22023 for one that a cluster or a folder declares and for a pattern, and 55P03 if another transaction keeps it
--- or one of its waiting runs locked for 2 seconds. In REPEATABLE READ and SERIALIZABLE, a schedule that another transaction has changed
--- since the snapshot fails the statement with 40001, and a run that has come or failed since then counts as running.
+-- finish, dead ones and the history remain. The oldest due tick is recorded as skipped, if SQL can compute it (due_tick), with all due
+-- ticks after it if it is one of an interval. False: there is none of this name. Raises 22023 for one that a cluster or a folder declares
+-- and for a pattern, and 55P03 if another transaction keeps it or one of its waiting runs locked for 2 seconds. In REPEATABLE READ and
+-- SERIALIZABLE, a schedule that another transaction has changed since the snapshot fails the statement with 40001, and a run that has come
+-- or failed since then counts as running.
 -- Example:
 --   select wakeboard.unschedule('customers/42-report');
 
