@@ -11,6 +11,7 @@ import yaml
 
 from testbed.processes import wait_for
 from tests.board.schedules import Answer, get, schedules_in, serving_team
+from wakeboard.board.templating import clock_element
 from wakeboard.ticks.cron_parser import parse_cron
 from wakeboard.ticks.dst_ticks import DstTicks
 from wakeboard.views.rules.next_ticks import next_ticks
@@ -29,6 +30,12 @@ CLOCK_CHANGES = [
     ("30 1 * * *", "America/New_York", AUTUMN, "RunAfter", "First", "the only one that counts"),
     ("30 1 * * *", "America/New_York", AUTUMN, "RunAfter", "Both", "this is the second time"),
 ]
+
+
+def test_ticks_within_a_minute_show_their_seconds():
+    minute = datetime(2026, 11, 29, 0, 36, tzinfo=UTC)
+    texts = [re.sub("<.*?>", "", clock_element(minute + timedelta(seconds=n))) for n in (0, 5)]
+    assert texts == ["Sun 2026-11-29 00:36 UTC", "Sun 2026-11-29 00:36:05 UTC"]
 
 
 @pytest.mark.parametrize(("cron", "zone", "after", "gap", "overlap", "mark"), CLOCK_CHANGES)

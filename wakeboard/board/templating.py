@@ -100,10 +100,10 @@ def time_element(moment: datetime | None, now: datetime | None = None) -> Markup
 
 
 def clock_element(moment: datetime | None) -> Markup:
-    """A point in time as weekday, date and minute, in the viewer's zone; without JavaScript in UTC."""
+    """A point in time as weekday, date, minute and seconds but 00, in the viewer's zone; without JavaScript in UTC."""
     if moment is None:
         return NO_TIME
-    return _board_time(moment, " short", f"{moment.astimezone(UTC):%a %Y-%m-%d %H:%M} UTC")
+    return _board_time(moment, " short", f"{moment.astimezone(UTC):%a %Y-%m-%d %H:%M:%S}".removesuffix(":00") + " UTC")
 
 
 def _board_time(moment: datetime, form: Literal["", " relative", " short"], text: str) -> Markup:

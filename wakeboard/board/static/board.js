@@ -22,7 +22,7 @@ function distance(seconds) {
 }
 
 function brief(moment) {
-  return `${weekday.format(moment)} ${absolute.format(moment).slice(0, -3)}`;
+  return `${weekday.format(moment)} ${absolute.format(moment).replace(/:00$/, "")}`; // seconds for ticks that lie less than a minute apart
 }
 
 class BoardTime extends HTMLElement {
