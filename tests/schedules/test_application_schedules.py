@@ -439,6 +439,14 @@ async def test_a_refusal_of_many_names_the_schedule_and_the_field(store: Mainten
             await store.conn.execute("select wakeboard.schedule_many(%s)", [json.dumps(rest)])
 
 
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("timezone", "time_zone"), ("startsAt", "starts_at"), ("suspend", "suspended")]
+)
+async def test_a_misspelt_option_is_refused_with_the_one_meant(store: MaintenanceStore, wrong: str, meant: str):
+    with pytest.raises(TypeError, match=rf"schedule\(\) has no argument {wrong}; did you mean {meant}\?"):
+        await add(store, **{wrong: "x"})
+
+
 async def test_an_empty_pattern_and_a_count_of_another_type_are_refused(store: MaintenanceStore):
     count: Any
     for count in ("x", 2.5, True):

@@ -22,6 +22,7 @@ from wakeboard.store.callers_connection import callers_connection
 from wakeboard.store.statements import checked_call
 from wakeboard.text.canonical_json import check_payload
 from wakeboard.text.durations import parse_duration
+from wakeboard.text.similar_names import closest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Mapping
@@ -186,7 +187,7 @@ def schedule(
     """
     over = callers_connection(conn)
     if not options.keys() <= _OPTIONS.keys():
-        Schedule(name, job_type, **options)  # raises the error of a call with an unknown argument
+        raise _unknown(next(option for option in options if option not in _OPTIONS))
     _check(name, job_type, options)
     text = payload_json({} if payload is None else plain_payload(payload))
     values = (name, job_type, text, *options.values())
@@ -306,6 +307,12 @@ def _statement(options: tuple[str, ...]) -> bytes:
     payload = "%s::pg_catalog.text::pg_catalog.jsonb"
     given = ", ".join(["%s, %s", payload, *(_PLACES[name] for name in options)])
     return checked_call(f"select id, answer from wakeboard.schedule({given})")  # noqa: S608
+
+
+def _unknown(option: str) -> TypeError:
+    """The error of a call with an unknown argument, which may have the name of a field in YAML."""
+    meant = closest(option, list(_OPTIONS))
+    return TypeError(f"schedule() has no argument {option}" + (f"; did you mean {meant}?" if meant else ""))
 
 
 def _check(schedule_name: str, job_type: str, options: Mapping[str, Any]) -> None:
