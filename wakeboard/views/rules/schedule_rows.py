@@ -37,10 +37,10 @@ class ScheduleName:
 class ScheduleRow:
     """A schedule, its next tick, its last result and its runs.
 
-    `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
+    `generation` counts the specs that it has had, and `spec_hash` identifies the current one ("": of an application).
     `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why), on demand
-    or ended (it has no further tick). `runs_after`: the names in spec.after. `blocked`: what it waits for that does not
-    pass by itself, if that was asked for. `last_*`: the run that ended last.
+    or ended (it has no further tick). `runs_after`: the names in spec.after, if it has any. `blocked`: what it waits
+    for that does not pass by itself, if that was asked for. `last_*`: the run that ended last.
     """
 
     id: int
