@@ -338,3 +338,60 @@ async def test_any_edit_lets_a_schedule_that_was_stopped_tick_again(store: Maint
     await make_ticks(store)
     assert await rows(store, "select schedule_error, next_run_at > now() from job_definitions") == [(None, True)]
     assert len(await runs(store)) == (3 if times == hourly() else 0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "made"),
+    [
+        ({"starting_deadline_s": 60}, [("skipped", "TooLate")]),
+        ({"suspend_after_dead": 1}, [("skipped", "CircuitOpen")]),
+        ({"concurrency_policy": "Forbid"}, [("queued", None), ("skipped", "Forbidden")]),
+        ({"concurrency_policy": "Replace"}, [("cancelled", "Replaced"), ("queued", None)]),
+        ({}, [("queued", None), ("queued", None)]),
+    ],
+)
+async def test_the_tick_of_an_edit_obeys_the_policies_of_its_definition(
+    store: MaintenanceStore, policy: dict[str, Any], made: list[tuple[str, str | None]]
+):
+    policy["cron"] = "0 0 1 1 *"
+    await add(store, **policy)
+    await make_ticks(store)
+    if len(made) > 1:
+        await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '2 min'")
+        await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '1 min'")
+    opened = "circuit_opened_at = now(), circuit_probe_at = now() + interval '1 h', circuit_probes = 0"
+    await rows(store, f"update job_definitions set {opened} where suspend_after_dead is not null")
+    await add(store, payload={"new": True}, cron="0 0 1 1 *")
+    ticks = "select status::text, reason from all_runs order by scheduled_for, status::text"
+    assert await rows(store, ticks) == made
+
+
+async def test_an_edit_makes_no_tick_after_the_end(store: MaintenanceStore):
+    starts = datetime.now(UTC).replace(microsecond=0)
+    ends = starts + timedelta(seconds=1)
+    await add(store, cron=None, every=timedelta(seconds=2), starts_at=starts, ends_at=ends)  # the next one is after it
+    await until(store, "select true from job_definitions where ends_at + interval '1.1 s' < clock_timestamp()")
+    await add(store, cron="0 0 1 1 *")
+    assert await rows(store, "select true from all_runs") == []
+
+
+async def test_a_tick_that_a_removal_recorded_is_not_made_again(store: MaintenanceStore):
+    await add(store)
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
+    async with store.conn.transaction():
+        await wakeboard.unschedule(store.conn, "team/a")
+        await add(store, payload={"new": True})
+    await make_ticks(store)
+    assert await rows(store, "select reason from all_runs") == [("ScheduleRemoved",)]
+
+
+async def test_a_plan_from_before_an_edit_has_no_effect(store: MaintenanceStore):
+    await add(store, catch_up="All")
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '3 min'")
+    await rows(store, "insert into pauses (scope) values ('all')")
+    plans = [plan_ticks(due, timedelta(hours=1)) for due in await calls.filter_due_definitions(store, [1])]
+    await add(store, catch_up="All", payload={"new": True})
+    assert (await calls.enqueue_due_ticks(store, plans)).definitions == 0
