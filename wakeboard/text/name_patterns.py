@@ -27,7 +27,9 @@ LONGEST_KEY: Final = 256  # characters
 
 
 def check_utf8(text: str) -> None:
-    """Raises InvalidValue for half of a surrogate pair, which no database stores."""
+    """Raises InvalidValue for what is no text, and for half of a surrogate pair, which no database stores."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  it is the user's
+        raise InvalidValue(f"a key or a name is of type {type(text).__name__}; write a text")
     try:
         text.encode()
     except UnicodeEncodeError as exc:
