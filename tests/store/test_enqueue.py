@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import psycopg
+import psycopg_pool
 import pytest
+import sqlalchemy
 from psycopg.rows import dict_row
 
 import wakeboard
@@ -163,6 +165,16 @@ def test_a_value_of_another_type_is_refused_by_its_name(
         of_all: dict[str, Any] = {name: job.pop(name) for name in ("timeout_s", "max_attempts") if name in job}
         with pytest.raises(InvalidValue, match=sentence):
             wakeboard.enqueue_many(application, [Job("ping"), Job(**job)], **of_all)
+
+
+def test_a_pool_or_an_engine_is_refused_with_a_hint() -> None:
+    given: dict[str, Any] = {
+        "connection": psycopg_pool.ConnectionPool(open=False),
+        "connect": sqlalchemy.create_engine("postgresql+psycopg://"),
+    }
+    for opener, pool in given.items():
+        with pytest.raises(InvalidValue, match=rf"SQLAlchemy 2, such as one of its {opener}\(\)$"):
+            wakeboard.enqueue(pool, "ping")
 
 
 @pytest.mark.parametrize("kind", ["cursor", "session", "no connection"])

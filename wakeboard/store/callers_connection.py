@@ -32,6 +32,11 @@ ACCEPTED: Final = (
     "a connection of psycopg 3, asyncpg or Django (django.db.connection), or a Connection, Session, AsyncConnection or"
     " AsyncSession of SQLAlchemy 2"
 )
+_OPENERS: Final = (
+    "connection",
+    "connect",
+    "acquire",
+)  # what a pool or an engine has: psycopg_pool, SQLAlchemy, asyncpg
 _DRIVERS: Final = ("psycopg", "asyncpg")  # of SQLAlchemy; its dialect for psycopg is sync and async
 _NEEDS_TRANSACTION: Final = (
     "run.once needs a transaction in which the effect happens too, and this connection is in autocommit mode:"
@@ -328,7 +333,9 @@ def callers_connection(conn: Any) -> CallersConnection:
             return door(conn() if callable(conn) else conn)  # a scoped session returns that of its scope
     if _is_django(conn):
         return _of_django(conn)
-    raise InvalidValue(f"conn is of type {_type_name(conn)}; pass {ACCEPTED}")
+    opener = next((name for name in _OPENERS if callable(getattr(conn, name, None))), None)
+    hint = f", such as one of its {opener}()" if opener else ""
+    raise InvalidValue(f"conn is of type {_type_name(conn)}; pass {ACCEPTED}{hint}")
 
 
 def _type_name(value: object) -> str:
