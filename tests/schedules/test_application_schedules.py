@@ -150,6 +150,25 @@ async def test_an_application_needs_no_maintenance_to_record_a_tick(store: Maint
     )
 
 
+@pytest.mark.parametrize("change", ["an edit that replaces", "select cancel_run(id, uuid) from (%s) as known"])
+async def test_an_application_needs_no_maintenance_to_end_a_run(store: MaintenanceStore, change: str):
+    named = {"cron": yearly(), "concurrency_policy": "Replace"}
+    await add(store, **named)
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now()) - interval '1 min'")
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
+    for (part,) in await rows(
+        store, "select inhrelid::regclass::text from pg_inherits where inhparent = 'job_run_history'::regclass"
+    ):
+        await rows(store, f"drop table {part}")
+    if change.startswith("select"):
+        await rows(store, change % "select id, uuid from job_runs offset 0")
+    else:
+        await add(store, payload={"new": True}, **named)
+    assert await rows(store, "select status::text from job_run_history") == [("cancelled",)]
+
+
 async def test_the_retention_deletes_a_removed_schedule_with_its_pause(store: MaintenanceStore):
     for name in ("team/a", "team/b"):
         await add(store, name)

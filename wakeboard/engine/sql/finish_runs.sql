@@ -1,13 +1,14 @@
 -- internal (called by many functions)
 -- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
 -- of the request to cancel it, if there was one. Notes the end of runs that others may wait for; a skipped run has none. `complete` does
--- the same for runs that succeeded.
+-- the same for runs that succeeded. Creates this week's partition of the history if it is missing: the caller may be an application.
 
 create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text)
 returns void language plpgsql security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_nestloop = off set enable_mergejoin = off set jit = off
 as $$
 begin
+  perform require_partition();
   with gone as (
     delete from job_runs where id = any (ids) returning *
   ), noted as (
