@@ -63,7 +63,7 @@ def test_the_fields_of_jobs_and_answers_are_those_of_the_code() -> None:
 
 def test_the_errors_exist_and_have_one_base() -> None:
     names = re.findall(r"^\| `(\w+)` \|", section("Errors"), re.MULTILINE)
-    assert len(names) == 6
+    assert len(names) == 7
     assert all(issubclass(getattr(errors, name), wakeboard.WakeboardError) for name in names)
 
 
