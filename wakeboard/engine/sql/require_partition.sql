@@ -1,4 +1,4 @@
--- internal (called by enqueue_former_tick, finish_runs and remove_schedules)
+-- internal (called by enqueue_former_tick and finish_runs)
 -- Creates this week's partition of the history if no maintenance has, in an application's transaction, which holds its locks until the end.
 
 create or replace function wakeboard.require_partition()

@@ -18,7 +18,6 @@ declare
   further bigint;                            -- ticks that are due after it
   newest timestamptz;
 begin
-  perform require_partition();
   loop
     mine := array(
       select known.id from job_definitions as known where known.id = any (ids) and coalesce(known.removed_at, 'infinity') = 'infinity'
