@@ -76,6 +76,24 @@ async def test_the_tick_of_an_unseen_edit_is_of_its_definition(store: Maintenanc
     assert await runs(store, columns="payload") == [{"version": version} for version in range(3)]
 
 
+@pytest.mark.parametrize("line", ["at", "every 3s"])
+@pytest.mark.parametrize(
+    "change", ["payload = '{\"new\": true}'", "schedule = '0 0 1 1 *'", "suspended = true", "removal"]
+)
+async def test_an_edit_before_a_tick_that_no_scheduler_saw_decides_about_it(
+    store: MaintenanceStore, line: str, change: str
+):
+    await add(store, cron=None, every=timedelta(days=300))
+    when = at_in(0)
+    line, starts = (when, None) if line == "at" else (line, when[3:])
+    edit = 'update job_definitions set payload = \'{"is": "right"}\', schedule = %s, starts_at = %s'
+    await rows(store, edit, line, starts)
+    await until(store, "select true where clock_timestamp() > %s", datetime.fromisoformat(when[3:]))
+    await rows(store, "delete from job_definitions" if change == "removal" else f"update job_definitions set {change}")
+    reason = {"removal": "ScheduleRemoved", "suspended = true": "Suspended"}.get(change)
+    assert await rows(store, "select payload, reason from all_runs") == [({"is": "right"}, reason)]
+
+
 async def test_edits_of_when_in_one_transaction_leave_at_most_one_former_timing(store: MaintenanceStore):
     await add(store, cron="*/5 * * * *")
     lines = ["*/7 * * * *", "*/5 * * * *"] * 50

@@ -11,6 +11,7 @@ begin
     when former.former_timings is not null then former.former_timings || timing
     else jsonb_build_array(timing || jsonb_build_object('since', case
       when former.next_run_at > present is not false then present
+      when former.schedule ~ '^(at|every) ' and due_tick(former, present) is null then present
       when former.cron_fields is null then former.next_run_at
       else greatest(former.last_tick_at, former.next_run_at - interval '1 microsecond') end)) end;
 end

@@ -1,4 +1,4 @@
--- internal (called by edit_schedule and remove_schedules)
+-- internal (called by add_former_timing, edit_schedule and remove_schedules)
 -- The oldest due tick of a schedule of an application at `present`. Null: none is due, or only the scheduler can say: SQL reads no cron
 -- expression, and leaves ticks of former times to the scheduler.
 

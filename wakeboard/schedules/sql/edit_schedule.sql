@@ -40,9 +40,6 @@ begin
     former.last_tick_at := def.last_tick_at;
     former.cron_fields := null;
     former.next_run_at := due_tick;          -- its ticks are those after it
-    if former.schedule ~ '^(at|every) ' and due_tick(former, present) is null then
-      former.next_run_at := present;         -- there are none
-    end if;
   end if;
   if (former.concurrency_policy <> 'Allow', former.limit_key) is distinct from (def.concurrency_policy <> 'Allow', def.limit_key)
      and not (case when def.concurrency_policy = 'Allow' then update_limit_keys(def.id, def.limit_key, null)
