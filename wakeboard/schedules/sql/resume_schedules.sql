@@ -8,16 +8,8 @@ create or replace function wakeboard.resume_schedules(pattern text, reason text 
 returns integer language plpgsql security definer
 set lock_timeout = '2s'
 as $$
-declare
-  schedule_id bigint;
-  resumed integer := 0;
 begin
-  for schedule_id in select found.id from application_schedules(pattern, '', null) as found loop
-    if exists (select from job_definitions where id = schedule_id and removed_at is null)         -- it may have been removed since
-       and resume('schedule:' || schedule_id, reason) then
-      resumed := resumed + 1;
-    end if;
-  end loop;
-  return resumed;
+  return coalesce((select count(*) from application_schedules(pattern, '', null) as found
+                    where resume('schedule:' || found.id, resume_schedules.reason)), 0);
 end
 $$;
