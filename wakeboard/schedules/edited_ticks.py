@@ -1,6 +1,7 @@
-"""The ticks of a schedule that was edited since its last ticks were handled: of its times before each edit, and now.
+"""The ticks of a schedule whose times SQL has stored or edited, and the scheduler compiles.
 
-`due_definitions` gives its times as a JSON array, oldest first. Each element has the names of the table's columns, and:
+Of one that was edited since its last ticks were handled, `due_definitions` gives the times as a JSON array, oldest
+first. Each element has the names of the table's columns, and:
 
     since    of the first one: its ticks are those after this moment
     until    the moment of the edit that ended these times; null: they still count. The next ones begin there
