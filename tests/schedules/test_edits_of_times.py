@@ -87,6 +87,7 @@ async def test_an_edit_before_a_tick_that_no_scheduler_saw_decides_about_it(
     when = at_in(0)
     line, starts = (when, None) if line == "at" else (line, when[3:])
     edit = 'update job_definitions set payload = \'{"is": "right"}\', schedule = %s, starts_at = %s'
+    await rows(store, edit, "at 2050-01-01T00:00:00Z", None)
     await rows(store, edit, line, starts)
     await until(store, "select true where clock_timestamp() > %s", datetime.fromisoformat(when[3:]))
     await rows(store, "delete from job_definitions" if change == "removal" else f"update job_definitions set {change}")
