@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pydantic import BaseModel
@@ -34,7 +35,6 @@ from wakeboard_operator.watch import Deleted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
     from typing import Protocol
 
     from wakeboard.schedules.calls import KnownDefinition
@@ -63,6 +63,7 @@ BACKFILL: Final = "backfill"
 ACTIONS: Final = ("run-now", "retry-dead", "discard-dead", BACKFILL)
 MAX_LOCK_WAIT_S: Final = 4.0  # of all actions of one sync
 ACTIONS_LEFT_S: Final = 5.0  # until the resync that runs the rest
+JUST_ANNOTATED: Final = timedelta(seconds=60)  # how long an annotation may have waited for the schedule's first sync
 
 Requested: TypeAlias = "tuple[Key, str, str]"  # the schedule, the action and the value of an annotation
 
@@ -309,7 +310,7 @@ class Reconciler:
                 request = each.key, action, each.annotations.get(action, "")[:253]
                 if request[2] and request not in self._done:
                     requested.append((request, known.definition_id, each))
-                    if each.key in created:  # also if it is locked now
+                    if each.key in created and not _is_just_annotated(each, action):  # also if it is locked now
                         self._record_only.add(request)
         return sorted(requested, key=lambda each: self.refused_actions.get(each[0], 0.0))
 
@@ -356,6 +357,12 @@ def _known_fields(written: Mapping[str, Any], model: type[BaseModel]) -> dict[st
             value = _known_fields(cast("Mapping[str, Any]", value), kind)
         known[word] = value
     return known
+
+
+def _is_just_annotated(found: Resource, action: str) -> bool:
+    """Whether a user has set the annotation a moment ago, on a schedule that existed without it."""
+    at = found.annotated_at.get(action)
+    return at is not None and datetime.now(UTC) - at < JUST_ANNOTATED
 
 
 def _key(full_name: str) -> Key:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.schedules.rules.schedule_origin import origin_of, shown_labels
@@ -23,7 +24,8 @@ Key: TypeAlias = tuple[str, str]  # namespace, name
 class Resource:
     """One JobSchedule. `annotations` holds only ours, without their prefix; `status` is {} before the first write.
 
-    `origin` and `labels`: as schedules/rules/schedule_origin.py reads them, for the board.
+    `origin` and `labels`: as schedules/rules/schedule_origin.py reads them, for the board. `annotated_at`: the times of
+    those annotations that the object did not have when it was created.
     """
 
     namespace: str
@@ -36,6 +38,7 @@ class Resource:
     status: Mapping[str, Any]
     origin: str = ""
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    annotated_at: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
 
     @property
     def key(self) -> Key:
@@ -52,6 +55,7 @@ def resource(raw: Mapping[str, Any]) -> Resource:
     """Parses a JSON object of the API server."""
     metadata: Mapping[str, Any] = raw["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    ours = {name.removeprefix(OURS): text for name, text in annotations.items() if name.startswith(OURS)}
     labels: Mapping[str, str] = metadata.get("labels") or {}
     return Resource(
         namespace=metadata["namespace"],
@@ -60,8 +64,26 @@ def resource(raw: Mapping[str, Any]) -> Resource:
         generation=metadata.get("generation", 1),
         resource_version=metadata["resourceVersion"],
         spec=raw.get("spec") or {},
-        annotations={name.removeprefix(OURS): text for name, text in annotations.items() if name.startswith(OURS)},
+        annotations=ours,
         status=raw.get("status") or {},
         origin=origin_of(labels, annotations),
         labels=shown_labels(labels),
+        annotated_at=_annotated_at(metadata) if ours else {},
     )
+
+
+def _annotated_at(metadata: Mapping[str, Any]) -> dict[str, datetime]:
+    """When our annotations were last set, by the API server's record (`managedFields`); not those of the creation.
+
+    The record has whole seconds. Within the second of the creation, the write that set the spec is the creation.
+    """
+    created: str = metadata["creationTimestamp"]
+    annotated: dict[str, datetime] = {}
+    for write in metadata.get("managedFields") or ():
+        fields: Mapping[str, Any] = write.get("fieldsV1") or {}
+        at: str = write.get("time") or ""
+        if at > created or (at == created and "f:spec" not in fields):
+            words: Mapping[str, Any] = fields.get("f:metadata", {}).get("f:annotations", {})
+            of_us = (word.removeprefix(f"f:{OURS}") for word in words if word.startswith(f"f:{OURS}"))
+            annotated |= dict.fromkeys(of_us, datetime.fromisoformat(at))
+    return annotated

@@ -106,6 +106,14 @@ def test_a_schedule_is_created_edited_suspended_resumed_and_deleted(env: Environ
     wait_for(lambda: env.row("report", "id") is None, why=lambda: operator.log)
 
 
+def test_a_run_that_a_user_requests_before_the_first_sync_runs(env: Environment, tmp_path: Path) -> None:
+    env.create(job_schedule())
+    env.cluster.kubectl("annotate", "-n", env.namespace, "jobschedule", "report", "wakeboard.dev/run-now=first")
+    with started(env, tmp_path) as operator:
+        wait_for(lambda: env.status("report").get("lastAction", {}).get("token") == "first", why=lambda: operator.log)
+    assert env.sql("select trigger from job_runs") == [("manual",)]
+
+
 def test_an_api_server_behind_a_proxy_is_listed_and_watched_through_it(
     env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from testbed.cluster.cluster import Refused
 from testbed.cluster.job_schedules import job_schedule, path
 from tests.schedules.test_job_schedule import FULL
 from wakeboard.schedules.rules.job_schedule import load_job_schedule, spec_hash
+from wakeboard_operator.resources import Resource, resource
 from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 
 if TYPE_CHECKING:
@@ -132,6 +133,23 @@ def test_conditions_of_two_writers_are_merged(control_plane: Cluster, namespace:
         where = f"{path(namespace, 'report')}/status?fieldManager={writer}"
         served = control_plane.call("PATCH", where, document, "application/apply-patch+yaml")
     assert [each["type"] for each in served["status"]["conditions"]] == ["Ready", "Audited"]
+
+
+@pytest.mark.parametrize("how", [["create"], ["apply"], ["apply", "--server-side"]])
+def test_an_annotation_of_the_creation_differs_from_a_later_one(
+    control_plane: Cluster, namespace: str, how: list[str]
+) -> None:
+    document = job_schedule()
+    document["metadata"] |= {"namespace": namespace, "annotations": {"wakeboard.dev/run-now": "restored"}}
+    control_plane.kubectl(*how, "-f", "-", stdin=json.dumps(document))
+
+    def read() -> Resource:
+        return resource(control_plane.call("GET", path(namespace, "report")))
+
+    assert (read().annotations, read().annotated_at) == ({"run-now": "restored"}, {})
+    control_plane.kubectl("annotate", "-n", namespace, "jobschedule", "report", "wakeboard.dev/retry-dead=now")
+    assert list(read().annotated_at) == ["retry-dead"]
+    assert abs(datetime.now(UTC) - read().annotated_at["retry-dead"]) < timedelta(minutes=1)
 
 
 # ------------------------------------------------------------------------------------------------ kubectl

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -370,6 +370,14 @@ async def test_a_token_is_executed_once_and_not_when_first_observed(harness: Rec
     await again.list(named("a", 3, annotations={"run-now": "new"}))
     await again.change(named("a", 4, annotations={"run-now": "new"}))
     assert await _runs(harness) == 1
+
+
+async def test_a_token_that_a_user_sets_right_after_the_creation_is_executed(harness: ReconcilerHarness) -> None:
+    """The operator may see the schedule and its annotation at once, as the first state of the schedule."""
+    for age_s, runs in ((3600, 0), (5, 1)):
+        at = {"run-now": datetime.now(UTC) - timedelta(seconds=age_s)}
+        await harness.change(named(f"{age_s}-s-old", annotations={"run-now": "1"}, annotated_at=at))
+        assert await _runs(harness) == runs
 
 
 @pytest.mark.parametrize(
