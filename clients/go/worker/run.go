@@ -121,7 +121,7 @@ func (r *Run) Effect(ctx context.Context, key string, work func(context.Context,
 
 // EffectForever is Effect for what happens once for its key, such as invoice:812, whatever run, schedule or job type has it.
 // The error is an EffectHeld while an attempt of another run is executing the effect: return it, and this run is due again in
-// five seconds.
+// five seconds. It is an EffectInDoubt if the key was released meanwhile, and another attempt has begun the effect since.
 func (r *Run) EffectForever(ctx context.Context, key string, work func(context.Context, Effect) error) error {
 	return r.effect(ctx, onceForever, key, work)
 }
@@ -147,7 +147,7 @@ func (r *Run) effect(ctx context.Context, sql, key string, work func(context.Con
 	if err := work(ctx, effect); err != nil || effect.Done {
 		return err
 	}
-	return r.underLease(sql, []any{key, true, r.UUID}, &state, &namespace, &heldBy)
+	return inDoubt(key, r.underLease(sql, []any{key, true, r.UUID}, &state, &namespace, &heldBy))
 }
 
 // EffectHeld says that the run RunID is executing an effect that happens once for ever.
@@ -183,13 +183,18 @@ func (r *Run) OnceForever(ctx context.Context, tx wakeboard.Querier, key string)
 func (r *Run) once(ctx context.Context, tx wakeboard.Querier, of, key string) (mine bool, err error) {
 	const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::text::uuid, $4::bigint, $5::text)"
 	err = tx.QueryRow(ctx, sql, r.worker.id, r.ID, of, r.Epoch, key).Scan(&mine)
-	if cause := fault(err); cause.Code == "WB006" {
-		err = EffectInDoubt{key, cause}
-	}
-	return mine, err
+	return mine, inDoubt(key, err)
 }
 
-// EffectInDoubt says that a run began an effect that happens once for ever, and that its end is not recorded.
+func inDoubt(key string, err error) error {
+	if cause := fault(err); cause.Code == "WB006" {
+		return EffectInDoubt{key, cause}
+	}
+	return err
+}
+
+// EffectInDoubt says that a run began an effect that happens once for ever, and that its end is not recorded; or that
+// another attempt has begun it since this one did, after an administrator released the key.
 type EffectInDoubt struct {
 	Key   string
 	cause *pgconn.PgError
