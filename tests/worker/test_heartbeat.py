@@ -142,6 +142,34 @@ async def test_progress_of_a_run_and_its_steps_is_visible_within_a_second(databa
         ]
 
 
+async def test_the_end_of_a_handler_that_blocked_the_loop_ends_no_worker(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was within its timeout, and the loop has not been checked since it ended."""
+    ends: list[int] = []
+    monkeypatch.setattr(heartbeat, "LOOP_GRACE_S", 0.0)
+    monkeypatch.setattr(heartbeat.os, "_exit", ends.append)
+    async with await connect(database) as conn:
+        store = WorkerStore(conn, ME)
+        await store.register_worker(["returns"])
+        await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
+        context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+        in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
+        attempt = Attempt((await claimed(store))[0], context, time.monotonic())
+        in_flight.coroutines.add_running(attempt)
+        beats = Heartbeat(database, ME, in_flight)
+        beats.start()
+        try:
+            await renewal(conn)  # no task of this test checks the loop
+            in_flight.succeed(attempt, None)
+            in_flight.coroutines.remove(attempt, time.monotonic())
+            await renewal(conn)
+            await renewal(conn)
+        finally:
+            beats.stop()
+    assert ends == []
+
+
 async def renewal(conn: psycopg.AsyncConnection[Any]) -> None:
     """Wait for the next renewal that is answered."""
     cursor = await conn.execute("select last_seen from wakeboard.workers")

@@ -67,6 +67,7 @@ class Heartbeat:
         self._all_due_at = 0.0
         self._loop_checks: int = 0  # `in_flight.checks` when the event loop was last checked
         self._loop_checked_at, self._loop_blocked_s = boottime(), 0.0
+        self._loop_timeout_s = 0.0  # the longest timeout of the handlers that ran since the event loop is blocked
 
     def start(self) -> None:
         """Start the thread. Call it when the worker has just registered."""
@@ -147,12 +148,17 @@ class Heartbeat:
 
     def _check_event_loop(self) -> None:
         """Exit if the event loop is blocked for too long. Otherwise this thread would renew its leases for ever."""
-        allowed_s = self._in_flight.longest_timeout_s() + LOOP_GRACE_S
         now, checks = boottime(), self._in_flight.checks
         # After a suspend, all threads resume together, so the pause counts as one interval.
         waited_s = min(now - self._loop_checked_at, 2 * self._interval_s)
-        self._loop_blocked_s = 0.0 if checks != self._loop_checks else self._loop_blocked_s + waited_s
+        if checks == self._loop_checks:
+            self._loop_blocked_s += waited_s
+        else:
+            self._loop_blocked_s = self._loop_timeout_s = 0.0
         self._loop_checks, self._loop_checked_at = checks, now
+        # The handler that blocked the loop may have just ended, before the next check.
+        self._loop_timeout_s = max(self._loop_timeout_s, self._in_flight.longest_timeout_s())
+        allowed_s = self._loop_timeout_s + LOOP_GRACE_S
         if self._loop_blocked_s > allowed_s:
             # Not through logging: the handler that blocks the loop may have locked it.
             os.write(2, f"wakeboard worker: a handler has blocked the event loop for {allowed_s:g} s\n".encode())
