@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import psycopg
 import pytest
 
 import wakeboard
-from tests.schedules.schedules import connected, declared, put, rows, yearly
+from tests.schedules.schedules import claim, connected, declared, put, rows, until, yearly
 from tests.schedules.test_application_schedules import add, make_ticks
 from wakeboard.errors import InvalidValue, Locked, WakeboardError
 
@@ -163,3 +164,32 @@ async def test_after_its_last_tick_a_schedule_removes_itself(store: MaintenanceS
     assert await wakeboard.unschedule(store.conn, "team/once")  # its run still waits
     assert await rows(store, "select status::text, reason from job_run_history") == [("cancelled", "ScheduleRemoved")]
     assert not await wakeboard.unschedule(store.conn, "team/once")
+
+
+@pytest.mark.parametrize("end", ["claim", "finish"])
+async def test_a_removal_cancels_no_run_that_has_begun_meanwhile(store: MaintenanceStore, database: str, end: str):
+    """Also of a schedule that has removed itself: its run may begin, or end, while the removal waits for its lock."""
+    await wakeboard.schedule(store.conn, "team/once", "ping", at=datetime.now(UTC) - timedelta(seconds=1))
+    await make_ticks(store)
+    async with connected(database) as worker:
+        async with worker.conn.transaction():
+            if end == "claim":
+                await claim(worker)
+            else:
+                await rows(worker, "select finish_runs(array(select id from job_runs), 'cancelled', 'Requested')")
+            removal = asyncio.ensure_future(wakeboard.unschedule(store.conn, "team/once"))
+            await until(worker, "select 1 from pg_locks where not granted")
+        await removal
+    left = [("running", None)] if end == "claim" else [("cancelled", "Requested")]
+    assert await rows(store, "select status::text, reason from all_runs") == left
+
+
+async def test_a_delete_passes_over_a_removed_schedule_whose_name_is_declared(store: MaintenanceStore):
+    await add(store)
+    await wakeboard.unschedule(store.conn, "team/a")
+    await put(store, declared("a"))
+    await add(store, "team/b")
+    await rows(store, "delete from job_definitions where source = 'app'")
+    assert await rows(store, "select name, source from job_definitions where removed_at is null") == [
+        ("a", "file:test")
+    ]

@@ -24,7 +24,15 @@ begin
         return old;                    -- delete_expired, or a plain INSERT of the same schedule (schedule_written)
       end if;
     end if;
-    perform wakeboard.unschedule(pg_catalog.concat(old.namespace, '/', old.name));
+    if old.removed_at is null then
+      perform wakeboard.unschedule(pg_catalog.concat(old.namespace, '/', old.name));
+      return null;
+    end if;
+    begin
+      perform wakeboard.unschedule(pg_catalog.concat(old.namespace, '/', old.name));       -- it may have removed itself, and its run waits
+    exception when invalid_parameter_value then
+      null;                            -- a cluster or a folder declares its name now
+    end;
     return null;
   end if;
   if not is_owner then

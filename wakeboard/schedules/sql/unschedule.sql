@@ -49,8 +49,9 @@ begin
     return false;
   end if;
   if waiting is not null then
-    perform refuse_locked() where cardinality(lock_runs(waiting)) < cardinality(waiting);
-    perform finish_runs(waiting, 'cancelled', 'ScheduleRemoved');
+    perform remove_definitions('app', array[def.id]);
+    perform refuse_locked()
+      where exists (select from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'failed'));
     update job_definitions set success_due_at = null, success_missed_at = null where id = def.id;
     return true;
   end if;
