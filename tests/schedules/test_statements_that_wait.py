@@ -140,3 +140,24 @@ async def test_repeats_do_not_wait_for_each_other_after_a_rollback(store: Mainte
     async with connected(database) as other, other.conn.transaction():
         for caller in (other, store):
             assert await rows(caller, repeat) == [("unchanged",)]
+
+
+async def test_calls_in_name_order_do_not_end_a_removal_of_all(store: MaintenanceStore, database: str):
+    for name in "ba":  # the first has the lower id
+        await rows(store, f"select schedule('{name}', 'ping')")
+    async with connected(database) as other, other.conn.transaction():
+        await rows(other, "select schedule('a', 'ping', '{\"n\": 1}')")
+        removal = asyncio.ensure_future(rows(store, "select unschedule_all('default/*')"))
+        await until(other, "select 1 from pg_locks where not granted")
+        await rows(other, "select schedule('b', 'ping', '{\"n\": 1}')")
+    assert await removal == [(2,)]
+
+
+async def test_an_open_transaction_that_repeats_holds_no_tick_back(store: MaintenanceStore, database: str):
+    repeat = "select answer from schedule('a', 'ping', '{}', '0 8 * * *')"
+    await rows(store, repeat)
+    async with store.conn.transaction(force_rollback=True):
+        await rows(store, DELETE)  # the row keeps the mark of its lock
+    async with connected(database) as other, other.conn.transaction():
+        assert await rows(other, repeat) == [("unchanged",)]
+        assert await rows(store, "select name from job_definitions for update nowait") == [("a",)]

@@ -28,6 +28,7 @@ from wakeboard.ticks.zones import tzdata_version
 
 if TYPE_CHECKING:
     from wakeboard.engine.maintenance_api import MaintenanceStore
+    from wakeboard.schedules.desired_schedule import DesiredSchedule
 
 pytestmark = pytest.mark.anyio
 
@@ -186,10 +187,15 @@ async def test_two_syncs_that_disagree_leave_one_of_them_whole(store: Maintenanc
     names = [f"s{n}" for n in range(600)]
     await put(store, *(declared(name) for name in names))
     await make_due(store)
+
+    async def put_all(caller: MaintenanceStore, schedules: list[DesiredSchedule]) -> None:
+        while (await put(caller, *schedules)).contended:  # the next sync continues
+            pass
+
     async with connected(database) as other:
         await asyncio.gather(
-            put(store, *(declared(name, queue="left", payload={"v": 1}) for name in names)),
-            put(other, *(declared(name, queue="right", payload={"v": 2}) for name in reversed(names))),
+            put_all(store, [declared(name, queue="left", payload={"v": 1}) for name in names]),
+            put_all(other, [declared(name, queue="right", payload={"v": 2}) for name in reversed(names)]),
         )
     found = await rows(store, "select distinct queue::text, payload from job_definitions")
     assert {(queue, payload["v"]) for queue, payload in found} <= {("left", 1), ("right", 2)}
@@ -224,8 +230,20 @@ async def test_an_edit_waits_for_a_worker_that_enqueues_its_ticks(store: Mainten
     assert await is_ahead(store, "a")
 
 
-@pytest.mark.parametrize("times", [("same",), ("other",), ("demand",), ("demand", "other"), ("other", "same")])
-async def test_ticks_that_a_pause_holds_stay_due_across_edits(store: MaintenanceStore, times: tuple[str, ...]):
+@pytest.mark.parametrize(
+    ("times", "stops"),
+    [
+        *[((each,), False) for each in ("same", "other", "demand")],
+        *[
+            (each, stops)
+            for each in (("demand", "other"), ("other", "same"), ("other", "other"))
+            for stops in (False, True)
+        ],
+    ],
+)
+async def test_ticks_that_a_pause_holds_stay_due_across_edits(
+    store: MaintenanceStore, times: tuple[str, ...], stops: bool
+):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await rows(store, "update job_definitions set next_run_at = next_run_at - interval '3 h'")
     await rows(store, "insert into pauses (scope) select 'schedule:' || id from job_definitions")
@@ -233,6 +251,9 @@ async def test_ticks_that_a_pause_holds_stay_due_across_edits(store: Maintenance
         line = {"same": hourly(), "other": yearly(), "demand": None}[each]
         edited = declared("a", schedule=line, catchUp={"policy": "All"}, payload={"edit": number})
         assert (await put(store, edited)).updated == ["team/a"]
+        if stops:  # another release cannot compute its ticks
+            await rows(store, "update job_definitions set schedule_error = 'no' where former_timings is not null")
+            await put(store, edited)
     await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
     assert await rows(store, "select id from all_runs") == []
     await rows(store, "delete from pauses")

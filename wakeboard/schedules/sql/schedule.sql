@@ -7,8 +7,8 @@
 -- tick it removes itself. The other arguments are the fields of a JobSchedule, with its defaults and bounds. A null in place of another
 -- argument than the name and the job type means its default. Raises 22023 for a value that `kubectl apply` refuses, with its sentence, and
 -- for a name that a cluster or a folder declares. Of two callers with one name, the second waits for the first, at most 2 seconds; then it
--- raises 55P03. Another definition is the next generation. A repeat changes nothing, and locks nothing unless another transaction has
--- locked the schedule: then it waits for that, too.
+-- raises 55P03. Another definition is the next generation. A repeat changes nothing, and locks nothing, but waits for another transaction
+-- that has locked the schedule, too.
 -- Example:
 --   select * from wakeboard.schedule('customers/42-trial', 'trial_ends', '{"customer": 42}', at => '2027-01-04 08:00+00');
 --   select * from wakeboard.schedule('customers/42-report', 'send_report', '{"customer": 42}', '0 8 * * MON', 'America/New_York');
@@ -84,7 +84,7 @@ begin
       -- end
     ) values (
       in_namespace, short, schedule.job_type, schedule.payload, line,
-      case when is_free and not schedule.suspended then clock_timestamp() end,
+      case when is_free and not schedule.suspended and line is not null then clock_timestamp() end,
       -- columns: schedule.{name}{cast}
       schedule.time_zone, schedule.queue, schedule.priority, schedule.limit_key, schedule.concurrency_policy, schedule.catch_up,
       schedule.catch_up_limit, schedule.starting_deadline_s, schedule.jitter_s, schedule.dst_gap, schedule.dst_overlap, schedule.suspended,
@@ -121,7 +121,11 @@ begin
        -- end
      ) then
     if exists (select from job_definitions as known where known.id = def.id and known.xmax::text <> '0') then
-      perform from job_definitions as known where known.id = def.id for share;         -- another transaction may be changing it
+      begin                                  -- another transaction may be changing it
+        perform from job_definitions as known where known.id = def.id for share;
+        raise no_data_found;                 -- lets go of the lock, which keeps the scheduler out
+      exception when no_data_found then null;
+      end;
       is_another := (def.generation, def.removed_at) is distinct from (
         select (known.generation, known.removed_at) from job_definitions as known where known.id = def.id);
     end if;

@@ -1,7 +1,7 @@
 -- for: scheduler
 -- Creates or edits many schedules in the caller's transaction, all or none. `schedules`: an array of objects whose keys are the arguments
--- of `schedule`, times with their zone. Returns, in their order, what `schedule` returns for each, but locks them in the order of their
--- names, so that two calls never wait for each other. A refusal names the place of the schedule in the array.
+-- of `schedule`, times with their zone. Returns, in their order, what `schedule` returns for each, but creates new ones first, and edits
+-- the others in the order of their names, so that two such calls never deadlock. A refusal names the place of the schedule in the array.
 -- Example:
 --   select * from wakeboard.schedule_many('[{"name": "customers/42", "job_type": "report", "cron": "@daily"}]');
 
@@ -79,14 +79,14 @@ begin
        where jsonb_array_length(schedules) > 1 and short <> ''         -- `schedule` refuses that
          and not exists (select from job_definitions as def
                           where def.source = 'app' and def.namespace = in_namespace and def.name = short)
-       order by in_namespace, short
+       order by in_namespace collate "C", short collate "C"
       on conflict on constraint a_schedule_is_named_once_per_source do nothing
       returning id, namespace, name
     )
     select wanted.*, made.id as made_id,
            row_number() over (partition by in_namespace, short order by wanted.place) = 1 as is_first
       from wanted left join made on made.namespace = in_namespace and made.name = short
-     order by in_namespace, short, wanted.place
+     order by in_namespace collate "C", short collate "C", wanted.place
   loop
     current := one.name;
     id := one.made_id;
