@@ -164,6 +164,66 @@ async def test_times_that_only_their_transaction_saw_have_no_tick(store: Mainten
     assert await rows(store, "select true from all_runs") == []
 
 
+@pytest.mark.parametrize("touch", ["resume", "unschedule", "unschedule after another one"])
+async def test_an_older_transaction_edits_what_others_have_seen(store: MaintenanceStore, database: str, touch: str):
+    """It began before the schedule was created, or removed, and writes the row before it edits it."""
+    options: dict[str, Any] = {"expect_success_within_s": 60, "catch_up": "All"}
+    async with connected(database) as other:
+        if touch == "unschedule after another one":
+            await add(other, cron=hourly(), **options)
+            await make_ticks(other)
+            await rows(other, "update job_definitions set next_run_at = date_trunc('second', now()) - interval '1 h'")
+            await make_ticks(other)  # a run, which waits
+        async with store.conn.transaction():
+            await rows(store, "select 1")
+            if touch == "unschedule after another one":
+                await rows(other, "update job_definitions set removed_at = clock_timestamp()")
+                await rows(other, "update job_definitions set next_run_at = now() - interval '1 h'")
+            else:
+                await add(other, cron=hourly(), **options)
+                await make_ticks(other)
+            if touch == "resume":
+                await wakeboard.resume_schedules(store.conn, "team/*")
+            else:
+                assert await wakeboard.unschedule(store.conn, "team/a")
+            await add(store, cron=None, every=timedelta(seconds=1), **options)
+    between = "next_run_at between updated_at - interval '1 s' and updated_at"
+    assert await rows(store, f"select {between} from job_definitions") == [(True,)]
+
+
+async def test_a_removal_records_no_tick_that_only_its_transaction_saw(store: MaintenanceStore):
+    await add(store, cron=None, every=timedelta(hours=1))
+    await make_ticks(store)
+    async with store.conn.transaction():
+        for name in ("team/a", "team/b"):  # edited, and created
+            await add(store, name, cron=None, every=timedelta(seconds=1))
+        await until(store, "select true where clock_timestamp() > now() + interval '3 s'")
+        assert await wakeboard.unschedule_all(store.conn, "team/*") == 2
+        await add(store, cron=None, every=timedelta(seconds=1), catch_up="All")
+    assert await rows(store, "select true from all_runs") == []
+    assert await has_one_tick_a_second(store)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+async def test_ticks_wait_while_the_next_times_cannot_be_computed(store: MaintenanceStore, seen: bool):
+    """SQL accepts days that do not exist; the scheduler does not."""
+    await add(store, cron=hourly(), catch_up="All")
+    await make_ticks(store)
+    await rows(store, "update job_definitions set next_run_at = next_run_at - interval '3 h'")
+    await rows(store, "insert into pauses (scope) values ('all')")
+    for version in (1, 2):
+        await add(store, cron="0 0 H(30-31) 2 *", catch_up="All", payload={"version": version})
+        await rows(store, "delete from pauses")
+        if seen:
+            await make_ticks(store)
+            assert await rows(store, "select schedule_error is null from job_definitions") == [(False,)]
+    await add(store, cron=hourly(), catch_up="All")
+    while any(await make_ticks(store)):
+        pass
+    assert await rows(store, "select schedule_error, next_run_at > now() from job_definitions") == [(None, True)]
+    assert len(await runs(store)) == 3
+
+
 async def test_edits_of_a_transaction_begin_within_a_second_of_another_one(store: MaintenanceStore, database: str):
     await add(store, cron="0 0 1 1 *", catch_up="All")
     async with connected(database) as other:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from wakeboard.errors import InvalidSchedule
 from wakeboard.ticks.compiled_ticks import AT, compile_ticks, ticks_for
 from wakeboard.ticks.ticks import Missed, second_after
 
@@ -73,7 +74,8 @@ class EditedTicks:
 def compiled_times(due: DueDefinition) -> tuple[str, EditedTicks]:
     """The compiled text of the present times, empty if there are none, and the ticks that wait and those from now on.
 
-    Raises InvalidSchedule, in one sentence, if some of the times cannot be computed.
+    Former times that cannot be computed had no ticks. Raises InvalidSchedule, in one sentence, if the present ones
+    cannot.
     """
     times: list[dict[str, Any]]
     if due.schedule is not None and due.schedule.startswith("["):
@@ -88,8 +90,14 @@ def compiled_times(due: DueDefinition) -> tuple[str, EditedTicks]:
         text = ""
         if each["schedule"] is not None:
             bounds = {bound: _moment(each[bound]) for bound in ("starts_at", "ends_at")}
-            text = compile_ticks(each["schedule"], name=due.name, **bounds)
-            ticks = ticks_for(text, each["time_zone"], each["dst_gap"], each["dst_overlap"])
+            try:
+                text = compile_ticks(each["schedule"], name=due.name, **bounds)
+                ticks = ticks_for(text, each["time_zone"], each["dst_gap"], each["dst_overlap"])
+            except InvalidSchedule:
+                if until is _NEVER:
+                    raise
+                since = until
+                continue
             if not each["schedule"].startswith(AT):
                 periods.append(TimesInForce(ticks, since, until))
             elif (moment := ticks.next_tick(due.last_tick_at)) and moment <= until:

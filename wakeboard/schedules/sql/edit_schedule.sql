@@ -13,19 +13,15 @@ returns wakeboard.job_definitions language plpgsql security definer
 as $$
 declare
   is_there constant boolean := former.removed_at is null
-    or former.removed_at >= transaction_timestamp() and is_of_this_transaction(former.id);
+    or former.removed_at >= transaction_timestamp() and former.removed_by is not distinct from pg_current_xact_id();
   has_ticks constant boolean := is_there and not former.suspended and former.schedule_error is null;
   is_same constant boolean := is_there
     and (former.schedule, former.time_zone, former.dst_gap, former.dst_overlap, former.starts_at, former.ends_at, former.suspended)
         is not distinct from (def.schedule, def.time_zone, def.dst_gap, def.dst_overlap, def.starts_at, def.ends_at, def.suspended);
+  is_unseen constant boolean := is_unseen(former);
   created constant timestamptz := case       -- by this transaction
-    when former.generation = 1 and former.former_timings is null and former.created_at >= transaction_timestamp()
-     and is_of_this_transaction(former.id) then coalesce(former.next_run_at, former.created_at) end;
-  is_between constant boolean :=             -- no other transaction has seen its times
-    created is not null
-    or coalesce(former.former_timings #>> '{-1,transaction}' = pg_current_xact_id()::text
-                and (former.former_timings #>> '{-1,until}')::timestamptz >= transaction_timestamp(), false);
-  due_tick constant timestamptz := case when has_ticks and not is_between then due_tick(former, present) end;
+    when is_unseen and former.former_timings is null then coalesce(former.next_run_at, present) end;
+  due_tick constant timestamptz := case when has_ticks and not is_unseen then due_tick(former, present) end;
   is_due constant boolean := due_tick is not null
     and (def.suspended
          or due_tick >= present - (select misfire_grace from installation where only_row)
@@ -48,19 +44,18 @@ begin
   end if;
   if is_same and former.schedule_error is not null then
     def.cron_fields := null;
-    def.former_timings := null;
-    def.next_run_at := coalesce(former.former_timings #>> '{-1,until}', add_former_timing(former, present) #>> '{0,since}');
+    def.next_run_at := coalesce(former.former_timings, add_former_timing(former, present)) #>> '{0,since}';
   elsif is_same and is_due then
     def.cron_fields := null;
     def.former_timings := null;
     def.next_run_at := former.next_run_at;
   elsif not is_same then
     def.cron_fields := null;
-    if not is_between then
+    if not is_unseen then
       if not has_ticks then
-        former.former_timings := null;
+        former.former_timings := case when is_there and not former.suspended then former.former_timings end;
         former.next_run_at := null;
-        former.suspended := true;            -- what was due then is dropped
+        former.suspended := true;            -- what was due then is dropped, except by times of before
       end if;
       -- Ticks are at whole seconds, so times of less than a second may have had none.
       if (former.former_timings #>> '{-1,until}')::timestamptz >= date_trunc('second', present) and former.schedule not like 'at %' then

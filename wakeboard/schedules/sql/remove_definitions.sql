@@ -35,7 +35,7 @@ begin
   ), updated as (
     update job_definitions as def
        set removed_at = statement_timestamp(), updated_at = statement_timestamp(), success_due_at = null, success_missed_at = null,
-           next_run_at = case when def.source = 'app' then def.next_run_at end
+           next_run_at = case when def.source = 'app' then def.next_run_at end, removed_by = pg_current_xact_id()
       from known where def.id = known.id and known.answer = 'removed'
   ), noted as (
     insert into definition_changes (definition_id)

@@ -1,7 +1,8 @@
 -- internal (called by unschedule and unschedule_all)
 -- Removes these schedules of applications, and returns how many were there: all of them or, after an error, none. Of each, the oldest due
--- tick, if SQL can compute it (due_tick), is recorded as skipped, with all due ticks after it if it is one of an interval. Raises 55P03 if
--- another transaction keeps one of them, or one of their waiting runs, locked for 2 seconds.
+-- tick, if SQL can compute it (due_tick) and another transaction has seen it, is recorded as skipped, with all due ticks after it if it is
+-- one of an interval. Locks them in the order of their names. Raises 55P03 if another transaction keeps one of them, or one of their
+-- waiting runs, locked for 2 seconds.
 
 create or replace function wakeboard.remove_schedules(ids bigint[])
 returns integer language plpgsql security definer
@@ -21,7 +22,7 @@ begin
   loop
     mine := array(
       select known.id from job_definitions as known where known.id = any (ids) and coalesce(known.removed_at, 'infinity') = 'infinity'
-       order by known.id for update);        -- is null, by id: see enqueue_due_ticks
+       order by known.namespace collate "C", known.name collate "C" for update);          -- is null, by id: see enqueue_due_ticks
     exit when cardinality(mine) >= (
       select count(*) from job_definitions as known where known.id = any (ids) and coalesce(known.removed_at, 'infinity') = 'infinity');
   end loop;                                  -- a plain INSERT has just replaced the row of one
@@ -29,7 +30,7 @@ begin
     batch := mine[start : start + 999];
     for def in
       select * from (select * from job_definitions where id = any (batch) offset 0) as due      -- see enqueue_due_ticks
-       where not due.suspended and due.schedule_error is null and due.next_run_at <= clock_timestamp()
+       where not due.suspended and due.schedule_error is null and due.next_run_at <= clock_timestamp() and not is_unseen(due)
     loop
       tick := due_tick(def, clock_timestamp());
       if tick is not null then

@@ -134,7 +134,7 @@ begin
     select * into former from job_definitions
      where source = 'app' and namespace = new.namespace and name = new.name and removed_at is not null for update;
     if found then
-      new.id := former.id; new.created_at := former.created_at; new.generation := former.generation;
+      new.id := former.id; new.created_at := former.created_at; new.created_by := former.created_by; new.generation := former.generation;
       new.last_tick_at := former.last_tick_at; new.has_dependents := former.has_dependents;
       new.cron_fields := former.cron_fields; new.next_run_at := former.next_run_at; new.former_timings := former.former_timings;
       new := edit_schedule(former, new, present);
