@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from psycopg.errors import LockNotAvailable
 
 import wakeboard
-from tests.schedules.schedules import connected, rows, until
+from tests.schedules.schedules import MISFIRE_GRACE, connected, rows, until
+from wakeboard.schedules.scheduler import schedule_due_ticks
 
 if TYPE_CHECKING:
     from wakeboard.engine.maintenance_api import MaintenanceStore
@@ -82,6 +85,40 @@ async def test_a_removal_removes_also_a_run_that_fails_meanwhile(store: Maintena
             await until(other, "select 1 from pg_locks where not granted")
         assert await removing == [(1,)]
     assert await rows(store, "select count(*) from job_runs") == [(0,)]
+
+
+@pytest.mark.parametrize("by", ["schedule", "update"])
+@pytest.mark.parametrize("change", ["replaces the run", "changes the keys of the run", "does both"])
+async def test_an_edit_waits_for_a_run_that_it_changes(store: MaintenanceStore, database: str, change: str, by: str):
+    await rows(store, "select schedule('a', 'ping', cron => '0 0 1 1 *', concurrency_policy => 'Replace')")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await rows(store, "insert into job_runs (job_type) values ('ping')")
+    await rows(store, "update job_runs set definition_id = (select id from job_definitions)")
+    if change != "changes the keys of the run":
+        await rows(store, "update job_definitions set next_run_at = date_trunc('minute', now())")
+    key = "null" if change == "replaces the run" else "'mail'"
+    edit = {
+        "schedule": "select schedule('a', 'ping', '{\"n\": 1}', '0 0 1 1 *', concurrency_policy => 'Replace',"
+        f" limit_key => {key})",
+        "update": f"update job_definitions set payload = '{{\"n\": 1}}', limit_key = {key}",
+    }[by]
+    async with connected(database) as other:
+        async with other.conn.transaction():
+            await rows(other, "select from job_runs for no key update")  # as a heartbeat
+            await rows(store, "set lock_timeout = '100 ms'")
+            began = time.monotonic()
+            with pytest.raises(LockNotAvailable):
+                await rows(store, edit)
+            assert (time.monotonic() - began >= 2) is (by == "schedule")  # a plain statement obeys the session
+            await rows(store, "reset lock_timeout")
+            editing = asyncio.ensure_future(rows(store, edit))
+            await until(other, "select 1 from pg_stat_activity where wait_event_type = 'Lock'")
+        await editing
+    ends = ["cancelled", "queued"] if change != "changes the keys of the run" else ["queued"]
+    assert await rows(store, "select status::text from all_runs order by id") == [(end,) for end in ends]
+    assert await rows(store, "select shared_limit_key from job_runs") == [
+        (None if change == "replaces the run" else "mail",)
+    ]
 
 
 async def test_calls_that_name_schedules_in_other_orders_wait_for_each_other(store: MaintenanceStore, database: str):

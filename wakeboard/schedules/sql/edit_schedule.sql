@@ -19,6 +19,8 @@ declare
     and (former.schedule, former.time_zone, former.dst_gap, former.dst_overlap, former.starts_at, former.ends_at, former.suspended)
         is not distinct from (def.schedule, def.time_zone, def.dst_gap, def.dst_overlap, def.starts_at, def.ends_at, def.suspended);
   is_unseen constant boolean := is_unseen(former);
+  has_other_keys constant boolean :=
+    (former.concurrency_policy <> 'Allow', former.limit_key) is distinct from (def.concurrency_policy <> 'Allow', def.limit_key);
   created constant timestamptz := case       -- by this transaction
     when is_unseen and former.former_timings is null then coalesce(former.next_run_at, present) end;
   due_tick constant timestamptz := case when has_ticks and not is_unseen then due_tick(former, present) end;
@@ -27,6 +29,9 @@ declare
          or due_tick >= present - (select misfire_grace from installation where only_row)
             and not exists (select from pauses where scope in ('all', 'queue:' || former.queue, 'schedule:' || former.id)));
 begin
+  if has_other_keys then                     -- in the order of lock_runs; it waits until the caller's lock_timeout
+    perform from job_runs where definition_id = def.id order by id for no key update;
+  end if;
   if created is not null then                -- from then on it has the times of its last edit
     def.former_timings := jsonb_build_array(former_timing(former, created) || jsonb_build_object('schedule', null, 'since', created));
   end if;
@@ -37,7 +42,7 @@ begin
     former.cron_fields := null;
     former.next_run_at := due_tick;          -- its ticks are those after it
   end if;
-  if (former.concurrency_policy <> 'Allow', former.limit_key) is distinct from (def.concurrency_policy <> 'Allow', def.limit_key)
+  if has_other_keys
      and not (case when def.concurrency_policy = 'Allow' then update_limit_keys(def.id, def.limit_key, null)
                    else update_limit_keys(def.id, 'schedule:' || def.id, def.limit_key) end) then
     perform refuse_locked();

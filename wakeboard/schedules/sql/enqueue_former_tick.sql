@@ -23,7 +23,12 @@ begin
     return;
   end if;
   if reason is null and def.concurrency_policy = 'Replace' then
-    perform refuse_locked() from replace_runs(array[def.id]) as replaced where replaced.locked <> '{}';
+    loop                                     -- again if a user has retried a dead one meanwhile
+      perform from job_runs as run           -- in the order of lock_runs; it waits until the caller's lock_timeout
+        where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') and run.trigger <> 'backfill'
+        order by run.id for no key update;
+      exit when (select locked = '{}' from replace_runs(array[def.id]));
+    end loop;
   end if;
   if reason is null then
     insert into job_runs (
