@@ -68,9 +68,9 @@ type StoredSchedule struct {
 }
 
 // Schedule creates the schedule, or edits the one of this name, in the transaction of tx. The same call again changes nothing.
-// Its first tick is after the call. The error is ErrInvalidValue for a value that `kubectl apply` refuses, with the same
-// sentence, and for a name that a cluster or a folder declares; it is ErrLocked if another transaction keeps the schedule
-// locked for two seconds.
+// Its first tick is after the call, but an At that has passed is due at once. The error is ErrInvalidValue for a value that
+// `kubectl apply` refuses, with the same sentence, and for a name that a cluster or a folder declares; it is ErrLocked if
+// another transaction keeps the schedule, or a run that the edit changes, locked for two seconds.
 func Schedule(ctx context.Context, tx Querier, name, jobType string, payload any, options ScheduleOptions) (Scheduled, error) {
 	made, err := ScheduleMany(ctx, tx, []ScheduleDefinition{{Name: name, JobType: jobType, Payload: payload, ScheduleOptions: options}})
 	if err != nil {

@@ -1,4 +1,4 @@
-"""Whatever order a batch names its runs in, it locks them by id: two batches never wait for each other."""
+"""Whatever order a batch names its runs in, it locks them by id: two batches never end as a deadlock."""
 
 from __future__ import annotations
 

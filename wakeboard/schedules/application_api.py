@@ -181,8 +181,8 @@ def schedule(
 ) -> Scheduled | Awaitable[Scheduled]:
     """Creates the schedule `name` ("namespace/name"), or edits it if its definition is another one.
 
-    `options`: see ScheduleOptions. Its first tick is after this call. The same call again changes nothing. Of two
-    callers with one name, the second waits for the first, at most 2 seconds.
+    `options`: see ScheduleOptions. Its first tick is after this call, but an `at` that has passed is due at once. The
+    same call again changes nothing. Of two callers with one name, the second waits for the first, at most 2 seconds.
     Raises InvalidValue for what `kubectl apply` refuses, and for a name that a cluster or a folder declares.
     """
     over = callers_connection(conn)

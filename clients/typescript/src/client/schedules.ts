@@ -63,7 +63,10 @@ export interface StoredSchedule {
   error: string | null;
 }
 
-/** Create the schedule, or edit the one of this name. The same call again changes nothing. Its first tick is after the call. */
+/**
+ * Create the schedule, or edit the one of this name. The same call again changes nothing. Its first tick is after the
+ * call, but an `at` that has passed is due at once.
+ */
 export async function schedule(
   query: Query, name: string, jobType: string, payload: Json = {}, options: ScheduleOptions = {},
 ): Promise<Scheduled> {
