@@ -204,6 +204,20 @@ async def test_a_removal_records_no_tick_that_only_its_transaction_saw(store: Ma
     assert await has_one_tick_a_second(store)
 
 
+@pytest.mark.parametrize("first", ["unschedule('team/a')", "schedule('team/a', 'ping', every => '1 d')"])
+async def test_each_transaction_of_a_procedure_is_one(store: MaintenanceStore, first: str):
+    """It begins after the statement that all of them belong to."""
+    if first.startswith("un"):
+        await add(store, cron=None, every=timedelta(seconds=1))
+        await make_ticks(store)
+        await rows(store, "update job_definitions set next_run_at = date_trunc('second', now()) + interval '1 s'")
+    calls = (
+        f"perform {first}; perform pg_sleep(3); perform schedule('team/a', 'ping', every => '1 s', catch_up => 'All');"
+    )
+    await rows(store, f"do $$ begin perform pg_sleep(0.01); commit; {calls} end $$")
+    assert await has_one_tick_a_second(store)
+
+
 @pytest.mark.parametrize("seen", [True, False])
 async def test_ticks_wait_while_the_next_times_cannot_be_computed(store: MaintenanceStore, seen: bool):
     """SQL accepts days that do not exist; the scheduler does not."""

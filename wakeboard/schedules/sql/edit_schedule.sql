@@ -13,7 +13,8 @@ returns wakeboard.job_definitions language plpgsql security definer
 as $$
 declare
   is_there constant boolean := former.removed_at is null
-    or former.removed_at >= transaction_timestamp() and former.removed_by is not distinct from pg_current_xact_id();
+    or former.removed_by is not distinct from pg_current_xact_id()                      -- see is_unseen
+       and former.removed_at >= least(transaction_timestamp(), statement_timestamp());
   has_ticks constant boolean := is_there and not former.suspended and former.schedule_error is null;
   is_same constant boolean := is_there
     and (former.schedule, former.time_zone, former.dst_gap, former.dst_overlap, former.starts_at, former.ends_at, former.suspended)
