@@ -157,13 +157,17 @@ async def test_a_removal_works_in_each_isolation_level(store: MaintenanceStore, 
             await wakeboard.unschedule(store.conn, "other/d")
 
 
-async def test_after_its_last_tick_a_schedule_removes_itself(store: MaintenanceStore):
+@pytest.mark.parametrize("many", [True, False])
+async def test_after_its_last_tick_a_schedule_removes_itself(store: MaintenanceStore, many: bool):
     await wakeboard.schedule(store.conn, "team/once", "ping", at=datetime.now(UTC) - timedelta(seconds=1))
     assert await make_ticks(store) == (1, 1, 0, 0)
     assert await wakeboard.list_schedules(store.conn, "team/*") == []
-    assert await wakeboard.unschedule(store.conn, "team/once")  # its run still waits
+    assert await (  # its run still waits
+        wakeboard.unschedule_all(store.conn, "team/o*") if many else wakeboard.unschedule(store.conn, "team/once")
+    )
     assert await rows(store, "select status::text, reason from job_run_history") == [("cancelled", "ScheduleRemoved")]
     assert not await wakeboard.unschedule(store.conn, "team/once")
+    assert not await wakeboard.unschedule_all(store.conn, "team/*")
 
 
 @pytest.mark.parametrize("end", ["claim", "finish"])

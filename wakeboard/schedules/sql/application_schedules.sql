@@ -1,9 +1,10 @@
 -- internal (called by list_schedules, pause_schedules, resume_schedules and unschedule_all)
 -- The schedules of applications whose names match `pattern` (namespace/name, or a name in the namespace `default`; a last * stands for any
 -- rest), in the order of their names, at most `count` after the full name `after`. An index finds them. Only list_schedules takes the
--- pattern */*, those of all namespaces: nothing changes the schedules of all tenants at once by mistake.
+-- pattern */*, those of all namespaces: nothing changes the schedules of all tenants at once by mistake. `ended`: in their place, those
+-- that have removed themselves after their last ticks, and have runs that wait.
 
-create or replace function wakeboard.application_schedules(pattern text, after text, count integer)
+create or replace function wakeboard.application_schedules(pattern text, after text, count integer, ended boolean default false)
 returns table (id bigint, full_name text) language plpgsql stable security definer
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
 as $$
@@ -32,7 +33,10 @@ begin
   return query
   select def.id, def.namespace || '/' || def.name
     from job_definitions as def
-   where def.namespace collate "C" = in_namespace and def.source = 'app' and def.removed_at is null
+   where def.namespace collate "C" = in_namespace and def.source = 'app'
+     and case when not ended then def.removed_at is null
+              when def.removed_at is not null then exists (
+                select from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'failed') offset 0) end
      and def.name collate "C" >= greatest(begins collate "C", behind collate "C")       -- where the index begins, in any plan
      and def.name collate "C" <= begins || case when is_prefix then '~' else '' end
      and (behind = '' or def.name collate "C" > behind)

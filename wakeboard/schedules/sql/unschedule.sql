@@ -49,10 +49,7 @@ begin
     return false;
   end if;
   if waiting is not null then
-    perform remove_definitions('app', array[def.id]);
-    perform refuse_locked()
-      where exists (select from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'failed'));
-    update job_definitions set success_due_at = null, success_missed_at = null where id = def.id;
+    perform cancel_last_runs(array[def.id]);
     return true;
   end if;
   perform remove_schedules(array[def.id]);

@@ -10,8 +10,10 @@ set lock_timeout = '2s'
 as $$
 declare
   removed constant integer := remove_schedules(array(select id from application_schedules(pattern, '', null)));
+  ended constant bigint[] := array(select id from application_schedules(pattern, '', null, ended => true));
 begin
+  perform cancel_last_runs(ended) where ended <> '{}';
   perform wait_for_standby();
-  return removed;
+  return removed + cardinality(ended);
 end
 $$;
