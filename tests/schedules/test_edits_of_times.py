@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wakeboard
-from tests.schedules.schedules import connected, hourly, rows, runs, until
+from tests.schedules.schedules import claim, connected, hourly, rows, runs, until
 from tests.schedules.test_application_schedules import add, make_ticks
 from wakeboard.schedules import calls
 from wakeboard.schedules.scheduler import plan_ticks
@@ -458,6 +458,50 @@ async def test_the_tick_of_an_edit_obeys_the_policies_of_its_definition(
     await add(store, payload={"new": True}, cron="0 0 1 1 *")
     ticks = "select status::text, reason from all_runs order by scheduled_for, status::text"
     assert await rows(store, ticks) == made
+
+
+@pytest.mark.parametrize(
+    ("since", "tick", "left"),
+    [
+        ("a run died", ("skipped", "CircuitOpen"), (True, False, 2)),
+        ("it opened", ("skipped", "CircuitOpen"), (True, False, 2)),
+        ("the pause ended", ("queued", None), (True, True, 2)),
+        ("the run succeeded", ("queued", None), (False, False, 2)),
+        ("the edit drops it", ("queued", None), (False, False, None)),
+    ],
+)
+@pytest.mark.parametrize("by", ["scheduler", "edit"])
+async def test_the_tick_of_an_edit_finds_the_circuit_that_a_scheduler_finds(
+    store: MaintenanceStore, since: str, tick: tuple[str, str | None], left: tuple[bool, bool, int | None], by: str
+):
+    options: dict[str, Any] = {"cron": "0 0 1 1 *", "max_attempts": 1, "suspend_after_dead": 2}
+    due = "update job_definitions set next_run_at = date_trunc('minute', now()) - make_interval(mins => %s)"
+    await add(store, **options)
+    await make_ticks(store)
+    for ago in (4, 3):
+        await rows(store, due, ago)
+        await make_ticks(store)
+    for run, epoch in await claim(store):
+        failed = "'{discarded}', '{E}', '{no}', '{stack}', '{null}'"
+        await rows(store, f"select fail(7, array[%s]::bigint[], array[%s]::bigint[], {failed})", run, epoch)
+    if since != "a run died":
+        await rows(store, due, 2)
+        await make_ticks(store)
+    if since in {"the pause ended", "the edit drops it"}:
+        await rows(store, "update job_definitions set circuit_probe_at = now() - interval '2 min'")
+    if since == "the run succeeded":
+        await rows(store, "select retry(array(select min(id) from job_runs))")
+        ((run, epoch),) = await claim(store)
+        await rows(store, "select complete(7, array[%s]::bigint[], array[%s]::bigint[])", run, epoch)
+    await rows(store, due, 1)
+    if by == "scheduler":
+        await make_ticks(store)
+    options["suspend_after_dead"] = left[-1]
+    await add(store, **options, payload={"new": True})
+    newest = "select status::text, reason from all_runs order by scheduled_for desc limit 1"
+    assert await rows(store, newest) == [tick]
+    circuit = "select circuit_opened_at is not null, circuit_probe_id is not null, suspend_after_dead"
+    assert await rows(store, f"{circuit} from job_definitions") == [left]
 
 
 async def test_an_edit_makes_no_tick_after_the_end(store: MaintenanceStore):

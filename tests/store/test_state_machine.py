@@ -69,7 +69,7 @@ WRONG: Final = (
         RELEASES,
     ),
     ("free_units", "(bound).rate_burst + 0.000001", "(bound).rate_burst + 1.000001", RATES),
-    ("check_circuits", "is_open := def.suspend_after_dead <= (", "is_open := def.suspend_after_dead < (", CIRCUITS),
+    ("current_circuit", "is_open := def.suspend_after_dead <= (", "is_open := def.suspend_after_dead < (", CIRCUITS),
     ("plan_backfill", "when live.unfinished then 'unfinished'", "", ("backfill",)),
     ("enqueue_ready_ticks", "edge.outcome = 'Ended' and past.outcome is not null", "past.outcome is not null", TICKS),
     ("enqueue_dependents", "where edge.run_id = run.id and not edge.succeeded)", "where false)", RUNS),

@@ -1,4 +1,4 @@
--- internal (called by check_circuits and create_dependent_runs)
+-- internal (called by create_dependent_runs and current_circuit)
 -- How long the open circuit of a schedule lets no tick run after so many `probes` have died: 1 minute, doubled with each of them, up to 1
 -- hour.
 

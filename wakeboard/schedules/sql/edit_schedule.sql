@@ -37,7 +37,14 @@ begin
     def.former_timings := jsonb_build_array(former_timing(former, created) || jsonb_build_object('schedule', null, 'since', created));
   end if;
   if is_due then
-    perform enqueue_former_tick(former, due_tick, case when def.suspended then 'Suspended' end, due_tick, 1);
+    former := enqueue_former_tick(former, due_tick, case when def.suspended then 'Suspended' end);
+    if def.suspend_after_dead is not null then
+      def.dead_counted_from := former.dead_counted_from;
+      def.circuit_opened_at := former.circuit_opened_at;
+      def.circuit_probe_at := former.circuit_probe_at;
+      def.circuit_probe_id := former.circuit_probe_id;
+      def.circuit_probes := former.circuit_probes;
+    end if;
     def.last_tick_at := greatest(former.last_tick_at, due_tick);
     former.last_tick_at := def.last_tick_at;
     former.cron_fields := null;

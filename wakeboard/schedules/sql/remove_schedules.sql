@@ -37,7 +37,7 @@ begin
         every := case when def.schedule like 'every %' then extract(epoch from substr(def.schedule, 7)::interval) end;
         further := coalesce(floor(extract(epoch from least(clock_timestamp(), def.ends_at) - tick) / every), 0);
         newest := tick + further * make_interval(secs => coalesce(every, 0));
-        perform enqueue_former_tick(def, tick, 'ScheduleRemoved', newest, further + 1);
+        perform enqueue_former_tick(def, tick, 'ScheduleRemoved', further + 1, newest);
         update job_definitions set last_tick_at = greatest(last_tick_at, newest) where id = def.id;
       end if;
     end loop;
