@@ -22,12 +22,12 @@ OTHER_CLOCKS = re.compile(
 
 def test_no_function_reads_another_clock(admin: SqlClient) -> None:
     """Except those which bound how long they take, `schema_state`, with which workers compare their clock,
-    `edit_schedule`, which asks whether its own transaction made the edit before, and those that write schedules of
+    `is_unseen`, which asks whether its own transaction made the edit before, and those that write schedules of
     applications: each call in one long statement has its own moment."""
     sources = admin.sql("select proname, prosrc from pg_proc where pronamespace = 'wakeboard'::regnamespace")
     assert any("statement_timestamp" in source for _, source in sources)
     asking = {name for name, source in sources if OTHER_CLOCKS.search(re.sub(r"--.*", "", source))}
-    writing = {"edit_schedule", "remove_schedules", "schedule", "schedule_written"}
+    writing = {"edit_schedule", "is_unseen", "remove_schedules", "schedule", "schedule_written"}
     assert asking == {"claim_by_age", "claim_in_order", "fetch_runs", "roll_up", "schema_state"} | writing
 
 
