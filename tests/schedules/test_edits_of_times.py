@@ -532,3 +532,15 @@ async def test_a_plan_from_before_an_edit_has_no_effect(store: MaintenanceStore)
     plans = [plan_ticks(due, timedelta(hours=1)) for due in await calls.filter_due_definitions(store, [1])]
     await add(store, catch_up="All", payload={"new": True})
     assert (await calls.enqueue_due_ticks(store, plans)).definitions == 0
+
+
+async def test_two_edits_within_a_second_leave_the_due_tick_to_the_first(store: MaintenanceStore):
+    """SQL computes it: no time between the edits can have had a tick."""
+    await add(store, cron=None, every=timedelta(days=300))
+    await make_ticks(store)
+    await until(store, "select true where extract(microseconds from clock_timestamp())::int % 1000000 < 300000")
+    for version, every in enumerate(("every 200d", "every 100d", "every 2s")):
+        await rows(store, "update job_definitions set payload = %s, schedule = %s", f'{{"v": {version}}}', every)
+    await until(store, "select true from job_definitions where next_run_at + interval '2.1 s' < clock_timestamp()")
+    await rows(store, "update job_definitions set payload = '{}'")
+    assert await runs(store, columns="payload") == [{"v": 2}]

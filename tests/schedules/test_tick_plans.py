@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -268,3 +269,18 @@ def test_every_catch_up_policy_can_be_run_and_stored():
     assert allowed is not None
     assert re.findall(r"'(\w+)'", allowed[1]) == list(get_args(CatchUpPolicy))
     assert all(due_ticks_to_run(policy, limit=7, newest_is_on_time=False) >= 0 for policy in get_args(CatchUpPolicy))
+
+
+@pytest.mark.parametrize(("source", "made"), [("app", ["08:00", "09:00", "10:00"]), ("file:shop", ["09:00", "10:00"])])
+def test_a_past_moment_is_a_tick_of_an_application_alone_and_once(source: str, made: list[str]) -> None:
+    """Before its edit, the schedule had a moment that had passed, and then one that is a tick of its hourly times."""
+    edits = [("at 2026-03-10T08:00:00Z", at("08:30")), ("0 * * * *", at("10:30")), ("at 2026-03-10T10:00:00Z", None)]
+    rules = {"time_zone": "Etc/UTC", "dst_gap": "RunAfter", "dst_overlap": "First", "starts_at": None, "ends_at": None}
+    times = [
+        {**rules, "schedule": line, "until": until and until.isoformat(), "source": source} for line, until in edits
+    ]
+    times[0]["since"] = at("08:15").isoformat()
+    given = due("0 * * * *", at("08:15"), at("12:00"), catch_up="All")._replace(
+        cron_fields=None, schedule=json.dumps(times)
+    )
+    assert clocks(plan_ticks(given, timedelta(days=1)).ticks) == made
