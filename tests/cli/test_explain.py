@@ -218,6 +218,14 @@ def test_a_late_tick_reports_missing_maintenance(sample: SampleStore, explain: E
     assert explain("report")[2] == "Maintenance was last done …."
 
 
+def test_a_schedule_that_no_worker_has_seen_shows_its_ticks(served: SampleStore, cli: Cli, explain: Explain):
+    sql = "select wakeboard.schedule(%s, 'report', {} => %s, starts_at => '2020-01-01T00:30:00Z')"
+    for name, argument, text in (("cron", "cron", "30 * * * *"), ("every", "every", "1 h")):
+        served.sql(sql.format(argument), f"new/{name}", text)
+        assert "No worker has computed its ticks yet, which count from …." in explain(f"new/{name}")
+        assert ":30 " in cli("next", f"new/{name}").lines[2]
+
+
 def test_a_misspelled_job_type_is_answered_with_the_one_that_is_meant(
     sample: SampleStore, explain: Explain, cli: Cli, database: str
 ):

@@ -65,6 +65,16 @@ def compile_ticks(
     return text + (f" from={first}" if first is not None else "") + (f" until={last}" if last is not None else "")
 
 
+def compiled_or_none(
+    schedule: str, *, name: str, starts_at: datetime | None = None, ends_at: datetime | None = None
+) -> str | None:
+    """What the scheduler will store of a schedule that it has not seen yet; None: it will refuse it."""
+    try:
+        return compile_ticks(schedule, name=name, starts_at=starts_at, ends_at=ends_at)
+    except InvalidSchedule:
+        return None
+
+
 def _instant(schedule: str) -> int:
     try:
         moment = datetime.fromisoformat(schedule.removeprefix(AT))

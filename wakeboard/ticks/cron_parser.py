@@ -70,16 +70,6 @@ def _text(expression: str, name: str) -> str:
     return _parse(expression, name).to_text()
 
 
-def compiled_text(cron_fields: str | None, expression: str | None, name: str) -> str | None:
-    """The compiled text of a stored schedule, also before the scheduler has stored it; None if it has no ticks."""
-    if cron_fields or not expression:
-        return cron_fields
-    try:
-        return cron_text(expression, name=name)
-    except InvalidSchedule:
-        return None
-
-
 @lru_cache(maxsize=4096)
 def _parse(expression: str, name: str) -> CronFields:
     try:

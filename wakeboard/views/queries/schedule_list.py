@@ -14,7 +14,7 @@ from psycopg.rows import class_row, tuple_row
 
 from wakeboard.dependencies.queries import PAUSE_OF_SCHEDULE, STATE, read_blocking_reasons
 from wakeboard.store.statements import read
-from wakeboard.ticks.cron_parser import compiled_text
+from wakeboard.ticks.compiled_ticks import compiled_or_none
 from wakeboard.views.queries.listings import PAUSED_BY
 from wakeboard.views.queries.schedule_selection import (
     EXAMINED,
@@ -339,7 +339,7 @@ async def list_schedules(
         if len(found) > count or selection.stopped_at is None:
             break
     shown = [
-        replace(row, cron_fields=compiled_text(None, row.schedule, f"{row.namespace}/{row.name}"), next_run_at=None)
+        replace(row, cron_fields=compiled_or_none(row.schedule, name=f"{row.namespace}/{row.name}"), next_run_at=None)
         if row.schedule and not row.cron_fields  # the scheduler has not seen it yet
         else row
         for row in found[:count]

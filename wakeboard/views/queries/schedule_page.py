@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from psycopg.rows import class_row, dict_row
 
 from wakeboard.store.statements import read
-from wakeboard.ticks.cron_parser import compiled_text
+from wakeboard.ticks.compiled_ticks import compiled_or_none
 from wakeboard.views.queries.listings import LIVE_COLUMNS, PAST_COLUMNS
 from wakeboard.views.rules.run_rows import RunRow
 
@@ -131,7 +131,8 @@ def _compiled(row: dict[str, Any]) -> dict[str, Any]:
     """The row of a schedule whose expression the scheduler has not compiled yet, as it will be; others unchanged."""
     if row["cron_fields"] or not row["schedule"]:
         return row
-    fields = compiled_text(None, row["schedule"], f"{row['namespace']}/{row['name']}")
+    bounds = {bound: row[bound] for bound in ("starts_at", "ends_at")}
+    fields = compiled_or_none(row["schedule"], name=f"{row['namespace']}/{row['name']}", **bounds)
     return row | {"cron_fields": fields, "next_run_at": None}
 
 

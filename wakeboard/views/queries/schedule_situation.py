@@ -33,7 +33,7 @@ select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, de
        def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
        def.expect_success_within_s, def.alert_after_missed, def.success_missed_at,
        def.removed_at, coalesce(def.source = 'app' and def.removed_at > def.updated_at, false) as removed_itself,
-       def.schedule_error, def.next_run_at, removal.count as removal_count,
+       def.schedule_error, def.next_run_at, def.cron_fields is null as unread, removal.count as removal_count,
        removal.requested_at as removal_at,
        {SERVED.replace("{of}", "def")}, {LAST_WORKER},
        exists (select from wakeboard.leadership where expires_at > statement_timestamp()) as operator_leads,

@@ -49,7 +49,8 @@ class ScheduleSituation:
     `dead`: ids of some of its runs; their numbers are of at most 10,000 live runs. `last_*`: of its newest finished
     runs, the last one that was not skipped. `last_worker`: when any worker was seen last. `operator_leads`: some
     operator has a lease. `last_maintenance`: when expired leases were last looked for. `waiting_ticks`: those that wait
-    for other ticks of a parent with `ticks: All`, at most 10,000.
+    for other ticks of a parent with `ticks: All`, at most 10,000. `unread`: no scheduler has compiled its expression,
+    so that `next_run_at` is the moment from which its ticks count, and no tick.
     """
 
     now: datetime
@@ -68,6 +69,7 @@ class ScheduleSituation:
     removed_itself: bool
     schedule_error: str | None
     next_run_at: datetime | None
+    unread: bool
     removal_count: int | None
     removal_at: datetime | None
     type_served: bool
@@ -191,7 +193,10 @@ def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
         yield Fact("next_tick", "Its next tick is", schedule.next_run_at, ".")
     else:
         name = "late" if schedule.next_run_at < schedule.now - OVERDUE_AFTER else "due"
-        yield Fact(name, "Its tick of", schedule.next_run_at, " has not become a run yet.")
+        if schedule.unread:
+            yield Fact(name, "No worker has computed its ticks yet, which count from", schedule.next_run_at, ".")
+        else:
+            yield Fact(name, "Its tick of", schedule.next_run_at, " has not become a run yet.")
         yield from _maintenance(schedule)
 
 
