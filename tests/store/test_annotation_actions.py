@@ -55,12 +55,32 @@ def test_a_removed_schedule_refuses(admin: SqlClient) -> None:
     assert act(admin, definition, "run-now", "1") == ("refused: there is no such schedule", False)
 
 
-def test_tokens_expire_after_ninety_days(admin: SqlClient) -> None:
-    definition = admin.define()
-    for token, days in (("old", 91), ("new", 89)):
-        act(admin, definition, "run-now", token)
-        admin.sql(
-            "update action_tokens set requested_at = now() - make_interval(days => %s) where token = %s", days, token
-        )
+def pass_days(admin: SqlClient, days: int) -> None:
+    admin.sql("update action_tokens set requested_at = requested_at - make_interval(days => %s)", days)
     admin.value("select delete_expired(always => true)")
-    assert admin.column("select token from action_tokens") == ["new"]
+
+
+def test_a_token_that_the_schedule_may_still_have_never_expires(admin: SqlClient) -> None:
+    definition = admin.define()
+    act(admin, definition, "run-now", "1")
+    act(admin, definition, "retry-dead", "1")
+    pass_days(admin, 91)
+    assert not act(admin, definition, "run-now", "1")[1]
+    act(admin, definition, "run-now", "2")
+    act(admin, definition, "run-now", "1")  # Git has the former value again
+    pass_days(admin, 91)
+    assert not act(admin, definition, "run-now", "1")[1]
+    assert admin.value("select count(*) from job_runs") == 2
+
+
+def test_former_tokens_and_those_of_removed_schedules_expire(admin: SqlClient) -> None:
+    definition, removed = admin.define(), admin.define("removed")
+    act(admin, removed, "run-now", "of the removed one")
+    for token, days in (("former", 2), ("kept", 89), ("newest", 91)):
+        act(admin, definition, "run-now", token)
+        pass_days(admin, days)
+    tokens = "select token from action_tokens order by 1"
+    assert admin.column(tokens) == ["newest", "of the removed one"]
+    admin.sql("update job_definitions set removed_at = now() where id = %s", removed)
+    pass_days(admin, 0)
+    assert admin.column(tokens) == ["newest"]

@@ -29,12 +29,19 @@ begin
     return query select 'refused: there is no such schedule', statement_timestamp(), false;
     return;
   end if;
-  return query
-  select known.result, known.requested_at, false
+  select known.result, known.requested_at, false into result, acted_at, new
     from action_tokens as known
    where known.source = def.source and known.namespace = def.namespace and known.name = def.name
      and known.action = run_annotation_action.action and known.token = run_annotation_action.token;
   if found then
+    insert into action_tokens (source, namespace, name, action, token, executed, result)
+    select def.source, def.namespace, def.name, run_annotation_action.action, run_annotation_action.token, false,
+           run_annotation_action.result
+     where exists (select from action_tokens as newer        -- the annotation has its former value again: keep this token, too
+                    where newer.source = def.source and newer.namespace = def.namespace and newer.name = def.name
+                      and newer.action = run_annotation_action.action and newer.requested_at > run_annotation_action.acted_at)
+    on conflict on constraint a_token_is_executed_once do update set requested_at = excluded.requested_at, executed = false;
+    return next;
     return;
   end if;
   if record_only then

@@ -2,15 +2,15 @@
 -- Deletes, at most `count` rows of each kind: attempts, steps, effects, dependencies, and ticks of schedules with dependencies, older than
 -- `history_retention` whose run is neither live nor in history, and the names of workers that ended 31 days before that; idempotency keys
 -- whose run ended more than `key_retention` ago; keys of effects once for ever that happened longer ago than the installation's retention
--- for them; unique windows that have ended; unused limits that no administrator set; action tokens older than 90 days; audit rows, bulk
--- actions and finished backfills older than the installation's retention for them; the lists of runs of finished bulk actions older than
--- `history_retention`; job types that no worker has known for 40 days; entries of definition_changes older than an hour; schedules of
--- applications that were removed longer than `history_retention` ago, and their pauses. Ends bulk actions older than `history_retention`.
--- Discards dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is null, or shorter than
--- the installation's (set_retention), counts as the installation's. Trace contexts are deleted like attempts. Ticks that others still wait
--- for, or that wait, are kept as long as audit rows: those that the next tick of a schedule with `ticks: All` needs, those that wait for a
--- retry of another run, and those of paused schedules. Returns how many rows it deleted: call it again until it returns 0. For an hour
--- after that it deletes nothing and returns null, unless `always`.
+-- for them; unique windows that have ended; unused limits that no administrator set; action tokens older than 90 days, but not the newest
+-- one of an action of a schedule that is not removed; audit rows, bulk actions and finished backfills older than the installation's
+-- retention for them; the lists of runs of finished bulk actions older than `history_retention`; job types that no worker has known for 40
+-- days; entries of definition_changes older than an hour; schedules of applications that were removed longer than `history_retention` ago,
+-- and their pauses. Ends bulk actions older than `history_retention`. Discards dead runs older than `dead_retention`, if the installation
+-- has a retention for them. A retention that is null, or shorter than the installation's (set_retention), counts as the installation's.
+-- Trace contexts are deleted like attempts. Ticks that others still wait for, or that wait, are kept as long as audit rows: those that the
+-- next tick of a schedule with `ticks: All` needs, those that wait for a retry of another run, and those of paused schedules. Returns how
+-- many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless `always`.
 -- Example:
 --   select wakeboard.delete_expired();
 
@@ -90,7 +90,15 @@ begin
                               where def.removed_at is null
                                 and def.id = case when side.key ~ '^schedule:[0-9]{1,18}$'
                                                   then substring(side.key from 10)::bigint end))$of$),
-    ('action_tokens', $of$from action_tokens as side where requested_at < $5 - interval '90 days' order by requested_at$of$),
+    ('action_tokens', $of$from action_tokens as side      -- the newest one may still be on the object, as an annotation
+       where requested_at < $5 - interval '90 days'
+         and (exists (select from action_tokens as newer
+                       where newer.source = side.source and newer.namespace = side.namespace and newer.name = side.name
+                         and newer.action = side.action and newer.requested_at > side.requested_at)
+              or not exists (select from job_definitions as def
+                              where def.source = side.source and def.namespace = side.namespace and def.name = side.name
+                                and def.removed_at is null))
+       order by requested_at$of$),
     ('audit_log', 'from audit_log as side where at < $2 order by at'),
     ('bulk_action_runs', 'from bulk_actions as bulk join bulk_action_runs as side on side.bulk_action_id = bulk.id
        where bulk.finished_at is not null and bulk.created_at < $1'),
