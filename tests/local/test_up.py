@@ -150,6 +150,18 @@ def test_changed_alert_rules_are_counted_and_mistakes_are_problems(up: Up) -> No
         up.wait_for("Alerts: 0 rules, 0 receivers.")
 
 
+def test_a_worker_that_stays_delivers_alerts_of_rules_that_are_new(postgres_folder: Path, database: str) -> None:
+    spec = '{rules: [], receivers: [{name: team, webhook: {url: "http://127.0.0.1:1/"}}]}'
+    with Up(postgres_folder, dsn=database, WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS="300") as up:
+        up.wait_for("Ctrl-C stops everything")
+        up.enqueue("greet", delay_s=250)  # the worker waits for it
+        up.wait_for_success(up.enqueue("greet"))
+        up.write("alerts.yaml", f"apiVersion: wakeboard.dev/v1alpha1\nkind: AlertRules\nspec: {spec}\n")
+        up.wait_for("Alerts: 0 rules, 1 receiver.")
+        run_id = up.query("select wakeboard.send_test_notification('team')")
+        assert "127.0.0.1:1" in up.wait_for(f"{f'run {run_id}':<8}  wakeboard.alert is dead")
+
+
 def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Path, database: str) -> None:
     up = Up(postgres_folder, dsn=database)
     up.declare("fragile", "needs_a_file", run_on_up=True, max_attempts=2)

@@ -4,7 +4,7 @@ It starts the companion process, syncs the folder, then runs these loops side by
 
     worker spawner       spawns workers at each minute boundary and when runs become due
     maintenance          runs the maintenance tasks: enqueues due ticks, requeues runs of dead workers, deletes history
-    file watcher         syncs changed schedules, restarts workers after changes of handlers and settings
+    file watcher         syncs changed schedules, restarts workers after changes of handlers, settings, alerts
     notifications        wakes the spawner when the store notifies of due runs
     database check       restarts the embedded Postgres if it has exited
     event poller         prints events of runs
@@ -261,8 +261,8 @@ class Supervisor:
             self._sync_needed = True
         if any(path.name == FILE_NAME for path in changes):
             self._read_settings()
-        if any(path.suffix in {".env", ".py"} for path in changes):
-            self._spawner.request_restart()
+        if any(path.suffix in {".env", ".py"} or path == self._settings.local_alerts_file for path in changes):
+            self._spawner.request_restart()  # a worker delivers alerts only if the file was there at its start
         self._check_handlers()
 
     def _check_handlers(self) -> None:

@@ -6,8 +6,8 @@ spawner asks the store once a second, and after each notification, whether a run
 So a run that no worker can claim (its queue is paused, its job type has no handler) causes one spawn, not one a second.
 A notification that arrives while a worker runs counts when this worker has exited: it may claim no more.
 
-When handlers or settings change, the spawner stops idle workers and spawns a new one. A worker with running runs
-finishes them first.
+When handlers, settings or alert rules change, the spawner stops idle workers and spawns a new one. A worker with
+running runs finishes them first.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class WorkerSpawner:
         self._check_requested.set()
 
     def request_restart(self) -> None:
-        """Replaces the workers, because handlers or settings have changed."""
+        """Replaces the workers, because handlers, settings or alert rules have changed."""
         self._restart_requested = True
         self._check_requested.set()
 
